@@ -1,0 +1,161 @@
+//! The Config: validated, resolved, immutable, swapped whole on reload.
+//!
+//! Everything a worker needs is here in the form it needs it: names are resolved to indexes,
+//! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
+//! Nothing in here is ever "as written"; that is the draft's business.
+
+mod handler;
+mod policy;
+mod render;
+mod server;
+mod upstream;
+
+pub use handler::{
+    Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
+    Representation,
+};
+pub use policy::{
+    Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
+    HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
+    VerificationKey,
+};
+pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
+
+use crate::map::JsonMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Index of an [`Upstream`] in [`Config::upstreams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UpstreamId(pub usize);
+
+/// Index of an [`Auth`] in [`Config::auths`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AuthId(pub usize);
+
+/// Index of a [`Plan`] in [`Config::plans`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlanId(pub usize);
+
+/// Index of a [`Consumer`] in [`Config::consumers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConsumerId(pub usize);
+
+/// The whole of what weir does, as decided by one version of the configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// Sockets that serve traffic; never empty.
+    pub listen: Vec<Listener>,
+    /// The admin listener (health, readiness, metrics).
+    pub admin: Admin,
+    /// Folder for what weir keeps (self-signed certificates now; the journal later).
+    pub data: PathBuf,
+    /// Threads that serve requests, at least 1.
+    pub workers: usize,
+    /// Bounds on what a client may send and for how long.
+    pub limits: Limits,
+    /// How a stop by SIGTERM goes.
+    pub drain: Drain,
+    /// Access log; off by default.
+    pub access_log: AccessLog,
+    /// Upstreams, addressed by [`UpstreamId`].
+    pub upstreams: Vec<Upstream>,
+    /// Ways to prove who calls, addressed by [`AuthId`].
+    pub auths: Vec<Auth>,
+    /// Plans, addressed by [`PlanId`].
+    pub plans: Vec<Plan>,
+    /// Consumers, addressed by [`ConsumerId`].
+    pub consumers: Vec<Consumer>,
+    /// APIs in the order they are written.
+    pub apis: Vec<Api>,
+    /// Every file that was read to build this Config: the ones to watch for changes.
+    pub sources: Vec<PathBuf>,
+}
+
+/// Where something stands in the configuration, for `weir routes` and messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// File, as found from the path the user gave.
+    pub file: PathBuf,
+    /// 1-based line.
+    pub line: usize,
+}
+
+/// A named set of routes under one base path.
+#[derive(Debug)]
+pub struct Api {
+    /// Name, the key under `apis`.
+    pub name: String,
+    /// Hosts it answers to, lower case, without port; `*.example.com` matches one or more labels
+    /// in front. Empty: every host.
+    pub hosts: Vec<String>,
+    /// Base path: `/` alone or `/a/b` (starts with a slash, never ends with one), percent-decoded
+    /// and normalised the way request paths are.
+    pub base: String,
+    /// Cross-origin rules; `None` means that weir adds no CORS headers and treats a preflight as
+    /// any OPTIONS request.
+    pub cors: Option<Cors>,
+    /// Routes in the order they are written.
+    pub routes: Vec<Route>,
+    /// Where it is written.
+    pub location: Location,
+}
+
+/// Methods and a path, bound to one handler and to the policies that stand before and after it.
+///
+/// Settings that can be written on the server, an API and a route (limits, access, compression,
+/// header edits) are already resolved here: a worker looks nowhere else.
+#[derive(Debug)]
+pub struct Route {
+    /// Operation name: as written (`op`), or `METHODS path` (for example `GET /sayHello`).
+    /// Bounded in number, so it is fit for a metrics label.
+    pub operation: String,
+    /// Methods in upper case. Empty: every method.
+    pub methods: Vec<String>,
+    /// The path below the API's base.
+    pub path: PathPattern,
+    /// Who may call.
+    pub access: Access,
+    /// Rate limits of the API and the route, beside the consumer's plan. All must admit.
+    pub rate_limits: Vec<RateLimit>,
+    /// Largest request body in bytes.
+    pub body_limit: u64,
+    /// Time from the end of the request head to the last byte of the answer.
+    /// `None`: no limit (for event streams).
+    pub timeout: Option<Duration>,
+    /// Edits of the request headers, after hop-by-hop removal and before the handler.
+    pub request_headers: HeaderEdits,
+    /// Map of the request body, before the handler.
+    pub request_map: Option<JsonMap>,
+    /// What answers.
+    pub handler: Handler,
+    /// Map of the handler's JSON answer (2xx with a JSON content type only).
+    pub response_map: Option<JsonMap>,
+    /// Edits of the response headers, after the handler.
+    pub response_headers: HeaderEdits,
+    /// Response compression.
+    pub compress: Compression,
+    /// Where it is written.
+    pub location: Location,
+}
+
+/// A path below a base, cut into segments; matched on decoded segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    /// As written, for display and labels (`/x/{id}`).
+    pub text: String,
+    /// Its segments. Empty for `/` (the base itself).
+    pub segments: Vec<Segment>,
+    /// The last segment is `*`: it takes the rest of the path, also an empty rest.
+    pub wildcard: bool,
+}
+
+/// One segment of a [`PathPattern`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// Exactly this text, decoded.
+    Literal(String),
+    /// Any one non-empty segment, known by this name.
+    Template(String),
+}

@@ -1,0 +1,136 @@
+//! Handlers: what answers a route.
+
+use super::{HeaderEdits, UpstreamId};
+use crate::map::JsonMap;
+use std::time::Duration;
+
+/// Exactly one of these answers a route.
+#[derive(Debug)]
+pub enum Handler {
+    /// A declared answer.
+    Reply(Reply),
+    /// An upstream answers.
+    Proxy(Proxy),
+}
+
+/// A declared answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status code, 200 to 599.
+    pub status: u16,
+    /// Extra headers, lower-case names. Never Content-Length, Transfer-Encoding, Connection.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: ReplyBody,
+}
+
+/// Body of a [`Reply`].
+#[derive(Debug)]
+pub enum ReplyBody {
+    /// No body.
+    Empty,
+    /// One representation, whatever the client accepts (`json`, `text`, `bytes`).
+    Fixed(Representation),
+    /// A constant value, rendered in every format offered; negotiated by q-value, in this order
+    /// of preference. Never empty.
+    Negotiated(Vec<Representation>),
+    /// A value mapped from the request, rendered when asked for. Never empty `formats`, in order
+    /// of preference.
+    Mapped {
+        /// Builds the JSON value.
+        map: JsonMap,
+        /// Formats offered.
+        formats: Vec<Format>,
+    },
+}
+
+/// A rendered body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Representation {
+    /// Content-Type value.
+    pub content_type: String,
+    /// The bytes.
+    pub body: Vec<u8>,
+}
+
+/// A format a value can be rendered in; [`Format::render`] does it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`.
+    Json {
+        /// Spaces a level; 0 is compact.
+        indent: usize,
+    },
+    /// `application/xml`.
+    Xml {
+        /// Name of the root element.
+        root: String,
+        /// Spaces a level; 0 is compact.
+        indent: usize,
+    },
+}
+
+/// An upstream answers.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Which.
+    pub upstream: UpstreamId,
+    /// The path it is asked for.
+    pub path: PathMode,
+    /// The Host header it gets.
+    pub host: HostMode,
+    /// The query it gets.
+    pub query: QueryMode,
+    /// Header edits, after those of the route.
+    pub headers: HeaderEdits,
+    /// Time to the first byte of the answer, instead of the upstream's.
+    pub timeout: Option<Duration>,
+}
+
+/// The path an upstream is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathMode {
+    /// As the client sent it (normalised).
+    Keep,
+    /// Without the API's base.
+    StripBase,
+    /// Built from parts.
+    Template(Vec<PathPart>),
+}
+
+/// A part of a path template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathPart {
+    /// Text, already percent-encoded where it must be.
+    Text(String),
+    /// A path parameter by name, percent-encoded as a segment; `*` is the wildcard's rest, whose
+    /// slashes stay.
+    Parameter(String),
+}
+
+/// The Host header an upstream gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostMode {
+    /// The target's own.
+    Upstream,
+    /// The client's.
+    Client,
+    /// This one.
+    Fixed(String),
+}
+
+/// The query an upstream gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryMode {
+    /// Unchanged.
+    Keep,
+    /// None.
+    Drop,
+    /// Parameters removed by decoded name, then these added, percent-encoded on the way.
+    Edit {
+        /// Names to remove.
+        remove: Vec<String>,
+        /// Parameters to set; an equal name is removed first.
+        set: Vec<(String, String)>,
+    },
+}

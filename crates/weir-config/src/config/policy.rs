@@ -1,0 +1,248 @@
+//! Policies: plain data. Only the gateway's policy stages act on them.
+
+use super::{AuthId, PlanId};
+use crate::expr::Expr;
+use jsonwebtoken::DecodingKey;
+use std::time::Duration;
+
+pub use jsonwebtoken::Algorithm;
+
+/// A way to prove who calls.
+#[derive(Debug)]
+pub struct Auth {
+    /// Name, the key under `auth`.
+    pub name: String,
+    /// How.
+    pub kind: AuthKind,
+}
+
+/// How a caller proves who it is.
+#[derive(Debug)]
+pub enum AuthKind {
+    /// A JSON Web Token in `Authorization: Bearer`.
+    Jwt(JwtAuth),
+    /// A key in a header or a query parameter; the keys stand with their consumers.
+    ApiKey(ApiKeySource),
+}
+
+/// Where an API key is read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiKeySource {
+    /// This header, lower case.
+    Header(String),
+    /// This query parameter.
+    Query(String),
+}
+
+/// What a token must be like.
+pub struct JwtAuth {
+    /// Accepted issuers; empty: `iss` is not looked at.
+    pub issuers: Vec<String>,
+    /// Accepted audiences, one of which must be in `aud`; empty: a token is accepted whatever
+    /// its `aud`.
+    pub audiences: Vec<String>,
+    /// Accepted algorithms; never empty, never `none`.
+    pub algorithms: Vec<Algorithm>,
+    /// Tolerance for `exp`, `nbf` (default 60 s at most; written as `leeway`, default 0 s).
+    pub leeway: Duration,
+    /// `exp` must be there (default true).
+    pub require_exp: bool,
+    /// Claims that must be present.
+    pub required_claims: Vec<String>,
+    /// Scopes that must be granted by `scope` (space separated) or `scp` (array or text).
+    pub scopes: Vec<String>,
+    /// Keys, from `key` or `jwks`; never empty.
+    pub keys: Vec<VerificationKey>,
+}
+
+impl std::fmt::Debug for JwtAuth {
+    /// Never the keys: some are shared secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JwtAuth")
+            .field("issuers", &self.issuers)
+            .field("audiences", &self.audiences)
+            .field("algorithms", &self.algorithms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A key that verifies tokens.
+pub struct VerificationKey {
+    /// Its `kid`, if it has one: tokens with a `kid` are verified with that key only, tokens
+    /// without one with every key that fits the algorithm.
+    pub kid: Option<String>,
+    /// Algorithms of the auth that this key's type (and `alg`, when the JWK says it) fits: the
+    /// guard against algorithm confusion. Never empty.
+    pub algorithms: Vec<Algorithm>,
+    /// The key.
+    pub key: DecodingKey,
+}
+
+/// Who may call a route.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Ways in, any one is enough; tried in this order. Empty: no authentication at all.
+    pub any_of: Vec<AccessRule>,
+    /// A request without any credential may pass, too. A wrong credential never does.
+    pub anonymous: bool,
+}
+
+/// One way in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRule {
+    /// The auth that must succeed.
+    pub auth: AuthId,
+    /// Scopes that must be granted beside those of the auth (403 when missing).
+    pub scopes: Vec<String>,
+}
+
+/// Who calls.
+#[derive(Debug)]
+pub struct Consumer {
+    /// Name, the key under `consumers`.
+    pub name: String,
+    /// Rate and quota.
+    pub plan: Option<PlanId>,
+    /// Recognised by a token of this auth, if the expression holds (`claims` is in scope).
+    pub matches: Option<(AuthId, Expr)>,
+    /// Hashes of its API keys.
+    pub api_keys: Vec<KeyHash>,
+}
+
+/// SHA-256 of an API key, written `sha256:` and 64 hexadecimal digits. Keys are 256 bits of
+/// randomness (`weir key new`), so a slow hash would add nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl std::fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyHash(…)")
+    }
+}
+
+/// Rate and quota of the consumers that have it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name, the key under `plans`.
+    pub name: String,
+    /// Rate, each consumer by itself.
+    pub rate: Option<Rate>,
+    /// Calendar quota, each consumer by itself.
+    pub quota: Option<Quota>,
+}
+
+/// `rate: 100/s, burst: 200`: in no interval t are more than burst + rate·t admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests …
+    pub requests: u64,
+    /// … in this time (1 s, 1 min, 1 h, 1 d).
+    pub per: Duration,
+    /// How many at once (default: `requests`, at least 1).
+    pub burst: u64,
+}
+
+/// So many calls in a calendar period.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    /// Calls admitted in a period.
+    pub calls: u64,
+    /// The period.
+    pub per: QuotaPeriod,
+    /// Zone in which days and months begin (`UTC` by default).
+    pub zone: jiff::tz::TimeZone,
+}
+
+/// A calendar period; weeks begin on Monday (ISO 8601).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaPeriod {
+    /// A minute.
+    Minute,
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+    /// A week.
+    Week,
+    /// A month.
+    Month,
+    /// A year.
+    Year,
+}
+
+/// A rate limit on an API or a route.
+#[derive(Debug)]
+pub struct RateLimit {
+    /// Name for the `RateLimit-Policy` header and for the counters: the API's or the route's.
+    pub name: String,
+    /// How much.
+    pub rate: Rate,
+    /// Counted for whom.
+    pub key: LimitKey,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug)]
+pub enum LimitKey {
+    /// The client's address (IPv6 by /64).
+    Address,
+    /// The consumer; the address when there is none.
+    Consumer,
+    /// The text this expression gives (`request`, `claims`, `consumer` in scope); the address
+    /// when it gives none.
+    Expr(Expr),
+}
+
+/// Cross-origin rules of an API (Fetch standard).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Who may read answers.
+    pub origins: Origins,
+    /// Methods a preflight allows; empty: those of the matched path.
+    pub methods: Vec<String>,
+    /// Request headers a preflight allows, lower case; empty: those asked for.
+    pub headers: Vec<String>,
+    /// Response headers scripts may read.
+    pub expose: Vec<String>,
+    /// Cookies and Authorization may be sent; never together with any origin.
+    pub credentials: bool,
+    /// How long a preflight may be cached (default 10 min).
+    pub max_age: Duration,
+}
+
+/// Origins a [`Cors`] admits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origins {
+    /// Every one (`*`).
+    Any,
+    /// These, compared exactly (`https://app.example.com`).
+    List(Vec<String>),
+}
+
+/// Edits of a header list: removed first, then set (replacing) in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderEdits {
+    /// Lower-case names and values to set; an equal name is replaced.
+    pub set: Vec<(String, String)>,
+    /// Lower-case names to remove.
+    pub remove: Vec<String>,
+}
+
+impl HeaderEdits {
+    /// Nothing to do?
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// Response compression: gzip where the client accepts it, the answer is not encoded yet, its
+/// type compresses well and it is not smaller than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// On at all (default false).
+    pub enabled: bool,
+    /// Smallest body in bytes that is worth it (default 1 KiB).
+    pub min_size: u64,
+    /// Level 1 to 9 (default 1).
+    pub level: u32,
+}

@@ -1,0 +1,104 @@
+//! Listeners, limits, logs: what holds for the whole server.
+
+use ipnet::IpNet;
+use rustls::sign::CertifiedKey;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One socket that serves traffic.
+#[derive(Debug)]
+pub struct Listener {
+    /// Address; port 0 takes a free one.
+    pub addr: SocketAddr,
+    /// TLS, or plain HTTP when absent.
+    pub tls: Option<Tls>,
+    /// Peers whose `Forwarded`, `X-Forwarded-*` and `weir-*` request headers are believed.
+    pub trust: Vec<IpNet>,
+    /// Every connection starts with a PROXY protocol header, version 1 or 2; one without it is
+    /// closed.
+    pub proxy_protocol: bool,
+}
+
+/// Where a listener's certificates come from.
+#[derive(Clone, Debug)]
+pub enum Tls {
+    /// A certificate made at first start and kept in the data folder; for development.
+    SelfSigned,
+    /// Certificates from files, parsed, each with its matching key. The first one serves clients
+    /// that send no server name or one that no certificate carries.
+    Certificates(Vec<Arc<CertifiedKey>>),
+}
+
+/// The admin listener.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Address; loopback by default (`127.0.0.1:9080`).
+    pub addr: SocketAddr,
+    /// Host names accepted in the Host header beside loopback names and the address itself
+    /// (against DNS rebinding). Lower case, without port.
+    pub hosts: Vec<String>,
+}
+
+/// Bounds on clients; every one has a default and none can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request head in bytes, request line included (default 32 KiB).
+    pub header_bytes: usize,
+    /// Most header fields (default 100).
+    pub headers: usize,
+    /// Longest request target in bytes (default 8 KiB); longer is 414.
+    pub url: usize,
+    /// Largest request body in bytes (default 10 MiB); APIs and routes may say otherwise.
+    pub body: u64,
+    /// Connections open at once, all workers together (default 20,000); more are closed at once.
+    pub connections: usize,
+    /// Time for a request head to arrive whole once its first byte is there (default 10 s); the
+    /// TLS handshake and the PROXY protocol header have the same.
+    pub header_time: Duration,
+    /// How long a keep-alive connection may be idle, and how long a body may make no progress in
+    /// either direction (default 60 s).
+    pub idle: Duration,
+    /// Time from the end of the request head to the last byte of the answer (default 5 min);
+    /// APIs and routes may say otherwise.
+    pub request: Option<Duration>,
+    /// Streams open at once on one HTTP/2 connection (default 100).
+    pub http2_streams: u32,
+}
+
+/// How a stop goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// How long listeners still accept after readiness has failed (default 0 s).
+    pub delay: Duration,
+    /// When what is still in flight after `delay` is cut off (default 30 s).
+    pub deadline: Duration,
+}
+
+/// Access log: one line a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    /// `None`: off.
+    pub format: Option<LogFormat>,
+    /// Where it goes.
+    pub target: LogTarget,
+}
+
+/// Shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One line of text.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard error.
+    Stderr,
+    /// A file, appended to, reopened on SIGUSR1.
+    File(PathBuf),
+}

@@ -1,0 +1,103 @@
+//! Upstreams: named sets of targets behind `proxy`.
+
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A named set of targets that answer alike.
+#[derive(Debug)]
+pub struct Upstream {
+    /// Name, the key under `upstreams`.
+    pub name: String,
+    /// Never empty; all `http` or all `https`.
+    pub targets: Vec<Target>,
+    /// How a target is chosen.
+    pub balance: Balance,
+    /// Time to connect, the TLS handshake included (default 2 s).
+    pub connect_timeout: Duration,
+    /// Time from the request's last byte to the first byte of the answer (`timeout`,
+    /// default 30 s).
+    pub timeout: Duration,
+    /// How long a body may make no progress in either direction (default 60 s).
+    pub idle_timeout: Duration,
+    /// Most connections open at once to one target, all workers together (default 1024).
+    pub connections: usize,
+    /// Most idle connections kept to one target, all workers together (default 256).
+    pub keep_alive: usize,
+    /// How long an idle connection is kept (default 50 s).
+    pub keep_alive_time: Duration,
+    /// Passive health.
+    pub health: Health,
+    /// TLS towards `https` targets; always present when the targets are `https`.
+    pub tls: Option<UpstreamTls>,
+    /// The credential that weir itself presents.
+    pub credential: Option<Credential>,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `http` or `https`.
+    pub scheme: Scheme,
+    /// Host name or address, IPv6 without brackets.
+    pub host: String,
+    /// Port, the scheme's default filled in.
+    pub port: u16,
+    /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
+    /// default port left out).
+    pub authority: String,
+}
+
+/// Scheme of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain HTTP/1.1.
+    Http,
+    /// HTTP/1.1 over TLS.
+    Https,
+}
+
+/// How a target is chosen among the healthy ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// One after the other.
+    RoundRobin,
+    /// Two at random, the one with fewer requests in flight.
+    LeastBusy,
+}
+
+/// Passive health: what requests themselves reveal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Failures in a row (refused, reset, timed out, garbage) that take a target out
+    /// (default 3); 0 switches it off.
+    pub failures: u32,
+    /// How long it stays out before one request tries it again (default 10 s).
+    pub pause: Duration,
+}
+
+/// TLS towards a target.
+#[derive(Clone, Debug)]
+pub struct UpstreamTls {
+    /// Roots, client certificate, protocol versions; ALPN `http/1.1`.
+    pub client: Arc<ClientConfig>,
+    /// Name to verify and to send, instead of the target's host.
+    pub server_name: Option<ServerName<'static>>,
+}
+
+/// A header that carries weir's own credential to the upstream; replaces what the client sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// Lower-case header name (`authorization` for basic and bearer).
+    pub header: String,
+    /// Its whole value (`Basic …`, `Bearer …`, or as written).
+    pub value: String,
+}
+
+impl std::fmt::Debug for Credential {
+    /// Never the value: a credential has no place in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credential").field("header", &self.header).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,1 @@
+//! The data path: from a listening socket to a reply or an upstream and back.

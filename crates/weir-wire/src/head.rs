@@ -1,0 +1,147 @@
+//! Header fields of one message.
+
+mod known;
+
+pub use known::Known;
+
+/// Header fields in the order they came, in one reusable buffer.
+///
+/// A field's name keeps its case; every look-up ignores it. Values are bytes without surrounding
+/// white space (RFC 9110 section 5.5: anything but CR, LF, NUL and other controls).
+#[derive(Clone, Debug, Default)]
+pub struct Headers {
+    text: Vec<u8>,
+    fields: Vec<Field>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    known: Known,
+    name: (u32, u32),
+    value: (u32, u32),
+}
+
+impl Headers {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets every field, keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.fields.clear();
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// No field at all?
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Appends a field. Name and value must be valid: this does not check.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        let name_at = self.append(name.as_bytes());
+        let value_at = self.append(value);
+        self.fields.push(Field {
+            known: Known::of(name.as_bytes()),
+            name: name_at,
+            value: value_at,
+        });
+    }
+
+    /// Replaces every field of this name by one.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.remove(name);
+        self.push(name, value);
+    }
+
+    /// Removes every field of this name.
+    pub fn remove(&mut self, name: &str) {
+        let known = Known::of(name.as_bytes());
+        let text = &self.text;
+        self.fields.retain(|f| !f.is(text, known, name));
+    }
+
+    /// Keeps the fields for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(Known, &str, &[u8]) -> bool) {
+        let text = &self.text;
+        self.fields.retain(|f| keep(f.known, f.name(text), f.value(text)));
+    }
+
+    /// Value of the first field of this name, in any case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let known = Known::of(name.as_bytes());
+        self.fields.iter().find(|f| f.is(&self.text, known, name)).map(|f| f.value(&self.text))
+    }
+
+    /// Values of every field of this name, in order.
+    pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let known = Known::of(name.as_bytes());
+        self.fields
+            .iter()
+            .filter(move |f| f.is(&self.text, known, name))
+            .map(|f| f.value(&self.text))
+    }
+
+    /// Value of the first field with this known name: a comparison of bytes, for hot paths.
+    pub fn known(&self, name: Known) -> Option<&[u8]> {
+        self.known_all(name).next()
+    }
+
+    /// Values of every field with this known name, in order.
+    pub fn known_all(&self, name: Known) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(move |f| f.known == name).map(|f| f.value(&self.text))
+    }
+
+    /// Every field: known name, name as it came, value.
+    pub fn iter(&self) -> impl Iterator<Item = (Known, &str, &[u8])> {
+        self.fields.iter().map(|f| (f.known, f.name(&self.text), f.value(&self.text)))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
+        let start = self.text.len() as u32;
+        self.text.extend_from_slice(bytes);
+        (start, self.text.len() as u32)
+    }
+
+    /// Takes over the text of a parsed head; `push_at` then says where its fields are.
+    pub(crate) fn start(&mut self, head: &[u8]) {
+        self.clear();
+        self.text.extend_from_slice(head);
+    }
+
+    pub(crate) fn push_at(&mut self, name: (u32, u32), value: (u32, u32)) {
+        let known = Known::of(&self.text[name.0 as usize..name.1 as usize]);
+        self.fields.push(Field { known, name, value });
+    }
+
+    /// The bytes in `range` of the text given to `start`.
+    pub(crate) fn slice(&self, range: (u32, u32)) -> &[u8] {
+        &self.text[range.0 as usize..range.1 as usize]
+    }
+}
+
+impl Field {
+    fn name<'a>(&self, text: &'a [u8]) -> &'a str {
+        // Names are tokens (ASCII) by the time they are stored.
+        std::str::from_utf8(&text[self.name.0 as usize..self.name.1 as usize]).unwrap_or("")
+    }
+
+    fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.value.0 as usize..self.value.1 as usize]
+    }
+
+    fn is(&self, text: &[u8], known: Known, name: &str) -> bool {
+        match known {
+            Known::Other => {
+                self.known == Known::Other && self.name(text).eq_ignore_ascii_case(name)
+            }
+            known => self.known == known,
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! weir's command line.
+fn main() {}
