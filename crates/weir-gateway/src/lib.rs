@@ -1,1 +1,8 @@
 //! The data path: from a listening socket to a reply or an upstream and back.
+
+pub mod compress;
+pub mod cors;
+pub mod forwarded;
+pub mod negotiate;
+pub mod proxy_protocol;
+pub mod trace_context;
