@@ -1,8 +1,10 @@
 //! The data path: from a listening socket to a reply or an upstream and back.
 
+pub mod auth;
 pub mod compress;
 pub mod cors;
 pub mod forwarded;
 pub mod negotiate;
+pub mod problem;
 pub mod proxy_protocol;
 pub mod trace_context;
