@@ -4,7 +4,11 @@ pub mod auth;
 pub mod compress;
 pub mod cors;
 pub mod forwarded;
+pub mod limit;
 pub mod negotiate;
 pub mod problem;
 pub mod proxy_protocol;
 pub mod trace_context;
+
+#[cfg(test)]
+mod sample;

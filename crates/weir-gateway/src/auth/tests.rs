@@ -1,13 +1,9 @@
 use super::*;
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::json;
-use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::expr::Expr;
-use weir_config::{
-    AccessLog, Admin, Algorithm, Consumer, Drain, JwtAuth, KeyHash, Limits, LogTarget,
-    VerificationKey,
-};
+use weir_config::{Algorithm, Consumer, JwtAuth, KeyHash, VerificationKey};
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";
@@ -53,24 +49,6 @@ fn consumer(name: &str, when: Option<&str>, key: Option<&str>) -> Consumer {
 /// Two token auths (0 "corp", 1 "part\"ner") and API keys in a header (2) and in the query (3).
 fn config() -> Config {
     Config {
-        listen: vec![],
-        admin: Admin { addr: "127.0.0.1:0".parse().expect("an address"), hosts: vec![] },
-        data: PathBuf::new(),
-        workers: 1,
-        limits: Limits {
-            header_bytes: 0,
-            headers: 0,
-            url: 0,
-            body: 0,
-            connections: 0,
-            header_time: Duration::ZERO,
-            idle: Duration::ZERO,
-            request: None,
-            http2_streams: 0,
-        },
-        drain: Drain { delay: Duration::ZERO, deadline: Duration::ZERO },
-        access_log: AccessLog { format: None, target: LogTarget::Stderr },
-        upstreams: vec![],
         auths: vec![
             jwt("corp", "https://corp/"),
             jwt("part\"ner", "https://partner/"),
@@ -83,13 +61,11 @@ fn config() -> Config {
                 kind: AuthKind::ApiKey(ApiKeySource::Query("key".into())),
             },
         ],
-        plans: vec![],
         consumers: vec![
             consumer("acme", Some("claims.client_id == \"acme\""), None),
             consumer("any", Some("claims.client_id != \"nobody\""), Some("a-key")),
         ],
-        apis: vec![],
-        sources: vec![],
+        ..crate::sample::config()
     }
 }
 
