@@ -8,6 +8,7 @@ pub mod limit;
 pub mod negotiate;
 pub mod problem;
 pub mod proxy_protocol;
+pub mod tls;
 pub mod trace_context;
 
 #[cfg(test)]
