@@ -19,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const DAY: Duration = Duration::from_secs(86_400);
 const VALID_DAYS: i64 = 365;
 const RENEW: Duration = Duration::from_secs(30 * 86_400);
 
@@ -128,6 +127,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("is there").permissions().mode() & 0o777
