@@ -123,11 +123,11 @@ impl Routes {
 
     fn visit_below<'a, T>(
         &self,
-        segment: &Cow<'a, str>,
+        segment: &str,
         segments: impl Iterator<Item = &'a str> + Clone,
         visit: &mut dyn FnMut(&[Entry]) -> Option<T>,
     ) -> Option<T> {
-        if let Some(below) = self.literal.get(segment.as_ref())
+        if let Some(below) = self.literal.get(segment)
             && let Some(found) = below.visit(segments.clone(), visit)
         {
             return Some(found);
