@@ -2,7 +2,6 @@
 
 use super::Map;
 use crate::path;
-use std::borrow::Cow;
 use weir_config::{PathPattern, Segment};
 
 /// Base paths, and the API under each.
