@@ -119,11 +119,6 @@ impl Headers {
         let known = Known::of(&self.text[name.0 as usize..name.1 as usize]);
         self.fields.push(Field { known, name, value });
     }
-
-    /// The bytes in `range` of the text given to `start`.
-    pub(crate) fn slice(&self, range: (u32, u32)) -> &[u8] {
-        &self.text[range.0 as usize..range.1 as usize]
-    }
 }
 
 impl Field {
