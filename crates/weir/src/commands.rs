@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod echo;
 mod jwt;
 mod key;
 mod routes;
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
+    /// Run the echo backend: an upstream for examples, tests and comparisons
+    Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
     #[command(subcommand)]
     Jwt(jwt::Command),
@@ -34,6 +37,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
+        Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),
         Command::Completions(args) => completions::run(&args),

@@ -5,8 +5,10 @@
 mod cli;
 mod commands;
 mod duration;
+mod echo;
 mod exit;
 mod findings;
+mod listen;
 mod output;
 mod source;
 
