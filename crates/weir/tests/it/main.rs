@@ -6,3 +6,4 @@ mod harness;
 
 mod command_line;
 mod echo;
+mod tidy;
