@@ -5,7 +5,6 @@ pub mod expr;
 pub mod finding;
 pub mod map;
 
-use config::Config;
 use finding::Findings;
 use std::path::PathBuf;
 
