@@ -76,6 +76,6 @@ fn a_second_one_on_the_same_address_is_refused() {
 #[test]
 fn a_signal_ends_it_well() {
     let mut echo = harness::echo(&[]);
-    echo.signal("TERM");
+    echo.signal(harness::Signal::TERM);
     assert!(echo.wait().success());
 }

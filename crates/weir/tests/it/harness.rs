@@ -4,4 +4,5 @@ mod http;
 mod process;
 
 pub(crate) use http::{Client, Response};
-pub(crate) use process::{Server, Weir, echo, weir};
+pub(crate) use process::{Server, Weir, echo, load_time, weir};
+pub(crate) use rustix::process::Signal;

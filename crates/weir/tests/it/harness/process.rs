@@ -1,6 +1,7 @@
 //! The real binary as a child process.
 
 use super::Client;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,6 +13,12 @@ use tempfile::TempDir;
 
 /// How long anything may take that should happen at once. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long tests under load last: `default`, or what `make soak` says.
+pub(crate) fn load_time(default: Duration) -> Duration {
+    let said = std::env::var("WEIR_LOAD_SECONDS").ok().and_then(|text| text.parse().ok());
+    said.map_or(default, Duration::from_secs)
+}
 
 /// A command of the binary under test.
 fn command() -> Command {
@@ -161,13 +168,10 @@ impl Server {
         self.child.id()
     }
 
-    /// Sends it a signal (`TERM`, `HUP`).
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("sh")
-            .args(["-c", &format!("kill -{name} {}", self.child.id())])
-            .status()
-            .expect("a shell");
-        assert!(status.success(), "kill -{name}");
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, signal).expect("it runs");
     }
 
     /// Waits for its end.
