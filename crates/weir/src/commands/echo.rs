@@ -46,28 +46,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     let addrs = bound.addrs()?;
     bound.start()?;
-    if args.json {
-        output::line(&json!({"event": "ready", "listen": addrs}).to_string());
-    } else {
-        for addr in addrs {
-            output::line(&format!("echo on http://{addr}"));
-        }
-    }
-    until_stopped()
-}
-
-fn until_stopped() -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot make a runtime")?;
     runtime.block_on(async {
+        // Before it says that it is ready: whoever reads that may stop it at once.
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        say_ready(&addrs, args.json);
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
         Ok(Exit::Success)
     })
+}
+
+fn say_ready(addrs: &[SocketAddr], as_json: bool) {
+    if as_json {
+        return output::line(&json!({"event": "ready", "listen": addrs}).to_string());
+    }
+    for addr in addrs {
+        output::line(&format!("echo on http://{addr}"));
+    }
 }
