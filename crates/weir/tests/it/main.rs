@@ -6,4 +6,6 @@ mod harness;
 
 mod command_line;
 mod echo;
+mod examples;
+mod serve;
 mod tidy;

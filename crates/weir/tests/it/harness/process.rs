@@ -143,6 +143,12 @@ impl Server {
         }
     }
 
+    /// Closes our end of its standard output.
+    pub(crate) fn stop_reading(&mut self) {
+        // The thread that reads ends with the next line, and its end of the pipe with it.
+        self.events = channel().1;
+    }
+
     /// A connection to its first listener.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.listen[0])
