@@ -7,6 +7,7 @@
 mod handler;
 mod policy;
 mod render;
+pub(crate) use render::is_xml_name;
 mod server;
 mod upstream;
 

@@ -1,6 +1,26 @@
 //! CEL expressions, compiled once.
+//!
+//! An evaluation builds only what the expression refers to, never the whole request. Its work is
+//! bounded by its size: the language has no loops but comprehensions, and those may be nested
+//! [`COMPREHENSIONS`] deep.
 
+mod uses;
+mod values;
+
+use cel::{Context, Env, Program};
 use serde_json::Value;
+use std::sync::{Arc, LazyLock};
+use uses::Uses;
+
+/// Variables that may be in scope at all.
+pub(crate) const VARIABLES: [&str; 3] = ["request", "claims", "consumer"];
+/// Longest expression in bytes.
+const LENGTH: usize = 4096;
+/// Deepest nesting of comprehensions (`all`, `exists`, `map`, `filter`).
+const COMPREHENSIONS: usize = 2;
+
+/// The standard library: building it costs more than most evaluations.
+static LIBRARY: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// What expressions may look at. Parts that are absent are simply not in scope.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +55,16 @@ pub struct RequestFacts {
 }
 
 /// A compiled expression.
-#[derive(Debug)]
 pub struct Expr {
     source: String,
+    program: Program,
+    uses: Uses,
+}
+
+impl std::fmt::Debug for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Expr").field(&self.source).finish()
+    }
 }
 
 impl Expr {
@@ -46,8 +73,40 @@ impl Expr {
     /// # Errors
     /// What is wrong, in one sentence, when the text is no expression or names another variable.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Self, String> {
-        let _ = variables;
-        Ok(Self { source: source.to_owned() })
+        if source.len() > LENGTH {
+            return Err(format!("an expression has at most {LENGTH} bytes"));
+        }
+        if source.trim().is_empty() {
+            return Err("this expression is empty".to_owned());
+        }
+        let program = LIBRARY.compile(source).map_err(|errors| {
+            let first = errors.errors.first();
+            let (position, what) = first.map_or((0, String::new()), |e| {
+                let what = e.msg.lines().next().unwrap_or_default();
+                (e.pos.1, what.to_owned())
+            });
+            format!("this is no CEL expression: {what} (at character {position})")
+        })?;
+        let mut uses = Uses::default();
+        let mut scan = uses::Scan::new(&mut uses);
+        scan.expression(program.expression());
+        if scan.nesting > COMPREHENSIONS {
+            return Err(format!("comprehensions are nested at most {COMPREHENSIONS} deep"));
+        }
+        if let Some(name) = scan.unknown_function {
+            return Err(format!("there is no function `{name}`"));
+        }
+        if let Some(name) = uses.names().find(|n| !variables.contains(n)) {
+            let known = variables.iter().map(|v| format!("`{v}`")).collect::<Vec<_>>().join(", ");
+            return Err(format!("`{name}` is not known here; there is {known}"));
+        }
+        if let Some(member) = uses.get("request").and_then(values::unknown_member) {
+            return Err(format!(
+                "`request.{member}` is not known; there is {}",
+                values::MEMBERS.map(|m| format!("`{m}`")).join(", ")
+            ));
+        }
+        Ok(Self { source: source.to_owned(), program, uses })
     }
 
     /// The text it was compiled from.
@@ -55,15 +114,37 @@ impl Expr {
         &self.source
     }
 
+    /// Whether it refers to this variable (`request`, `claims`, `consumer`): what it does not
+    /// refer to need not be in the scope.
+    pub fn refers_to(&self, variable: &str) -> bool {
+        self.uses.get(variable).is_some()
+    }
+
     /// Whether it holds. An error, a missing member or another type than boolean does not hold.
     pub fn holds(&self, scope: &Scope) -> bool {
-        let _ = scope;
-        false
+        matches!(self.evaluate(scope), Some(cel::Value::Bool(true)))
     }
 
     /// Its value as JSON; `None` when evaluation fails (a missing member) or gives null.
     pub fn value(&self, scope: &Scope) -> Option<Value> {
-        let _ = scope;
-        None
+        let value = self.evaluate(scope)?.json().ok()?;
+        (!value.is_null()).then_some(value)
+    }
+
+    fn evaluate(&self, scope: &Scope) -> Option<cel::Value> {
+        let mut context = Context::with_env(Arc::clone(&LIBRARY));
+        if let (Some(uses), Some(request)) = (self.uses.get("request"), &scope.request) {
+            context.add_variable_from_value("request", values::request(request, uses));
+        }
+        if let (Some(uses), Some(claims)) = (self.uses.get("claims"), &scope.claims) {
+            context.add_variable_from_value("claims", values::json(claims, uses));
+        }
+        if let (Some(_), Some(consumer)) = (self.uses.get("consumer"), &scope.consumer) {
+            context.add_variable_from_value("consumer", consumer.as_str());
+        }
+        self.program.execute(&context).ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,18 @@
 //! Findings: what is wrong with a configuration, where, and what would be right.
 
-use std::path::PathBuf;
+pub mod codes;
+mod render;
+mod report;
+
+pub(crate) use report::Report;
+
+use crate::draft::Texts;
+use serde::{Serialize, Serializer};
+use std::path::{Path, PathBuf};
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The configuration is not used.
     Error,
@@ -12,22 +21,65 @@ pub enum Severity {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stable code (`unknown-key`).
+    /// Stable code (`unknown-key`); [`codes::ALL`] lists them.
     pub code: &'static str,
     /// How bad.
     pub severity: Severity,
-    /// File.
+    /// File, as found from the path the user gave; `--set path` for an override.
+    #[serde(serialize_with = "lossy")]
     pub file: PathBuf,
     /// 1-based line; 0 when the finding has no line.
     pub line: usize,
-    /// 1-based column.
+    /// 1-based column, in characters.
     pub column: usize,
+    /// Characters it takes on its line.
+    pub width: usize,
     /// What is wrong.
     pub message: String,
     /// What would be right, when that is known.
     pub help: Option<String>,
+    /// Other places that have to do with it.
+    pub related: Vec<Place>,
+}
+
+/// Another place that has to do with a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// File.
+    #[serde(serialize_with = "lossy")]
+    pub file: PathBuf,
+    /// 1-based line.
+    pub line: usize,
+    /// 1-based column, in characters.
+    pub column: usize,
+    /// Characters it takes on its line.
+    pub width: usize,
+    /// What it has to do with it.
+    pub label: String,
+}
+
+/// A path that is no UTF-8 must not keep the finding from being reported.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+impl Finding {
+    /// A finding without a place, for the caller to fill in.
+    pub fn new(code: &'static str, severity: Severity) -> Self {
+        Self {
+            code,
+            severity,
+            file: PathBuf::new(),
+            line: 0,
+            column: 0,
+            width: 0,
+            message: String::new(),
+            help: None,
+            related: Vec::new(),
+        }
+    }
 }
 
 /// All that was found; one error is enough to refuse a configuration.
@@ -35,6 +87,10 @@ pub struct Finding {
 pub struct Findings {
     /// In the order of files and lines.
     pub list: Vec<Finding>,
+    /// Every file that was read, or looked for, on the way: what to watch for a better version.
+    pub files: Vec<PathBuf>,
+    /// The texts findings stand in, secrets blotted out.
+    pub(crate) texts: Texts,
 }
 
 impl Findings {
@@ -45,10 +101,19 @@ impl Findings {
 
     /// As text with source excerpts, the way a compiler prints them.
     pub fn render(&self, color: bool) -> String {
-        let _ = color;
-        self.list
-            .iter()
-            .map(|f| format!("{}:{}: {}\n", f.file.display(), f.line, f.message))
-            .collect()
+        render::render(self, color)
     }
+}
+
+/// The candidate nearest to `name`, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    candidates
+        .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))
+        .filter(|(distance, c)| *distance <= (c.chars().count().min(lower.len()) / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, c)| c)
 }

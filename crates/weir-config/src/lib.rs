@@ -1,12 +1,26 @@
-//! Configuration: text to a validated Config, or every reason why not; compiled expressions, paths and maps.
+//! Configuration: text to a validated Config, or every reason why not; compiled expressions,
+//! paths and maps.
+//!
+//! ```text
+//! files → draft (nodes with places) → check (against the description of all keys)
+//!       → resolve (names, files, keys, expressions) → Config
+//! ```
+//!
+//! Every stage notes its findings and goes on, so that all of them are reported at once.
 
+mod check;
 pub mod config;
+mod draft;
 pub mod expr;
 pub mod finding;
+mod keys;
 pub mod map;
+mod resolve;
+mod units;
 
-use finding::Findings;
-use std::path::PathBuf;
+use draft::{Draft, Surroundings};
+use finding::{Findings, Report};
+use std::path::{Path, PathBuf};
 
 pub use config::*;
 
@@ -24,6 +38,42 @@ pub struct Source {
 /// # Errors
 /// Every finding at once, at least one of them an error. On success the findings are warnings.
 pub fn load(source: &Source) -> Result<(Config, Findings), Findings> {
-    let _ = source;
-    Err(Findings::default())
+    load_draft(&source.path, None, &source.overrides, Surroundings::Process)
+}
+
+/// Loads a text without reading any file or the environment: `include:`, `file:` and
+/// `${env:NAME}` are findings. `name` stands for its path.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(name: &str, text: &str) -> Result<(Config, Findings), Findings> {
+    load_draft(Path::new(name), Some(text), &[], Surroundings::Nothing)
+}
+
+fn load_draft(
+    path: &Path,
+    text: Option<&str>,
+    overrides: &[(String, String)],
+    surroundings: Surroundings,
+) -> Result<(Config, Findings), Findings> {
+    let mut report = Report::default();
+    let (config, texts, files) = match draft::read(path, text, overrides, surroundings, &mut report)
+    {
+        Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
+        Err((texts, files)) => (None, texts, files),
+    };
+    let findings =
+        Findings { list: report.finish(&texts), files, texts: texts.hide(report.secrets()) };
+    match config {
+        Some(config) if !report.has_errors() => Ok((config, findings)),
+        _ => Err(findings),
+    }
+}
+
+fn validate(draft: &Draft, report: &mut Report) -> Option<Config> {
+    check::check(&draft.root, &keys::ROOT, report);
+    for node in &draft.included {
+        check::check(node, &keys::INCLUDED, report);
+    }
+    resolve::resolve(draft, report)
 }

@@ -1,13 +1,41 @@
 //! Structural maps from JSON to JSON.
+//!
+//! Paths of names and indexes are copied as byte ranges in one pass over the body, without a tree
+//! of it (`pass`); paths with other selectors are asked of a tree. Both see the last of
+//! duplicate names, keep types, and refuse a body that is not valid JSON as a whole.
+
+mod pass;
+mod path;
+mod template;
 
 use crate::expr::Scope;
+use pass::{Slots, Wanted};
 use serde_json::Value;
+use serde_json_path::JsonPath;
+use template::Out;
 
 /// A compiled map: a JSON structure whose leaves are RFC 9535 paths into the body, literals
 /// (`{literal: "$5"}`) or expressions on the request (`{cel: "request.path.id"}`).
+///
+/// Numbers, booleans and null stand for themselves. A member whose singular path or expression
+/// gives nothing is left out; in an array, and at the top, it is null. A path that is not singular
+/// gives an array.
 #[derive(Debug)]
 pub struct JsonMap {
-    template: Value,
+    out: Out,
+    wanted: Wanted,
+    /// Number of leaves read in one pass.
+    slots: usize,
+    /// Paths that are asked of a tree, and whether each is singular.
+    tree: Vec<TreePath>,
+    reads_request: bool,
+}
+
+#[derive(Debug)]
+struct TreePath {
+    text: String,
+    path: JsonPath,
+    singular: bool,
 }
 
 /// Why a body could not be mapped.
@@ -33,32 +61,65 @@ impl JsonMap {
     /// # Errors
     /// Every faulty leaf.
     pub fn compile(template: &Value) -> Result<Self, Vec<MapFault>> {
-        Ok(Self { template: template.clone() })
+        template::compile(template)
     }
 
     /// Whether any leaf reads the body.
     pub fn reads_body(&self) -> bool {
-        true
+        self.slots > 0 || self.needs_tree()
     }
 
     /// Whether any leaf is an expression, so that `apply` needs a scope.
     pub fn reads_request(&self) -> bool {
-        false
+        self.reads_request
+    }
+
+    /// Whether an expression refers to this variable (`request`, `claims`, `consumer`), so that
+    /// the scope needs it.
+    pub fn refers_to(&self, variable: &str) -> bool {
+        self.out.refers_to(variable)
     }
 
     /// Whether a leaf needs a tree of the whole body (filters, wildcards, descendants) rather
     /// than one pass over its bytes.
     pub fn needs_tree(&self) -> bool {
-        false
+        !self.tree.is_empty()
     }
 
-    /// Maps `body` and appends the result to `out` as JSON.
+    /// The paths that need a tree, as written.
+    pub fn tree_paths(&self) -> impl Iterator<Item = &str> {
+        self.tree.iter().map(|t| t.text.as_str())
+    }
+
+    /// Maps `body` and appends the result to `out` as JSON. A map that does not read the body
+    /// does not look at it.
     ///
     /// # Errors
     /// The body is not JSON; `out` is then as it was.
     pub fn apply(&self, body: &[u8], scope: &Scope, out: &mut Vec<u8>) -> Result<(), MapError> {
-        let _ = (body, scope);
-        out.extend_from_slice(self.template.to_string().as_bytes());
+        let mut slots = Slots::new(self.slots);
+        let mut tree = Value::Null;
+        if self.reads_body() {
+            let text = std::str::from_utf8(body).map_err(|e| {
+                MapError::Malformed(format!("no UTF-8 at byte {}", e.valid_up_to()))
+            })?;
+            pass::read(text, &self.wanted, &mut slots).map_err(|e| malformed(&e))?;
+            if self.needs_tree() {
+                tree = serde_json::from_str(text).map_err(|e| malformed(&e))?;
+            }
+        }
+        let input = template::Input { slots: &slots, tree: &tree, paths: &self.tree, scope };
+        if !self.out.write(&input, out) {
+            out.extend_from_slice(b"null");
+        }
         Ok(())
     }
 }
+
+/// What is wrong and where; serde_json quotes nothing of the body in syntax errors.
+fn malformed(error: &serde_json::Error) -> MapError {
+    MapError::Malformed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,10 @@ pub(crate) enum Wait {
     UpstreamBody,
     /// The client to take bytes of the answer.
     Client,
+    /// A last request on a connection that is about to be closed.
+    LastChance,
+    /// The client to see the last answer before the connection is closed.
+    Linger,
 }
 
 /// Which limit was passed.

@@ -108,6 +108,18 @@ impl Router {
         if allow.is_empty() { Found::NoRoute { api } } else { Found::OtherMethods { api, allow } }
     }
 
+    /// Whether any API answers to this host.
+    pub fn knows_host(&self, host: &str) -> bool {
+        self.any.is_some() || self.exact.contains_key(host) || self.wild(host).next().is_some()
+    }
+
+    fn wild(&self, host: &str) -> impl Iterator<Item = &Bases> {
+        self.wildcards
+            .iter()
+            .filter(move |(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix.as_str()))
+            .map(|(_, bases)| bases)
+    }
+
     /// Number of segments in the base of an API.
     pub fn depth(&self, api: usize) -> usize {
         self.apis[api].depth
@@ -117,13 +129,8 @@ impl Router {
     /// with the more specific host.
     fn api(&self, host: &str, path: &str) -> Option<(usize, usize)> {
         let exact = if self.exact.is_empty() { None } else { self.exact.get(host) };
-        let wildcards = self
-            .wildcards
-            .iter()
-            .filter(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix.as_str()))
-            .map(|(_, bases)| bases);
         let mut best: Option<(usize, usize)> = None;
-        for bases in exact.into_iter().chain(wildcards).chain(&self.any) {
+        for bases in exact.into_iter().chain(self.wild(host)).chain(&self.any) {
             if let Some((api, depth)) = bases.longest(path)
                 && best.is_none_or(|(_, other)| depth > other)
             {

@@ -106,6 +106,20 @@ impl RequestHead {
         &self.text[self.method_len + self.target_len..]
     }
 
+    /// The authority, and the headers to change meanwhile.
+    pub fn authority_and_headers(&mut self) -> (&str, &mut Headers) {
+        (&self.text[self.method_len + self.target_len..], &mut self.headers)
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.set_line("GET", "/", "");
+        self.headers.clear();
+        self.version = Version::Http11;
+        self.framing = Framing::None;
+        self.keep_alive = false;
+    }
+
     /// Starts a head that does not come from HTTP/1 bytes; headers are pushed by the caller.
     pub fn set_line(&mut self, method: &str, target: &str, authority: &str) {
         self.text.clear();
@@ -115,6 +129,13 @@ impl RequestHead {
         self.method = Method::of(method);
         self.method_len = method.len();
         self.target_len = target.len();
+    }
+
+    /// Replaces the path, for instance by its normal form; the query stays.
+    pub fn set_path(&mut self, path: &str) {
+        let old = self.path().len();
+        self.text.replace_range(self.method_len..self.method_len + old, path);
+        self.target_len = self.target_len - old + path.len();
     }
 
     /// Parses a request head at the start of `bytes`, as far as `scan` has not yet looked.

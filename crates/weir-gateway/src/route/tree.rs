@@ -2,7 +2,6 @@
 
 use super::Map;
 use crate::path;
-use std::borrow::Cow;
 use weir_config::{PathPattern, Segment};
 
 /// Base paths, and the API under each.
@@ -123,11 +122,11 @@ impl Routes {
 
     fn visit_below<'a, T>(
         &self,
-        segment: &Cow<'a, str>,
+        segment: &str,
         segments: impl Iterator<Item = &'a str> + Clone,
         visit: &mut dyn FnMut(&[Entry]) -> Option<T>,
     ) -> Option<T> {
-        if let Some(below) = self.literal.get(segment.as_ref())
+        if let Some(below) = self.literal.get(segment)
             && let Some(found) = below.visit(segments.clone(), visit)
         {
             return Some(found);

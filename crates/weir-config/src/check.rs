@@ -1,0 +1,286 @@
+//! The check of a draft against the description of its keys: unknown keys, wrong types, missing
+//! units, malformed texts, all in one walk.
+
+mod slips;
+
+use crate::draft::{Data, Meaning, Member, Node, Scalar};
+use crate::finding::{Report, codes};
+use crate::keys::{Kind, Names, Shape};
+
+/// Most items of one list or table.
+const ITEMS: usize = 100_000;
+
+/// Checks `node` against `shape`.
+pub(crate) fn check(node: &Node, shape: &'static Shape, report: &mut Report) {
+    object(node, shape, report);
+}
+
+/// Checks `node` against `kind`; `context` is what it is the value of.
+fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+    match kind {
+        Kind::Json => json(node, report),
+        Kind::Object(shape) => object(node, shape, report),
+        Kind::Table(names, kind) => table(node, *names, kind, context, report),
+        Kind::List(item) => match &node.data {
+            Data::List(items) => list(items, node, item, context, report),
+            _ => wrong_type(node, kind, context, report),
+        },
+        Kind::OneOrMany(item) => match &node.data {
+            Data::List(items) => list(items, node, item, context, report),
+            _ => value(node, item, context, report),
+        },
+        Kind::Either(kinds) => match kinds.iter().find(|k| accepts(k, node)) {
+            Some(kind) => value(node, kind, context, report),
+            None => match only_text_alternative(kinds, node) {
+                Some(kind) => value(node, kind, context, report),
+                None => wrong_type(node, kind, context, report),
+            },
+        },
+        Kind::Text
+        | Kind::Secret
+        | Kind::Loose
+        | Kind::Bool
+        | Kind::Integer(..)
+        | Kind::Form(_)
+        | Kind::Word(_) => match &node.data {
+            Data::Scalar(scalar) => self::scalar(node, scalar, kind, context, report),
+            _ => wrong_type(node, kind, context, report),
+        },
+    }
+}
+
+fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+    if items.is_empty() {
+        report
+            .error(codes::EMPTY, node.at, format!("`{context}` lists nothing"))
+            .help("leave the key out, or list at least one item");
+    }
+    if items.len() > ITEMS {
+        report.error(codes::TOO_MANY, node.at, format!("`{context}` has more than {ITEMS} items"));
+        return;
+    }
+    for item in items {
+        value(item, kind, context, report);
+    }
+}
+
+/// Whether this alternative is meant, by the type of what is written alone.
+fn accepts(kind: &Kind, node: &Node) -> bool {
+    match (kind, &node.data) {
+        (Kind::Json, _) => true,
+        (Kind::Object(_) | Kind::Table(..), Data::Map(_)) => true,
+        (Kind::List(_), Data::List(_)) => true,
+        (Kind::OneOrMany(kind), _) => matches!(node.data, Data::List(_)) || accepts(kind, node),
+        (Kind::Either(kinds), _) => kinds.iter().any(|k| accepts(k, node)),
+        (Kind::Word(words), Data::Scalar(scalar)) => words.contains(&scalar.text.as_str()),
+        (Kind::Bool, Data::Scalar(scalar)) => matches!(scalar.meaning(), Meaning::Bool(_)),
+        (Kind::Integer(..), Data::Scalar(scalar)) => scalar.meaning() == Meaning::Number,
+        (Kind::Text | Kind::Secret | Kind::Form(_), Data::Scalar(scalar)) => {
+            scalar.meaning() == Meaning::Text
+        }
+        (Kind::Loose, Data::Scalar(scalar)) => scalar.meaning() != Meaning::Null,
+        _ => false,
+    }
+}
+
+/// A number where a form of text is an alternative: that form says best what is missing.
+fn only_text_alternative(kinds: &'static [Kind], node: &Node) -> Option<&'static Kind> {
+    let scalar = node.scalar()?;
+    if scalar.meaning() != Meaning::Number {
+        return None;
+    }
+    kinds.iter().find(|k| matches!(k, Kind::Form(_)))
+}
+
+fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
+    let Some(members) = node.members() else {
+        report
+            .error(
+                codes::WRONG_TYPE,
+                node.at,
+                format!("{} is a mapping, this is {}", shape.name, node.describe()),
+            )
+            .maybe_help(slips::for_object(node, shape));
+        return;
+    };
+    for member in members {
+        match shape.key(&member.key) {
+            Some(_) if member.value.is_null() => {
+                report
+                    .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
+                    .help("give it one, or leave the key out");
+            }
+            Some(key) => value(&member.value, &key.kind, key.name, report),
+            None => unknown(member, members, shape, report),
+        }
+    }
+    for key in shape.keys.iter().filter(|k| k.required) {
+        if !members.iter().any(|m| m.key == key.name) {
+            report
+                .error(codes::MISSING_KEY, node.at, format!("{} needs `{}`", shape.name, key.name))
+                .help(format!("`{}` takes {}", key.name, key.kind.describe()));
+        }
+    }
+    groups(node, members, shape, report);
+}
+
+fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut Report) {
+    for group in shape.groups {
+        let mut present = members.iter().filter(|m| group.keys.contains(&m.key.as_str()));
+        let Some(first) = present.next() else {
+            // A slip such as `method: GET` has its own finding already.
+            let slipped = members.iter().any(|m| {
+                shape.slips.iter().any(|(slip, _)| *slip == m.key)
+                    || shape.later.contains(&m.key.as_str())
+            });
+            if group.required && !slipped {
+                report.error(
+                    codes::MISSING_KEY,
+                    node.at,
+                    format!("{} needs one of {}", shape.name, slips::words(group.keys)),
+                );
+            }
+            continue;
+        };
+        for other in present {
+            report
+                .error(
+                    codes::CONFLICT,
+                    other.at,
+                    format!("`{}` and `{}` exclude each other", first.key, other.key),
+                )
+                .related(first.at, "stands here")
+                .help(format!("{} takes one of {}", shape.name, slips::words(group.keys)));
+        }
+    }
+}
+
+fn unknown(member: &Member, members: &[Member], shape: &'static Shape, report: &mut Report) {
+    let key = member.key.as_str();
+    if shape.later.contains(&key) {
+        report.error(
+            codes::NOT_AVAILABLE,
+            member.at,
+            format!("`{key}` is not available in this version of weir"),
+        );
+        return;
+    }
+    if std::ptr::eq(shape, &raw const crate::keys::INCLUDED) && crate::keys::ROOT.key(key).is_some()
+    {
+        report
+            .error(codes::NOT_HERE, member.at, format!("`{key}` cannot stand in an included file"))
+            .help("it belongs to the main file");
+        return;
+    }
+    report
+        .error(codes::UNKNOWN_KEY, member.at, format!("unknown key `{key}` in {}", shape.name))
+        .help(slips::for_key(member, members, shape));
+}
+
+fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: &mut Report) {
+    let Some(members) = node.members() else {
+        report
+            .error(
+                codes::WRONG_TYPE,
+                node.at,
+                format!("`{context}` is a mapping, this is {}", node.describe()),
+            )
+            .help(match names {
+                Names::Name => format!("write `{context}: {{NAME: …}}`"),
+                Names::Header | Names::Parameter => "write `{name: value}`".to_owned(),
+            });
+        return;
+    };
+    if members.len() > ITEMS {
+        report.error(codes::TOO_MANY, node.at, format!("`{context}` has more than {ITEMS} items"));
+        return;
+    }
+    let mut seen = std::collections::HashMap::new();
+    for member in members {
+        if let Err(fault) = names.form().check(&member.key) {
+            report.error(fault.code, member.at, fault.message).maybe_help(fault.help);
+        }
+        if names == Names::Header
+            && let Some(first) = seen.insert(member.key.to_ascii_lowercase(), member.at)
+        {
+            report
+                .error(
+                    codes::DUPLICATE_KEY,
+                    member.at,
+                    format!("`{}` stands here twice", member.key),
+                )
+                .related(first, "first here")
+                .help("header names are equal in any case");
+        }
+        if names == Names::Header
+            && let Some(text) = member.value.text()
+            && let Err(fault) = crate::keys::Form::HeaderValue.check(text)
+        {
+            report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
+        }
+        if member.value.is_null() {
+            report
+                .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
+                .help("give it one, or leave it out");
+        } else {
+            value(&member.value, kind, &member.key, report);
+        }
+    }
+}
+
+fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, report: &mut Report) {
+    let meaning = scalar.meaning();
+    if matches!(kind, Kind::Secret) && !scalar.from_file {
+        report.hide(node.at);
+    }
+    match kind {
+        Kind::Text | Kind::Secret if meaning == Meaning::Text => {}
+        Kind::Loose if meaning != Meaning::Null => {}
+        Kind::Bool if matches!(meaning, Meaning::Bool(_)) => {}
+        Kind::Integer(min, max) if meaning == Meaning::Number => {
+            if scalar.integer().is_none_or(|n| n < *min || n > *max) {
+                report.error(
+                    codes::BAD_VALUE,
+                    node.at,
+                    format!("`{context}` takes {}", kind.describe()),
+                );
+            }
+        }
+        // A number may be a text of this form by accident (`to: 5`); the form says what is missing.
+        Kind::Form(form) if matches!(meaning, Meaning::Text | Meaning::Number) => {
+            if let Err(fault) = form.check(&scalar.text) {
+                report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
+            } else if meaning == Meaning::Number && *form != crate::keys::Form::Duration {
+                wrong_type(node, kind, context, report);
+            }
+        }
+        Kind::Word(words) if meaning == Meaning::Text => {
+            if !words.contains(&scalar.text.as_str()) {
+                report
+                    .error(
+                        codes::BAD_VALUE,
+                        node.at,
+                        format!("`{context}` takes {}", kind.describe()),
+                    )
+                    .maybe_help(slips::nearest(&scalar.text, words.iter().copied()));
+            }
+        }
+        _ => wrong_type(node, kind, context, report),
+    }
+}
+
+fn json(node: &Node, report: &mut Report) {
+    if let Err(at) = node.to_json() {
+        report.error(codes::BAD_VALUE, at, "JSON has no such number");
+    }
+}
+
+fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+    report
+        .error(
+            codes::WRONG_TYPE,
+            node.at,
+            format!("`{context}` takes {}, this is {}", kind.describe(), node.describe()),
+        )
+        .maybe_help(slips::for_type(node, kind, context));
+}

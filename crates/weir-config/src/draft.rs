@@ -1,0 +1,69 @@
+//! The draft: configuration as written, with the place of every piece.
+
+mod glob;
+mod node;
+mod overrides;
+mod reader;
+mod substitute;
+mod texts;
+mod yaml;
+
+pub(crate) use node::{Data, Meaning, Member, Node, Scalar, Spot};
+pub(crate) use reader::{Surroundings, read};
+pub(crate) use texts::{FileId, Texts};
+
+use crate::finding::{Report, codes};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Tables that included files contribute to.
+pub(crate) const TABLES: [&str; 5] = ["upstreams", "auth", "plans", "consumers", "apis"];
+
+/// Everything that was read.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// The main file.
+    pub(crate) root: Node,
+    /// The files it includes, directly or not, in the order they were read.
+    pub(crate) included: Vec<Node>,
+    /// Their texts.
+    pub(crate) texts: Texts,
+    /// Every file that was read or looked for.
+    pub(crate) files: Vec<PathBuf>,
+    /// Nothing outside of the text may be read.
+    pub(crate) sealed: bool,
+}
+
+impl Draft {
+    /// The members of a table, from all files.
+    pub(crate) fn table(&self, name: &str) -> Vec<&Member> {
+        std::iter::once(&self.root)
+            .chain(&self.included)
+            .filter_map(|node| node.get(name)?.members())
+            .flatten()
+            .collect()
+    }
+
+    /// Names that two files define. Within one file the parser has found them.
+    pub(crate) fn check_names(&self, report: &mut Report) {
+        for table in TABLES {
+            let mut first: HashMap<&str, Spot> = HashMap::new();
+            for member in self.table(table) {
+                match first.get(member.key.as_str()) {
+                    Some(at) => {
+                        report
+                            .error(
+                                codes::DUPLICATE_NAME,
+                                member.at,
+                                format!("`{}` is defined twice in `{table}`", member.key),
+                            )
+                            .related(*at, "first here");
+                    }
+                    None => {
+                        first.insert(&member.key, member.at);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The draft as a tree: what is written, and where each piece of it stands.
+
+use super::texts::FileId;
+
+/// Where a piece of text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Which text.
+    pub(crate) file: FileId,
+    /// 1-based line.
+    pub(crate) line: u32,
+    /// 1-based column, in characters.
+    pub(crate) column: u32,
+    /// Width in characters on that line, at least 1.
+    pub(crate) width: u32,
+}
+
+/// A node with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Where it begins.
+    pub(crate) at: Spot,
+    /// What it is.
+    pub(crate) data: Data,
+}
+
+/// What a node can be.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    /// A text, number, boolean or null.
+    Scalar(Scalar),
+    /// A list.
+    List(Vec<Node>),
+    /// Members in the order they are written.
+    Map(Vec<Member>),
+}
+
+/// One member of a mapping.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// Its key.
+    pub(crate) key: String,
+    /// Where the key stands.
+    pub(crate) at: Spot,
+    /// Its value.
+    pub(crate) value: Node,
+}
+
+/// A scalar as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Scalar {
+    /// Its text, quotes and escapes resolved, substitutions done.
+    pub(crate) text: String,
+    /// Written without quotes, so that `8080` is a number and `true` a boolean.
+    pub(crate) plain: bool,
+    /// Its text is the content of a file.
+    pub(crate) from_file: bool,
+}
+
+/// What a scalar means by the core schema of YAML 1.2 (section 10.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number,
+    /// Anything else.
+    Text,
+}
+
+impl Scalar {
+    /// What it means.
+    pub(crate) fn meaning(&self) -> Meaning {
+        if !self.plain {
+            return Meaning::Text;
+        }
+        match self.text.as_str() {
+            "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
+            "true" | "True" | "TRUE" => Meaning::Bool(true),
+            "false" | "False" | "FALSE" => Meaning::Bool(false),
+            text if is_number(text) => Meaning::Number,
+            _ => Meaning::Text,
+        }
+    }
+
+    /// The whole number it is, if it is one that fits.
+    pub(crate) fn integer(&self) -> Option<u64> {
+        let text = self.text.strip_prefix('+').unwrap_or(&self.text);
+        match self.meaning() {
+            Meaning::Number => match text.get(..2) {
+                Some("0x") => u64::from_str_radix(&text[2..], 16).ok(),
+                Some("0o") => u64::from_str_radix(&text[2..], 8).ok(),
+                _ => text.parse().ok(),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Integer (decimal, octal, hexadecimal) or float of the core schema.
+fn is_number(text: &str) -> bool {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    }
+    if let Some(digits) = text.strip_prefix("0o") {
+        return !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return true;
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent_fits = exponent.is_none_or(|e| {
+        let e = e.strip_prefix(['-', '+']).unwrap_or(e);
+        !e.is_empty() && digits(e)
+    });
+    !(whole.is_empty() && fraction.is_empty()) && digits(whole) && digits(fraction) && exponent_fits
+}
+
+impl Node {
+    /// Its scalar, if it is one.
+    pub(crate) fn scalar(&self) -> Option<&Scalar> {
+        match &self.data {
+            Data::Scalar(scalar) => Some(scalar),
+            Data::List(_) | Data::Map(_) => None,
+        }
+    }
+
+    /// Its text, if it is a scalar that is not null.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.scalar().filter(|s| s.meaning() != Meaning::Null).map(|s| s.text.as_str())
+    }
+
+    /// Its members, if it is a mapping.
+    pub(crate) fn members(&self) -> Option<&[Member]> {
+        match &self.data {
+            Data::Map(members) => Some(members),
+            Data::Scalar(_) | Data::List(_) => None,
+        }
+    }
+
+    /// The member of this name.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.members()?.iter().find(|m| m.key == key).map(|m| &m.value)
+    }
+
+    /// Its items, if it is a list.
+    pub(crate) fn items(&self) -> Option<&[Node]> {
+        match &self.data {
+            Data::List(items) => Some(items),
+            Data::Scalar(_) | Data::Map(_) => None,
+        }
+    }
+
+    /// Null or nothing written?
+    pub(crate) fn is_null(&self) -> bool {
+        self.scalar().is_some_and(|s| s.meaning() == Meaning::Null)
+    }
+
+    /// What it is, for messages: `a list`, `the number 5`.
+    pub(crate) fn describe(&self) -> String {
+        match &self.data {
+            Data::List(_) => "a list".to_owned(),
+            Data::Map(_) => "a mapping".to_owned(),
+            Data::Scalar(scalar) => match scalar.meaning() {
+                Meaning::Null => "nothing".to_owned(),
+                Meaning::Bool(_) => "a boolean".to_owned(),
+                Meaning::Number => "a number".to_owned(),
+                Meaning::Text => "a text".to_owned(),
+            },
+        }
+    }
+
+    /// The node as JSON: member order and the digits of numbers are kept.
+    ///
+    /// # Errors
+    /// The place of a number that JSON does not have (`.inf`, `.nan`).
+    pub(crate) fn to_json(&self) -> Result<String, Spot> {
+        let mut out = String::new();
+        self.write_json(&mut out)?;
+        Ok(out)
+    }
+
+    fn write_json(&self, out: &mut String) -> Result<(), Spot> {
+        match &self.data {
+            Data::Scalar(scalar) => write_scalar(scalar, out).ok_or(self.at)?,
+            Data::List(items) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    item.write_json(out)?;
+                }
+                out.push(']');
+            }
+            Data::Map(members) => {
+                out.push('{');
+                for (i, member) in members.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    write_text(&member.key, out);
+                    out.push(':');
+                    member.value.write_json(out)?;
+                }
+                out.push('}');
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push_str(&serde_json::Value::from(text).to_string());
+}
+
+fn write_scalar(scalar: &Scalar, out: &mut String) -> Option<()> {
+    match scalar.meaning() {
+        Meaning::Null => out.push_str("null"),
+        Meaning::Bool(value) => out.push_str(if value { "true" } else { "false" }),
+        Meaning::Text => write_text(&scalar.text, out),
+        Meaning::Number
+            if serde_json::from_str::<&serde_json::value::RawValue>(&scalar.text).is_ok() =>
+        {
+            out.push_str(&scalar.text);
+        }
+        Meaning::Number => match scalar.integer() {
+            Some(integer) => out.push_str(&integer.to_string()),
+            None => {
+                let number: f64 = scalar.text.parse().ok()?;
+                out.push_str(&serde_json::Number::from_f64(number)?.to_string());
+            }
+        },
+    }
+    Some(())
+}

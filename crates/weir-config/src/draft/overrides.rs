@@ -1,0 +1,161 @@
+//! `--set path=value` over what is written.
+
+use super::node::{Data, Member, Node, Spot};
+use super::reader::{Reader, null};
+use super::{TABLES, substitute, yaml};
+use crate::finding::codes;
+use std::path::PathBuf;
+
+/// One step of a path, and where it stands in `path=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Name(String),
+    Index(usize),
+}
+
+/// Applies one override to the main file, or to the included file that defines what it names.
+pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value: &str) {
+    let text = format!("{path}={value}");
+    let file = reader.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
+    let width = u32::try_from(path.chars().count()).unwrap_or(u32::MAX).max(1);
+    let at = Spot { file, line: 1, column: 1, width };
+    let Some(steps) = steps(path) else {
+        reader
+            .report
+            .error(codes::BAD_OVERRIDE, at, format!("`{path}` is no path"))
+            .help("names with dots between, indexes in brackets: `listen[0].addr`");
+        return;
+    };
+    let before = reader.report.has_errors();
+    let mut node = match yaml::parse(value, file, reader.report) {
+        Some(mut node) => {
+            shift(&mut node, width.saturating_add(1));
+            node
+        }
+        None if reader.report.has_errors() && !before => return,
+        None => null(at),
+    };
+    substitute::substitute(reader, &mut node);
+    let home = match steps.as_slice() {
+        [Step::Name(table), Step::Name(name), ..]
+            if TABLES.contains(&table.as_str())
+                && root.get(table).is_none_or(|t| t.get(name).is_none()) =>
+        {
+            reader.included_with(table, name)
+        }
+        _ => None,
+    };
+    let result = match home {
+        Some(index) => {
+            let mut included = reader.take_included(index);
+            let result = set(&mut included, &steps, node, at);
+            reader.put_back(index, included);
+            result
+        }
+        None => set(root, &steps, node, at),
+    };
+    if let Err(message) = result {
+        reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` names nothing: {message}"));
+    }
+}
+
+/// The value begins behind `path=`.
+fn shift(node: &mut Node, by: u32) {
+    let moved = |at: &mut Spot| {
+        if at.line == 1 {
+            at.column = at.column.saturating_add(by);
+        }
+    };
+    moved(&mut node.at);
+    match &mut node.data {
+        Data::Scalar(_) => {}
+        Data::List(items) => items.iter_mut().for_each(|item| shift(item, by)),
+        Data::Map(members) => members.iter_mut().for_each(|m| {
+            moved(&mut m.at);
+            shift(&mut m.value, by);
+        }),
+    }
+}
+
+/// `a.b[0].c`, `a.0`, `apis."v1.2".base`.
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let (name, tail) = quoted.split_once('"')?;
+            steps.push(Step::Name(name.to_owned()));
+            rest = tail;
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            let name = &rest[..end];
+            if name.is_empty() {
+                return None;
+            }
+            // Numbers are indexes where they meet a list, and names elsewhere.
+            steps.push(Step::Name(name.to_owned()));
+            rest = &rest[end..];
+        }
+        while let Some(tail) = rest.strip_prefix('[') {
+            let (index, tail) = tail.split_once(']')?;
+            steps.push(Step::Index(index.parse().ok()?));
+            rest = tail;
+        }
+        match rest.strip_prefix('.') {
+            Some(tail) => rest = tail,
+            None => return rest.is_empty().then_some(steps),
+        }
+    }
+}
+
+fn set(node: &mut Node, steps: &[Step], value: Node, at: Spot) -> Result<(), String> {
+    let [step, rest @ ..] = steps else {
+        *node = value;
+        return Ok(());
+    };
+    if node.is_null() {
+        node.at = at;
+        node.data = match step {
+            Step::Name(_) => Data::Map(Vec::new()),
+            Step::Index(_) => Data::List(Vec::new()),
+        };
+    }
+    let what = node.describe();
+    match (&mut node.data, step) {
+        (Data::Map(members), Step::Name(name)) => {
+            if let Some(member) = members.iter_mut().find(|m| m.key == *name) {
+                if rest.is_empty() {
+                    member.at = at;
+                }
+                return set(&mut member.value, rest, value, at);
+            }
+            let mut member = Member { key: name.clone(), at, value: null(at) };
+            set(&mut member.value, rest, value, at)?;
+            members.push(member);
+            Ok(())
+        }
+        (Data::List(items), step) => {
+            let index = match step {
+                Step::Index(index) => Some(*index),
+                Step::Name(name) => name.parse().ok(),
+            };
+            let index = index.ok_or_else(|| format!("{} stands where a list is", show(step)))?;
+            let length = items.len();
+            if index == length {
+                items.push(null(at));
+            }
+            match items.get_mut(index) {
+                Some(item) => set(item, rest, value, at),
+                None => Err(format!("there are only {length} items before [{index}]")),
+            }
+        }
+        (_, step) => Err(format!("{} stands where {what} is", show(step))),
+    }
+}
+
+fn show(step: &Step) -> String {
+    match step {
+        Step::Name(name) => format!("`{name}`"),
+        Step::Index(index) => format!("`[{index}]`"),
+    }
+}

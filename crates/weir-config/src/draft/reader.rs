@@ -1,0 +1,222 @@
+//! Reading the main file and what it includes.
+
+use super::node::{Data, Node, Scalar, Spot};
+use super::texts::{FileId, Texts};
+use super::{Draft, glob, overrides, substitute, yaml};
+use crate::finding::{Report, codes};
+use std::path::{Path, PathBuf};
+
+/// Largest file, configuration or named by `file:`.
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Most files of one configuration.
+const FILES: usize = 1000;
+/// Deepest chain of includes.
+const INCLUDE_DEPTH: usize = 8;
+
+/// What a draft may reach beside its own text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surroundings {
+    /// Files and environment of this process.
+    Process,
+    /// Nothing: includes, files and environment are findings.
+    Nothing,
+}
+
+/// Reads a whole draft; `None` when there is no main mapping to go on with.
+pub(crate) struct Reader<'r> {
+    pub(super) texts: Texts,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) report: &'r mut Report,
+    pub(super) surroundings: Surroundings,
+    included: Vec<Node>,
+}
+
+/// What came of reading: the draft if there is one, and what was read on the way in any case.
+pub(crate) type Read = Result<Draft, (Texts, Vec<PathBuf>)>;
+
+/// Reads the draft at `path`, or `text` in its place.
+pub(crate) fn read(
+    path: &Path,
+    text: Option<&str>,
+    sets: &[(String, String)],
+    surroundings: Surroundings,
+    report: &mut Report,
+) -> Read {
+    let mut reader = Reader {
+        texts: Texts::default(),
+        files: Vec::new(),
+        report,
+        surroundings,
+        included: Vec::new(),
+    };
+    let root = match text {
+        Some(text) => reader.parse(path, text),
+        None => reader.main_file(path),
+    };
+    let Some(mut root) = root else { return Err((reader.texts, reader.files)) };
+    reader.include(&root, &mut vec![canonical(path)]);
+    for (at, value) in sets {
+        overrides::apply(&mut reader, &mut root, at, value);
+    }
+    let sealed = surroundings == Surroundings::Nothing;
+    let Reader { texts, files, included, report, .. } = reader;
+    let draft = Draft { root, included, texts, files, sealed };
+    draft.check_names(report);
+    Ok(draft)
+}
+
+/// Two ways to write one path must not hide a circle.
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+impl Reader<'_> {
+    fn main_file(&mut self, path: &Path) -> Option<Node> {
+        let file = if path.is_dir() { path.join("weir.yaml") } else { path.to_owned() };
+        match self.read_file(&file) {
+            Ok(text) => self.parse(&file, &text),
+            Err(fault) => {
+                let noted = self.report.error_nowhere(fault.code, fault.message);
+                if path.is_dir() {
+                    noted.help("a folder is loaded by its `weir.yaml`");
+                }
+                None
+            }
+        }
+    }
+
+    /// The text of a file, or why there is none.
+    pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::keys::Fault> {
+        let fault = |code, what: String| {
+            crate::keys::Fault::value(format!("`{}` {what}", path.display())).code(code)
+        };
+        if !self.files.iter().any(|f| f == path) {
+            if self.files.len() >= FILES {
+                return Err(fault(codes::TOO_MANY, format!("is one more than {FILES} files")));
+            }
+            self.files.push(path.to_owned());
+        }
+        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => fault(codes::MISSING_FILE, "is not there".to_owned()),
+            _ => fault(codes::BAD_FILE, format!("cannot be read: {error}")),
+        })?;
+        // A pipe or device would block, or never end.
+        if !metadata.is_file() {
+            return Err(fault(codes::BAD_FILE, "is no file".to_owned()));
+        }
+        if metadata.len() > FILE_BYTES {
+            return Err(fault(codes::BAD_FILE, format!("is larger than {FILE_BYTES} bytes")));
+        }
+        let bytes = std::fs::read(path)
+            .map_err(|error| fault(codes::BAD_FILE, format!("cannot be read: {error}")))?;
+        String::from_utf8(bytes).map_err(|_| fault(codes::BAD_FILE, "is not UTF-8".to_owned()))
+    }
+
+    /// Parses and substitutes one text.
+    fn parse(&mut self, path: &Path, text: &str) -> Option<Node> {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file = self.texts.add(path.to_owned(), folder, text);
+        if text.len() as u64 > FILE_BYTES {
+            let at = Spot { file, line: 1, column: 1, width: 1 };
+            let message = format!("the text is larger than {FILE_BYTES} bytes");
+            self.report.error(codes::BAD_FILE, at, message);
+            return None;
+        }
+        let errors = self.report.has_errors();
+        let node = yaml::parse(text, file, self.report);
+        if node.is_none() && !errors && self.report.has_errors() {
+            return None;
+        }
+        let mut node = node.unwrap_or_else(|| empty(file));
+        if node.is_null() {
+            node = empty(file);
+        }
+        substitute::substitute(self, &mut node);
+        Some(node)
+    }
+
+    /// Reads what `node` includes; `chain` are the files on the way to it.
+    fn include(&mut self, node: &Node, chain: &mut Vec<PathBuf>) {
+        let Some(include) = node.get("include") else { return };
+        let items = include.items().unwrap_or(std::slice::from_ref(include));
+        for item in items {
+            let Some(text) = item.text() else { continue };
+            if self.surroundings == Surroundings::Nothing {
+                self.report.error(codes::INCLUDE, item.at, "nothing can be included here");
+                continue;
+            }
+            for path in self.matches(text, item) {
+                self.include_file(&path, item, chain);
+            }
+        }
+    }
+
+    fn matches(&mut self, text: &str, item: &Node) -> Vec<PathBuf> {
+        let path = self.texts.resolve(item.at.file, text);
+        if !glob::is_pattern(text) {
+            return vec![path];
+        }
+        let found = glob::find(&self.texts.resolve(item.at.file, ""), text, FILES);
+        if found.is_empty() {
+            self.report.warning(codes::INCLUDE, item.at, format!("`{text}` matches no file"));
+        }
+        found
+    }
+
+    fn include_file(&mut self, path: &Path, item: &Node, chain: &mut Vec<PathBuf>) {
+        let key = canonical(path);
+        if chain.contains(&key) {
+            let message = format!("`{}` includes itself, directly or by others", path.display());
+            self.report.error(codes::INCLUDE, item.at, message);
+            return;
+        }
+        if chain.len() > INCLUDE_DEPTH {
+            let message = format!("included through more than {INCLUDE_DEPTH} files");
+            self.report.error(codes::INCLUDE, item.at, message);
+            return;
+        }
+        // Two ways to one file are no circle: what it says counts once.
+        if self.texts.iter().any(|t| canonical(&t.path) == key) {
+            return;
+        }
+        let text = match self.read_file(path) {
+            Ok(text) => text,
+            Err(fault) => {
+                self.report.error(fault.code, item.at, fault.message);
+                return;
+            }
+        };
+        let Some(node) = self.parse(path, &text) else { return };
+        chain.push(key);
+        self.include(&node, chain);
+        chain.pop();
+        self.included.push(node);
+    }
+
+    /// The included file whose table `table` has a member `name`.
+    pub(super) fn included_with(&mut self, table: &str, name: &str) -> Option<usize> {
+        self.included.iter().position(|node| node.get(table).is_some_and(|t| t.get(name).is_some()))
+    }
+
+    /// Takes an included file out, to change it; [`Self::put_back`] puts it back.
+    pub(super) fn take_included(&mut self, index: usize) -> Node {
+        std::mem::replace(&mut self.included[index], empty(FileId(0)))
+    }
+
+    /// Puts an included file back.
+    pub(super) fn put_back(&mut self, index: usize, node: Node) {
+        self.included[index] = node;
+    }
+}
+
+/// A mapping with nothing in it, for an empty file.
+fn empty(file: FileId) -> Node {
+    Node { at: Spot { file, line: 1, column: 1, width: 1 }, data: Data::Map(Vec::new()) }
+}
+
+/// A null, for an empty value.
+pub(super) fn null(at: Spot) -> Node {
+    let scalar = Scalar { text: String::new(), plain: true, from_file: false };
+    Node { at, data: Data::Scalar(scalar) }
+}

@@ -1,0 +1,123 @@
+//! `${env:NAME}` and `file:`, and nothing else.
+
+use super::node::{Data, Node, Scalar, Spot};
+use super::reader::{Reader, Surroundings};
+use crate::finding::codes;
+
+/// Longest text after substitution of variables.
+const LENGTH: usize = 1024 * 1024;
+
+/// Substitutes in every scalar of `node`; keys stay as they are.
+pub(super) fn substitute(reader: &mut Reader<'_>, node: &mut Node) {
+    match &mut node.data {
+        Data::Scalar(scalar) => substitute_scalar(reader, scalar, node.at),
+        Data::List(items) => items.iter_mut().for_each(|item| substitute(reader, item)),
+        Data::Map(members) => members.iter_mut().for_each(|m| substitute(reader, &mut m.value)),
+    }
+}
+
+fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Spot) {
+    // Looked at before variables are filled in: a variable's value must not make weir read a file.
+    let is_file = scalar.text.starts_with("file:");
+    if scalar.text.contains("${") {
+        let Some(text) = variables(reader, &scalar.text, at) else { return };
+        scalar.text = text;
+    }
+    if !is_file {
+        return;
+    }
+    let path = scalar.text["file:".len()..].to_owned();
+    if reader.surroundings == Surroundings::Nothing {
+        reader.report.error(codes::MISSING_FILE, at, "no file can be read here");
+        return;
+    }
+    let path = reader.texts.resolve(at.file, &path);
+    match reader.read_file(&path) {
+        Ok(mut text) => {
+            trim_one_line(&mut text);
+            *scalar = Scalar { text, plain: false, from_file: true };
+        }
+        Err(fault) => {
+            reader.report.error(fault.code, at, fault.message);
+        }
+    }
+}
+
+/// The line break at the end of a file that holds one line is the editor's, not the user's.
+fn trim_one_line(text: &mut String) {
+    let line = text.trim_end_matches(['\r', '\n']);
+    if !line.contains('\n') {
+        text.truncate(line.len());
+    }
+}
+
+/// Fills in variables; `None` when something is wrong (a finding says what).
+fn variables(reader: &mut Reader<'_>, text: &str, at: Spot) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut sound = true;
+    while let Some(open) = rest.find("${") {
+        if rest[..open].ends_with('$') {
+            out.push_str(&rest[..open - 1]);
+            out.push_str("${");
+            rest = &rest[open + 2..];
+            continue;
+        }
+        out.push_str(&rest[..open]);
+        let Some(close) = rest[open..].find('}') else {
+            bad(reader, at, "a `${` is not closed".to_owned());
+            return None;
+        };
+        let inner = &rest[open + 2..open + close];
+        match inner.strip_prefix("env:") {
+            Some(name) => sound &= variable(reader, name, at, &mut out).is_some(),
+            None => {
+                bad(reader, at, format!("`${{{inner}}}` is not substituted"));
+                sound = false;
+            }
+        }
+        rest = &rest[open + close + 1..];
+    }
+    out.push_str(rest);
+    if out.len() > LENGTH {
+        bad(reader, at, format!("longer than {LENGTH} bytes after substitution"));
+        return None;
+    }
+    sound.then_some(out)
+}
+
+fn variable(reader: &mut Reader<'_>, name: &str, at: Spot, out: &mut String) -> Option<()> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if name.is_empty() || !name.bytes().all(fits) {
+        bad(reader, at, format!("`{name}` is no name of a variable"));
+        return None;
+    }
+    let value = match reader.surroundings {
+        Surroundings::Process => std::env::var(name).ok(),
+        Surroundings::Nothing => None,
+    };
+    match value {
+        Some(value) => {
+            out.push_str(&value);
+            Some(())
+        }
+        None => {
+            reader
+                .report
+                .error(
+                    codes::UNDEFINED_ENV,
+                    at,
+                    format!("the environment variable `{name}` is not set"),
+                )
+                .help(format!("set it, or write `$${{env:{name}}}` if you mean that text"));
+            None
+        }
+    }
+}
+
+fn bad(reader: &mut Reader<'_>, at: Spot, message: String) {
+    reader
+        .report
+        .error(codes::BAD_SUBSTITUTION, at, message)
+        .help("only `${env:NAME}` is substituted; write `$${` for a literal `${`");
+}

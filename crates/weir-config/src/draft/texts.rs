@@ -1,0 +1,80 @@
+//! The texts a draft was read from: configuration files and `--set` values.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Index of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId(pub(crate) u32);
+
+/// One text.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    /// Its file as found from the path the user gave, or what stands for it (`--set path`).
+    pub(crate) path: PathBuf,
+    /// What relative paths in it start from.
+    pub(crate) folder: PathBuf,
+    /// Its characters.
+    pub(crate) text: Arc<str>,
+}
+
+/// All texts of a draft.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Texts {
+    list: Vec<Text>,
+}
+
+impl Texts {
+    /// Adds a text.
+    pub(crate) fn add(&mut self, path: PathBuf, folder: PathBuf, text: &str) -> FileId {
+        let id = FileId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.list.push(Text { path, folder, text: text.into() });
+        id
+    }
+
+    /// The text of this index.
+    pub(crate) fn get(&self, id: FileId) -> Option<&Text> {
+        self.list.get(id.0 as usize)
+    }
+
+    /// Path of the text of this index.
+    pub(crate) fn path(&self, id: FileId) -> &Path {
+        self.get(id).map_or(Path::new(""), |t| &t.path)
+    }
+
+    /// `path` as seen from the folder of the text `id`.
+    pub(crate) fn resolve(&self, id: FileId, path: &str) -> PathBuf {
+        self.get(id).map_or_else(|| PathBuf::from(path), |t| t.folder.join(path))
+    }
+
+    /// Every text.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Text> {
+        self.list.iter()
+    }
+}
+
+/// What stands for each character of a secret.
+const BLOT: char = '*';
+
+impl Texts {
+    /// The texts with what stands at `spots` blotted out.
+    pub(crate) fn hide(mut self, spots: &[super::Spot]) -> Self {
+        for (index, text) in self.list.iter_mut().enumerate() {
+            let mut spots = spots.iter().filter(|s| s.file.0 as usize == index).peekable();
+            if spots.peek().is_none() {
+                continue;
+            }
+            let mut lines: Vec<Vec<char>> =
+                text.text.lines().map(|l| l.chars().collect()).collect();
+            for spot in spots {
+                let Some(line) = lines.get_mut(spot.line as usize - 1) else { continue };
+                let start = (spot.column as usize - 1).min(line.len());
+                let end = (start + spot.width as usize).min(line.len());
+                line[start..end].fill(BLOT);
+            }
+            let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
+            text.text = lines.join("\n").into();
+        }
+        self
+    }
+}

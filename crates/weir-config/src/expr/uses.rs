@@ -1,0 +1,175 @@
+//! What an expression refers to: variables, and which of their members.
+
+use cel::common::ast::{EntryExpr, Expr as Node, LiteralValue, operators};
+use cel::parser::Expression;
+use std::collections::BTreeMap;
+
+/// Members referred to, two levels and more; the empty map at a leaf means all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Uses {
+    /// All of it, not only the members named.
+    pub(super) all: bool,
+    members: BTreeMap<String, Uses>,
+}
+
+impl Uses {
+    /// Uses of one member.
+    pub(super) fn get(&self, name: &str) -> Option<&Uses> {
+        self.members.get(name)
+    }
+
+    /// Members referred to by name.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
+    /// Whether this member is needed, and what of it (`None`: all).
+    pub(super) fn wants(&self, name: &str) -> Option<Option<&Uses>> {
+        match self.members.get(name) {
+            _ if self.all => Some(None),
+            Some(uses) => Some(Some(uses)),
+            None => None,
+        }
+    }
+
+    fn add(&mut self, path: &[&str]) {
+        match path {
+            [] => self.all = true,
+            [first, rest @ ..] => self.members.entry((*first).to_owned()).or_default().add(rest),
+        }
+    }
+}
+
+/// Names that are types in CEL, not variables.
+const TYPES: [&str; 12] = [
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "optional_type",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
+
+/// Functions and operators of the standard library that are there without dates.
+const FUNCTIONS: [&str; 18] = [
+    "bool",
+    "bytes",
+    "contains",
+    "double",
+    "dyn",
+    "endsWith",
+    "has",
+    "int",
+    "matches",
+    "max",
+    "min",
+    "optional",
+    "size",
+    "startsWith",
+    "string",
+    "type",
+    "uint",
+    "optMap",
+];
+
+/// One walk over an expression.
+pub(super) struct Scan<'u, 'e> {
+    uses: &'u mut Uses,
+    /// Variables that comprehensions bind around the node at hand.
+    bound: Vec<&'e str>,
+    depth: usize,
+    /// Deepest nesting of comprehensions seen.
+    pub(super) nesting: usize,
+    /// A function that is not in the library.
+    pub(super) unknown_function: Option<String>,
+}
+
+impl<'u, 'e> Scan<'u, 'e> {
+    pub(super) fn new(uses: &'u mut Uses) -> Self {
+        Self { uses, bound: Vec::new(), depth: 0, nesting: 0, unknown_function: None }
+    }
+
+    pub(super) fn expression(&mut self, expression: &'e Expression) {
+        if let Some((root, path)) = chain(expression) {
+            if !self.bound.contains(&root) && !root.starts_with('@') && !TYPES.contains(&root) {
+                self.uses.members.entry(root.to_owned()).or_default().add(&path);
+            }
+            return;
+        }
+        match &expression.expr {
+            Node::Unspecified | Node::Ident(_) | Node::Literal(_) => {}
+            Node::Select(select) => self.expression(&select.operand),
+            Node::Call(call) => {
+                // Operators have names that are no identifiers.
+                let name = call.func_name.as_str();
+                if name.starts_with(|c: char| c.is_ascii_alphabetic()) && !FUNCTIONS.contains(&name)
+                {
+                    self.unknown_function.get_or_insert_with(|| name.to_owned());
+                }
+                if let Some(target) = &call.target {
+                    self.expression(target);
+                }
+                call.args.iter().for_each(|a| self.expression(a));
+            }
+            Node::List(list) => list.elements.iter().for_each(|e| self.expression(e)),
+            Node::Map(map) => map.entries.iter().for_each(|e| self.entry(&e.expr)),
+            Node::Struct(structure) => structure.entries.iter().for_each(|e| self.entry(&e.expr)),
+            Node::Comprehension(loops) => {
+                self.expression(&loops.iter_range);
+                self.expression(&loops.accu_init);
+                let bound = self.bound.len();
+                self.bound.push(&loops.iter_var);
+                self.bound.extend(loops.iter_var2.as_deref());
+                self.bound.push(&loops.accu_var);
+                self.depth += 1;
+                self.nesting = self.nesting.max(self.depth);
+                self.expression(&loops.loop_cond);
+                self.expression(&loops.loop_step);
+                self.expression(&loops.result);
+                self.depth -= 1;
+                self.bound.truncate(bound);
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &'e EntryExpr) {
+        match entry {
+            EntryExpr::StructField(field) => self.expression(&field.value),
+            EntryExpr::MapEntry(entry) => {
+                self.expression(&entry.key);
+                self.expression(&entry.value);
+            }
+        }
+    }
+}
+
+/// `a.b['c']` as its variable and the names of members below it.
+fn chain(expression: &Expression) -> Option<(&str, Vec<&str>)> {
+    let mut path = Vec::new();
+    let mut node = expression;
+    loop {
+        match &node.expr {
+            Node::Ident(name) => {
+                path.reverse();
+                return Some((name, path));
+            }
+            Node::Select(select) => {
+                path.push(select.field.as_str());
+                node = &select.operand;
+            }
+            Node::Call(call) if call.func_name == operators::INDEX => {
+                let [operand, index] = call.args.as_slice() else { return None };
+                let Node::Literal(LiteralValue::String(name)) = &index.expr else { return None };
+                path.push(name.inner());
+                node = operand;
+            }
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! From what weir knows to what CEL looks at, no more than an expression refers to.
+
+use super::RequestFacts;
+use super::uses::Uses;
+use cel::Value;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Members of `request`.
+pub(super) const MEMBERS: [&str; 7] =
+    ["address", "headers", "host", "method", "path", "query", "target"];
+
+/// A member of `request` that is none.
+pub(super) fn unknown_member(uses: &Uses) -> Option<&str> {
+    uses.names().find(|name| !MEMBERS.contains(name))
+}
+
+/// `request`.
+pub(super) fn request(facts: &RequestFacts, uses: &Uses) -> Value {
+    let mut members: HashMap<String, Value> = HashMap::new();
+    for name in MEMBERS {
+        let Some(uses) = uses.wants(name) else { continue };
+        let value = match name {
+            "address" => facts.address.as_str().into(),
+            "host" => facts.host.as_str().into(),
+            "method" => facts.method.as_str().into(),
+            "target" => facts.target.as_str().into(),
+            "path" => pairs(&facts.path, uses),
+            "query" => pairs(&facts.query, uses),
+            _ => pairs(&facts.headers, uses),
+        };
+        members.insert(name.to_owned(), value);
+    }
+    members.into()
+}
+
+/// Names and their first values.
+fn pairs(pairs: &[(String, String)], uses: Option<&Uses>) -> Value {
+    let mut members: HashMap<String, Value> = HashMap::new();
+    for (name, value) in pairs {
+        if uses.is_none_or(|u| u.wants(name).is_some()) && !members.contains_key(name) {
+            members.insert(name.clone(), value.as_str().into());
+        }
+    }
+    members.into()
+}
+
+/// A JSON value; of an object only the members referred to.
+pub(super) fn json(value: &Json, uses: &Uses) -> Value {
+    match value {
+        Json::Object(object) => {
+            let members: HashMap<String, Value> = object
+                .iter()
+                .filter_map(|(name, value)| {
+                    let value = match uses.wants(name)? {
+                        Some(uses) => json(value, uses),
+                        None => whole(value),
+                    };
+                    Some((name.clone(), value))
+                })
+                .collect();
+            members.into()
+        }
+        other => whole(other),
+    }
+}
+
+fn whole(value: &Json) -> Value {
+    match value {
+        Json::Null => Value::Null,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Number(n) => match (n.as_i64(), n.as_u64()) {
+            (Some(i), _) => Value::Int(i),
+            (None, Some(u)) => Value::UInt(u),
+            (None, None) => n.as_f64().map_or(Value::Null, Value::Float),
+        },
+        Json::String(s) => s.as_str().into(),
+        Json::Array(items) => Value::List(Arc::new(items.iter().map(whole).collect())),
+        Json::Object(object) => {
+            let members: HashMap<String, Value> =
+                object.iter().map(|(name, value)| (name.clone(), whole(value))).collect();
+            members.into()
+        }
+    }
+}

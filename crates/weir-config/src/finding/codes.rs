@@ -1,0 +1,60 @@
+//! The stable codes of findings.
+
+/// A code and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// As printed.
+    pub code: &'static str,
+    /// What it means and what to do, in one or two sentences.
+    pub meaning: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident $code:literal $meaning:literal)*) => {
+        $(#[doc = $meaning] pub(crate) const $name: &str = $code;)*
+        /// Every code, in alphabetical order.
+        pub const ALL: &[Code] = &[$(Code { code: $code, meaning: $meaning }),*];
+    };
+}
+
+codes! {
+    ALGORITHM_CONFUSION "algorithm-confusion" "A token algorithm and a key do not belong together: HS256, HS384 and HS512 take a shared secret, all others a public key."
+    ALGORITHM_NONE "algorithm-none" "Tokens without a signature are never accepted."
+    ALIAS "alias" "YAML aliases expand to too much, or an alias stands inside what it refers to."
+    BAD_CERTIFICATE "bad-certificate" "A certificate or private key is no PEM, does not parse, or the two do not belong together."
+    BAD_EXPRESSION "bad-expression" "A CEL expression does not compile or names a variable that is not there."
+    BAD_FILE "bad-file" "A file cannot be read, is too large or is not UTF-8."
+    BAD_HEADER "bad-header" "A header name or value holds characters that HTTP does not allow there, or weir itself decides about this header."
+    BAD_JWKS "bad-jwks" "A key set (RFC 7517) does not parse, holds no key that verifies, or holds none that fits the algorithms."
+    BAD_KEY "bad-key" "The key of an `auth` is no public key in PEM, or of another kind than its algorithms."
+    BAD_MAP "bad-map" "A leaf of a map is no RFC 9535 path, no literal and no expression."
+    BAD_OVERRIDE "bad-override" "A `--set` names a path that is not there, or its value is no YAML."
+    BAD_PATH "bad-path" "A base path, a route's path or a path template is malformed."
+    BAD_SUBSTITUTION "bad-substitution" "Only `${env:NAME}` is substituted; write `$${` for a literal `${`."
+    BAD_VALUE "bad-value" "A value of the right type that is not accepted here: out of range, malformed, or none of the words."
+    CONFLICT "conflict" "Keys that exclude each other stand together, or two settings contradict each other."
+    DUPLICATE_API "duplicate-api" "Two APIs answer to the same host and base path."
+    DUPLICATE_KEY "duplicate-key" "A key stands twice in one mapping."
+    DUPLICATE_NAME "duplicate-name" "A name is defined twice, in two files or in one list."
+    DUPLICATE_ROUTE "duplicate-route" "Two routes of an API match the same method and path."
+    EMPTY "empty" "Something that must hold at least one item holds none."
+    INCLUDE "include" "Included files go round in a circle, too deep, or are too many; or a pattern matches no file (a warning)."
+    MISSING_FILE "missing-file" "A file is not there."
+    MISSING_KEY "missing-key" "A key that must be there is not."
+    MISSING_UNIT "missing-unit" "A time, size or rate without its unit."
+    NEEDS_RESTART "needs-restart" "A change that a reload cannot make; it takes effect at the next start (a warning)."
+    NOT_AVAILABLE "not-available" "A key that this version of weir does not have yet."
+    NOT_HERE "not-here" "A key that may stand in the main file only, in an included one."
+    NO_ROOTS "no-roots" "An https upstream without `ca`, and the system's root certificates cannot be read."
+    SYNTAX "syntax" "The text is not YAML. Only the first such error of a file is reported."
+    TAB "tab" "A tab indents a line; YAML indents with spaces only."
+    TOO_DEEP "too-deep" "Lists and mappings are nested too deep."
+    TOO_MANY "too-many" "More findings than are listed one by one, or more routes, files or items than are accepted."
+    TREE_MAP "tree-map" "A path of a map needs a tree of the whole body: it costs about ten times as much as one of names and indexes (a warning)."
+    UNDEFINED_ENV "undefined-env" "An environment variable that is not set."
+    UNKNOWN_KEY "unknown-key" "A key that does not exist here."
+    UNKNOWN_NAME "unknown-name" "A name that is defined nowhere."
+    UNUSED "unused" "Something is defined and has no effect (a warning)."
+    WEAK_SECRET "weak-secret" "A shared secret shorter than 32 bytes."
+    WRONG_TYPE "wrong-type" "A value of another type than the key takes."
+}

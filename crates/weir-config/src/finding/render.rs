@@ -1,0 +1,80 @@
+//! Findings as a compiler prints them.
+
+use super::{Finding, Findings, Severity};
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::ops::Range;
+use std::path::Path;
+
+/// Longer lines are not shown whole: a minified JSON file is one line.
+const LINE: usize = 400;
+
+pub(super) fn render(findings: &Findings, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let mut out = String::new();
+    for finding in &findings.list {
+        let group = group(findings, finding);
+        out.push_str(&renderer.render(&[group]));
+        out.push_str("\n\n");
+    }
+    out
+}
+
+fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
+    let level = match finding.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(finding.message.as_str()).id(finding.code);
+    let mut group = Group::with_title(title);
+    if let Some((line, span)) =
+        excerpt(findings, &finding.file, finding.line, finding.column, finding.width)
+    {
+        group = group.element(
+            Snippet::source(line)
+                .line_start(finding.line)
+                .path(finding.file.to_string_lossy())
+                .annotation(AnnotationKind::Primary.span(span)),
+        );
+    } else if finding.line > 0 || !finding.file.as_os_str().is_empty() {
+        group = group.element(annotate_snippets::Origin::path(finding.file.to_string_lossy()));
+    }
+    for place in &finding.related {
+        if let Some((line, span)) =
+            excerpt(findings, &place.file, place.line, place.column, place.width)
+        {
+            group = group.element(
+                Snippet::source(line)
+                    .line_start(place.line)
+                    .path(place.file.to_string_lossy())
+                    .annotation(AnnotationKind::Context.span(span).label(place.label.as_str())),
+            );
+        }
+    }
+    if let Some(help) = &finding.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    group
+}
+
+/// The line and the bytes of it to mark.
+fn excerpt<'a>(
+    findings: &'a Findings,
+    file: &Path,
+    line: usize,
+    column: usize,
+    width: usize,
+) -> Option<(&'a str, Range<usize>)> {
+    let text = findings.texts.iter().find(|t| t.path == file)?;
+    let line = text.text.lines().nth(line.checked_sub(1)?)?;
+    if line.len() > LINE {
+        return None;
+    }
+    let byte = |character: usize| {
+        line.char_indices().nth(character).map_or(line.len(), |(index, _)| index)
+    };
+    let start = byte(column.saturating_sub(1));
+    let end = byte(column.saturating_sub(1) + width.max(1));
+    Some((line, start..end.max(start)))
+}

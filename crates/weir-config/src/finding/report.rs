@@ -1,0 +1,154 @@
+//! Where findings come together while a configuration is read.
+
+use super::{Finding, Place, Severity};
+use crate::draft::{Spot, Texts};
+
+/// More findings than this are not listed one by one.
+const MOST: usize = 500;
+
+/// Collects findings by their place in a text.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    list: Vec<Noted>,
+    /// Findings beyond [`MOST`].
+    dropped: usize,
+    /// Where secrets stand, so that no excerpt shows them.
+    secrets: Vec<Spot>,
+}
+
+/// A finding on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Noted {
+    code: &'static str,
+    severity: Severity,
+    at: Option<Spot>,
+    message: String,
+    help: Option<String>,
+    related: Vec<(Spot, String)>,
+}
+
+impl Noted {
+    /// Says what would be right.
+    pub(crate) fn help(&mut self, help: impl Into<String>) -> &mut Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says what would be right, if that is known.
+    pub(crate) fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
+        self.help = help.or(self.help.take());
+        self
+    }
+
+    /// Names another place that has to do with it.
+    pub(crate) fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
+        self.related.push((at, label.into()));
+        self
+    }
+}
+
+impl Report {
+    /// Notes an error.
+    pub(crate) fn error(
+        &mut self,
+        code: &'static str,
+        at: Spot,
+        message: impl Into<String>,
+    ) -> &mut Noted {
+        self.note(code, Severity::Error, Some(at), message.into())
+    }
+
+    /// Notes a warning.
+    pub(crate) fn warning(
+        &mut self,
+        code: &'static str,
+        at: Spot,
+        message: impl Into<String>,
+    ) -> &mut Noted {
+        self.note(code, Severity::Warning, Some(at), message.into())
+    }
+
+    /// Notes an error that stands nowhere in a text.
+    pub(crate) fn error_nowhere(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> &mut Noted {
+        self.note(code, Severity::Error, None, message.into())
+    }
+
+    fn note(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        at: Option<Spot>,
+        message: String,
+    ) -> &mut Noted {
+        let noted = Noted { code, severity, at, message, help: None, related: Vec::new() };
+        if self.list.len() > MOST {
+            // The slot behind the last one listed takes whatever else comes.
+            self.dropped += 1;
+            self.list[MOST] = noted;
+        } else {
+            self.list.push(noted);
+        }
+        let last = self.list.len() - 1;
+        &mut self.list[last]
+    }
+
+    /// Any error so far?
+    pub(crate) fn has_errors(&self) -> bool {
+        self.list.iter().any(|n| n.severity == Severity::Error)
+    }
+
+    /// Remembers that what stands there is not to be shown.
+    pub(crate) fn hide(&mut self, at: Spot) {
+        self.secrets.push(at);
+    }
+
+    /// Where secrets stand.
+    pub(crate) fn secrets(&self) -> &[Spot] {
+        &self.secrets
+    }
+
+    /// The findings in the order of files and lines.
+    pub(crate) fn finish(&self, texts: &Texts) -> Vec<Finding> {
+        let mut sorted: Vec<&Noted> = self.list.iter().take(MOST).collect();
+        sorted.sort_by_key(|n| n.at.map_or((0, 0, 0), |at| (at.file.0, at.line, at.column)));
+        let mut findings: Vec<Finding> = sorted.into_iter().map(|n| finding(n, texts)).collect();
+        findings.dedup();
+        if self.dropped > 0 || self.list.len() > MOST {
+            findings.push(Finding {
+                message: format!("{} more findings are not listed", self.dropped + 1),
+                ..Finding::new(super::codes::TOO_MANY, Severity::Error)
+            });
+        }
+        findings
+    }
+}
+
+fn finding(noted: &Noted, texts: &Texts) -> Finding {
+    let mut finding = Finding {
+        message: noted.message.clone(),
+        help: noted.help.clone(),
+        ..Finding::new(noted.code, noted.severity)
+    };
+    if let Some(at) = noted.at {
+        finding.file = texts.path(at.file).to_owned();
+        finding.line = at.line as usize;
+        finding.column = at.column as usize;
+        finding.width = at.width as usize;
+    }
+    finding.related = noted
+        .related
+        .iter()
+        .map(|(at, label)| Place {
+            file: texts.path(at.file).to_owned(),
+            line: at.line as usize,
+            column: at.column as usize,
+            width: at.width as usize,
+            label: label.clone(),
+        })
+        .collect();
+    finding
+}

@@ -1,0 +1,180 @@
+//! Every key of the configuration, described once: its name, type, default and meaning.
+//!
+//! The check of a draft, the JSON Schema and the reference document all walk this description,
+//! so they cannot say different things.
+
+mod api;
+mod form;
+mod server;
+mod traffic;
+
+pub(crate) use api::{
+    API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, PROXY, QUERY, REPLY, REPLY_XML,
+    REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
+};
+pub(crate) use form::{Fault, Form, network};
+pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
+pub(crate) use traffic::{
+    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, QUOTA,
+    UPSTREAM, UPSTREAM_TLS,
+};
+
+/// A mapping with known keys.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// What it is, with its article: `a listener`.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) doc: &'static str,
+    /// Its keys.
+    pub(crate) keys: &'static [Key],
+    /// Keys that exclude each other.
+    pub(crate) groups: &'static [Group],
+    /// Keys users try, and what to write instead.
+    pub(crate) slips: &'static [(&'static str, &'static str)],
+    /// Keys that later versions have.
+    pub(crate) later: &'static [&'static str],
+    /// Key that a lone text was probably meant for.
+    pub(crate) short: Option<&'static str>,
+}
+
+/// A set of keys of which only one may be there.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The keys.
+    pub(crate) keys: &'static [&'static str],
+    /// One must be there.
+    pub(crate) required: bool,
+}
+
+/// A key of a [`Shape`].
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it takes.
+    pub(crate) kind: Kind,
+    /// It must be there.
+    pub(crate) required: bool,
+    /// What holds when it is not there, as written.
+    pub(crate) default: Option<&'static str>,
+    /// What it means.
+    pub(crate) doc: &'static str,
+}
+
+/// What a key takes.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A text.
+    Text,
+    /// A text that is never shown.
+    Secret,
+    /// A text; numbers and booleans are taken as they are written.
+    Loose,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number in this range, both ends included.
+    Integer(u64, u64),
+    /// A text of a certain form.
+    Form(Form),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any JSON value.
+    Json,
+    /// A list, which must not be empty.
+    List(&'static Kind),
+    /// A list, or one item of it.
+    OneOrMany(&'static Kind),
+    /// A mapping from names to values.
+    Table(Names, &'static Kind),
+    /// A mapping with known keys.
+    Object(&'static Shape),
+    /// One of these, told apart by what is written.
+    Either(&'static [Kind]),
+}
+
+/// What the names of a [`Kind::Table`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Names of the configuration: letters, digits, `-`, `_`, `.`.
+    Name,
+    /// Header names.
+    Header,
+    /// Query parameters.
+    Parameter,
+}
+
+impl Key {
+    pub(crate) const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        Self { name, kind, required: false, default: None, doc }
+    }
+
+    /// It must be there.
+    pub(crate) const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// What holds when it is not there.
+    pub(crate) const fn default(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+}
+
+impl Shape {
+    /// A shape with nothing special.
+    pub(crate) const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Self {
+        Self { name, doc, keys, groups: &[], slips: &[], later: &[], short: None }
+    }
+
+    /// The key of this name.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|k| k.name == name)
+    }
+}
+
+impl Names {
+    /// How a name is checked.
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self::Name => Form::Name,
+            Self::Header => Form::EditableHeader,
+            Self::Parameter => Form::Parameter,
+        }
+    }
+}
+
+impl Kind {
+    /// What it takes, for messages and the reference: `a list of sizes`.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Text | Self::Secret => "a text".to_owned(),
+            Self::Loose => "a text or a number".to_owned(),
+            Self::Bool => "`true` or `false`".to_owned(),
+            Self::Integer(min, max) => match *max {
+                u64::MAX => format!("a whole number from {min}"),
+                max => format!("a whole number from {min} to {max}"),
+            },
+            Self::Form(form) => form.describe().to_owned(),
+            Self::Word(words) => {
+                words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" or ")
+            }
+            Self::Json => "any JSON value".to_owned(),
+            Self::List(kind) => format!("a list, each item {}", kind.describe()),
+            Self::OneOrMany(kind) => format!("{}, or a list of such", kind.describe()),
+            Self::Table(names, kind) => {
+                let names = match names {
+                    Names::Name => "names",
+                    Names::Header => "header names",
+                    Names::Parameter => "parameter names",
+                };
+                format!("a mapping from {names} to values, each {}", kind.describe())
+            }
+            Self::Object(shape) => format!("{} (a mapping)", shape.name),
+            Self::Either(kinds) => {
+                kinds.iter().map(Self::describe).collect::<Vec<_>>().join(", or ")
+            }
+        }
+    }
+}

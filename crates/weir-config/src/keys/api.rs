@@ -1,0 +1,374 @@
+//! Keys of APIs and routes.
+
+use super::{Form, Group, Key, Kind, Names, Shape};
+
+const LATER: &[&str] = &["capture", "explain", "openapi", "tracker"];
+
+/// A value of `apis`.
+pub(crate) static API: Shape = Shape {
+    later: LATER,
+    slips: &[
+        ("host", "write `hosts`"),
+        ("path", "the path of an API is its `base`"),
+        ("prefix", "write `base`"),
+        ("headers", "write `request: {headers: {set: …}}` or `response: {headers: {set: …}}`"),
+    ],
+    ..Shape::new(
+        "an API",
+        "A named set of routes under one base path.",
+        &[
+            Key::new(
+                "base",
+                Kind::Form(Form::Base),
+                "Base path; the longest one that fits takes a request.",
+            )
+            .required(),
+            Key::new(
+                "hosts",
+                Kind::OneOrMany(&Kind::Form(Form::Host)),
+                "Hosts it answers to; `*.example.com` stands for one or more labels in front.",
+            )
+            .default("every host"),
+            AUTH_KEY,
+            Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").default("no CORS headers"),
+            LIMIT_KEYS,
+            Key::new(
+                "limits",
+                Kind::Object(&ROUTE_LIMITS),
+                "Bounds for its routes, instead of the server's.",
+            ),
+            COMPRESS_KEY,
+            Key::new(
+                "timeout",
+                Kind::Form(Form::PositiveDuration),
+                "Time to the first byte of a proxied answer, instead of the upstream's.",
+            ),
+            Key::new(
+                "request",
+                Kind::Object(&API_EDITS),
+                "What is done to requests before the handler.",
+            ),
+            Key::new(
+                "response",
+                Kind::Object(&API_EDITS),
+                "What is done to answers after the handler.",
+            ),
+            Key::new("routes", Kind::List(&Kind::Object(&ROUTE)), "Its routes.").required(),
+        ],
+    )
+};
+
+const AUTH_KEY: Key = Key::new(
+    "auth",
+    ACCESS,
+    "Who may call: any one of these is enough. `anonymous` in the list lets requests without a credential pass; `none` opens it.",
+);
+const LIMIT_LIST: Kind = Kind::OneOrMany(&Kind::Object(&LIMIT));
+const COMPRESSION: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&COMPRESS)]);
+const LIMIT_KEYS: Key = Key::new(
+    "limit",
+    LIMIT_LIST,
+    "Rate limits beside the consumer's plan; those of the API and of the route all hold.",
+);
+const COMPRESS_KEY: Key =
+    Key::new("compress", COMPRESSION, "gzip, where the client accepts it.").default("false");
+
+/// `auth` of an API or a route.
+pub(crate) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
+    Kind::Form(Form::Name),
+    Kind::Table(Names::Name, &Kind::Object(&SCOPED)),
+]));
+
+/// What an auth is asked for beside itself.
+pub(crate) static SCOPED: Shape = Shape {
+    short: Some("scopes"),
+    ..Shape::new(
+        "a way in",
+        "What a way in asks for beside its auth.",
+        &[Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted, too.")],
+    )
+};
+
+const METHOD: Kind = Kind::Form(Form::Path);
+/// Keys that name a route's method and path.
+const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "options", "path"];
+
+/// An item of `routes`.
+pub(crate) static ROUTE: Shape = Shape {
+    later: &["script", "files", "pool", "validate", "capture", "tracker"],
+    slips: &[
+        ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
+        ("url", "write `get: /path`, or `path: /path` for every method"),
+        ("upstream", "write `proxy: NAME`"),
+        ("headers", "write `request: {headers: {set: …}}` or `response: {headers: {set: …}}`"),
+        (
+            "timeout",
+            "write `proxy: {upstream: NAME, timeout: …}`, or `limits: {request: …}` for the whole request",
+        ),
+    ],
+    groups: &[
+        Group { keys: METHODS, required: true },
+        Group { keys: &["reply", "proxy"], required: true },
+    ],
+    ..Shape::new(
+        "a route",
+        "Methods and a path, bound to one handler.",
+        &[
+            Key::new("get", METHOD, "Path for GET (HEAD follows)."),
+            Key::new("head", METHOD, "Path for HEAD."),
+            Key::new("post", METHOD, "Path for POST."),
+            Key::new("put", METHOD, "Path for PUT."),
+            Key::new("patch", METHOD, "Path for PATCH."),
+            Key::new("delete", METHOD, "Path for DELETE."),
+            Key::new("options", METHOD, "Path for OPTIONS."),
+            Key::new(
+                "path",
+                METHOD,
+                "Path below the base: `/x/{id}`, with `/*` at the end for the rest.",
+            ),
+            Key::new(
+                "methods",
+                Kind::OneOrMany(&Kind::Form(Form::Method)),
+                "Methods, beside `path`.",
+            )
+            .default("every method"),
+            Key::new("op", Kind::Form(Form::Name), "Name of the operation, for metrics and logs.")
+                .default("METHODS path"),
+            AUTH_KEY,
+            LIMIT_KEYS,
+            Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
+            COMPRESS_KEY,
+            Key::new(
+                "request",
+                Kind::Object(&REQUEST),
+                "What is done to the request before the handler.",
+            ),
+            Key::new(
+                "response",
+                Kind::Object(&RESPONSE),
+                "What is done to the answer after the handler.",
+            ),
+            Key::new("reply", Kind::Object(&REPLY), "A declared answer."),
+            Key::new(
+                "proxy",
+                Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
+                "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
+            ),
+        ],
+    )
+};
+
+/// `limits` of an API or a route.
+pub(crate) static ROUTE_LIMITS: Shape = Shape::new(
+    "the limits of an API or a route",
+    "Bounds on requests.",
+    &[
+        Key::new("body", Kind::Form(Form::Size), "Largest request body."),
+        Key::new(
+            "request",
+            Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::PositiveDuration)]),
+            "Time from the end of the request head to the last byte of the answer; `none` for event streams.",
+        ),
+    ],
+);
+
+/// An item of `limit`.
+pub(crate) static LIMIT: Shape = Shape {
+    short: Some("rate"),
+    ..Shape::new(
+        "a rate limit",
+        "In no interval t are more than burst + rate·t requests admitted.",
+        &[
+            Key::new("rate", Kind::Form(Form::Rate), "Requests in a time.").required(),
+            Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.").default("the requests of `rate`"),
+            Key::new(
+                "key",
+                Kind::Either(&[Kind::Word(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]),
+                "Whose requests are counted together: the consumer (the address when there is none), the client's address, or a text that CEL gives.",
+            )
+            .default("consumer"),
+        ],
+    )
+};
+
+/// `key` of a rate limit.
+pub(crate) static LIMIT_KEY: Shape = Shape::new(
+    "the key of a rate limit",
+    "A text that an expression gives.",
+    &[Key::new(
+        "cel",
+        Kind::Form(Form::Cel),
+        "CEL over `request`, `claims` and `consumer`; the address when it gives none.",
+    )
+    .required()],
+);
+
+/// `compress`.
+pub(crate) static COMPRESS: Shape = Shape::new(
+    "compression",
+    "gzip, where the client accepts it and the answer is neither small nor compressed already.",
+    &[
+        Key::new("min_size", Kind::Form(Form::Size), "Smallest body that is worth it.")
+            .default("1KiB"),
+        Key::new("level", Kind::Integer(1, 9), "Level.").default("1"),
+    ],
+);
+
+/// `cors` of an API.
+pub(crate) static CORS: Shape = Shape {
+    short: Some("origins"),
+    ..Shape::new(
+        "the cross-origin rules",
+        "Cross-origin rules (Fetch standard).",
+        &[
+            Key::new(
+                "origins",
+                Kind::OneOrMany(&Kind::Form(Form::Origin)),
+                "Who may read answers; `*` for everybody.",
+            )
+            .required(),
+            Key::new(
+                "methods",
+                Kind::OneOrMany(&Kind::Form(Form::Method)),
+                "Methods a preflight allows.",
+            )
+            .default("those of the path"),
+            Key::new(
+                "headers",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Request headers a preflight allows.",
+            )
+            .default("those asked for"),
+            Key::new(
+                "expose",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Response headers scripts may read.",
+            ),
+            Key::new(
+                "credentials",
+                Kind::Bool,
+                "Cookies and Authorization may be sent; not together with `*`.",
+            )
+            .default("false"),
+            Key::new("max_age", Kind::Form(Form::Duration), "How long a preflight may be cached.")
+                .default("10m"),
+        ],
+    )
+};
+
+/// Header edits.
+pub(crate) static EDITS: Shape = Shape {
+    slips: &[("add", "write `set`: a header of the same name is replaced")],
+    ..Shape::new(
+        "header edits",
+        "Removed first, then set.",
+        &[
+            Key::new(
+                "set",
+                Kind::Table(Names::Header, &Kind::Loose),
+                "Headers to set; one of the same name is replaced.",
+            ),
+            Key::new(
+                "remove",
+                Kind::OneOrMany(&Kind::Form(Form::EditableHeader)),
+                "Headers to remove.",
+            ),
+        ],
+    )
+};
+
+const HEADERS: Key = Key::new("headers", Kind::Object(&EDITS), "Header edits.");
+const MAP: &str = "A JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
+
+/// `request` and `response` of an API.
+pub(crate) static API_EDITS: Shape =
+    Shape::new("what is done on the way", "For every route of the API.", &[HEADERS]);
+
+/// `request` of a route.
+pub(crate) static REQUEST: Shape = Shape::new(
+    "what is done to the request",
+    "Before the handler.",
+    &[Key::new("map", Kind::Json, MAP), HEADERS],
+);
+
+/// `response` of a route.
+pub(crate) static RESPONSE: Shape = Shape::new(
+    "what is done to the answer",
+    "After the handler; the map applies to JSON answers with a 2xx status.",
+    &[Key::new("map", Kind::Json, MAP), HEADERS],
+);
+
+/// `reply`.
+pub(crate) static REPLY: Shape = Shape {
+    short: Some("text"),
+    groups: &[Group { keys: &["json", "value", "map", "text", "bytes"], required: false }],
+    slips: &[
+        ("body", "write `json`, `value`, `text` or `bytes`"),
+        ("content_type", "write `headers: {content-type: …}`"),
+        ("code", "write `status`"),
+    ],
+    ..Shape::new(
+        "a reply",
+        "A declared answer: at most one of `json`, `value`, `map`, `text` and `bytes`; none of them is an empty body.",
+        &[
+            Key::new("status", Kind::Integer(200, 599), "Status code.").default("200"),
+            Key::new("headers", Kind::Table(Names::Header, &Kind::Loose), "Headers."),
+            Key::new("json", Kind::Json, "A value that is always sent as JSON."),
+            Key::new(
+                "value",
+                Kind::Json,
+                "A value in the formats of `as`, negotiated by the Accept header.",
+            ),
+            Key::new(
+                "map",
+                Kind::Json,
+                "A value mapped from the request: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`; in the formats of `as`.",
+            ),
+            Key::new("text", Kind::Text, "A text."),
+            Key::new("bytes", Kind::Form(Form::Base64), "Bytes in Base64."),
+            Key::new(
+                "as",
+                Kind::OneOrMany(&Kind::Word(&["json", "xml"])),
+                "Formats of `value` and `map`, the preferred one first.",
+            )
+            .default("json"),
+            Key::new("indent", Kind::Integer(0, 16), "Spaces a level; 0 is compact.").default("0"),
+            Key::new("xml", Kind::Object(&REPLY_XML), "What XML looks like."),
+        ],
+    )
+};
+
+/// `xml` of a reply.
+pub(crate) static REPLY_XML: Shape = Shape::new(
+    "the XML of a reply",
+    "What XML looks like.",
+    &[Key::new("root", Kind::Form(Form::XmlName), "Name of the root element.").default("response")],
+);
+
+/// `proxy` written out.
+pub(crate) static PROXY: Shape = Shape::new(
+    "a proxy",
+    "An upstream answers.",
+    &[
+        Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+        Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep"),
+        Key::new("host", Kind::Text, "The Host header it gets: `upstream` (the target's own), `client`, or this one.").default("upstream"),
+        Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
+        HEADERS,
+        Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
+    ],
+);
+
+/// `query` of a proxy.
+pub(crate) static QUERY: Shape = Shape::new(
+    "query edits",
+    "Removed first, then set.",
+    &[
+        Key::new(
+            "set",
+            Kind::Table(Names::Parameter, &Kind::Loose),
+            "Parameters to set; one of the same name is replaced.",
+        ),
+        Key::new("remove", Kind::OneOrMany(&Kind::Form(Form::Parameter)), "Parameters to remove."),
+    ],
+);

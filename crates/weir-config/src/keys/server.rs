@@ -1,0 +1,233 @@
+//! Keys that hold for the whole server.
+
+use super::{API, AUTH, CONSUMER, Form, Key, Kind, Names, PLAN, Shape, UPSTREAM};
+
+const LATER: &[&str] = &["journal", "monitor", "pools", "scripts", "tracker"];
+
+/// The main file.
+pub(crate) static ROOT: Shape = Shape {
+    later: LATER,
+    slips: &[
+        ("port", "write `listen: [{addr: \"0.0.0.0:8080\"}]`"),
+        ("routes", "routes stand in an API: `apis: {NAME: {base: /, routes: […]}}`"),
+        ("services", "backends are called `upstreams`"),
+        ("backends", "backends are called `upstreams`"),
+        ("logging", "write `log: {access: json}`"),
+    ],
+    ..Shape::new(
+        "the configuration",
+        "The main file, or `weir.yaml` in a folder.",
+        &[
+            Key::new("version", Kind::Integer(1, 1), "Version of the configuration's shape.")
+                .default("1"),
+            Key::new(
+                "include",
+                INCLUDE,
+                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `auth`, `plans` and `consumers`, and may include others.",
+            ),
+            Key::new(
+                "listen",
+                Kind::OneOrMany(&Kind::Either(&[
+                    Kind::Form(Form::Address),
+                    Kind::Object(&LISTENER),
+                ])),
+                "Sockets that serve traffic.",
+            )
+            .default("127.0.0.1:8080"),
+            Key::new(
+                "admin",
+                Kind::Object(&ADMIN),
+                "The admin listener: health, readiness, metrics.",
+            ),
+            Key::new("data", Kind::Text, "Folder for what weir keeps, relative to this file.")
+                .default("data"),
+            Key::new("workers", Kind::Integer(1, 1024), "Threads that serve requests.")
+                .default("one for each core"),
+            Key::new(
+                "limits",
+                Kind::Object(&LIMITS),
+                "Bounds on what a client may send and for how long.",
+            ),
+            Key::new("drain", Kind::Object(&DRAIN), "How a stop goes."),
+            Key::new("log", Kind::Object(&LOG), "Logs."),
+            UPSTREAMS,
+            AUTHS,
+            PLANS,
+            CONSUMERS,
+            APIS,
+        ],
+    )
+};
+
+/// A file named by `include:`.
+pub(crate) static INCLUDED: Shape = Shape {
+    later: LATER,
+    ..Shape::new(
+        "an included file",
+        "A file named by `include:`.",
+        &[
+            Key::new("version", Kind::Integer(1, 1), "Version of the configuration's shape.")
+                .default("1"),
+            Key::new("include", INCLUDE, "More files or patterns, relative to this file."),
+            UPSTREAMS,
+            AUTHS,
+            PLANS,
+            CONSUMERS,
+            APIS,
+        ],
+    )
+};
+
+const INCLUDE: Kind = Kind::OneOrMany(&Kind::Text);
+const UPSTREAM_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&UPSTREAM));
+const AUTH_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&AUTH));
+const PLAN_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&PLAN));
+const CONSUMER_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&CONSUMER));
+const API_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&API));
+const UPSTREAMS: Key =
+    Key::new("upstreams", UPSTREAM_TABLE, "Named sets of targets that `proxy` hands requests to.");
+const AUTHS: Key = Key::new("auth", AUTH_TABLE, "Named ways for a caller to prove who it is.");
+const PLANS: Key = Key::new("plans", PLAN_TABLE, "Named rates and quotas for consumers.");
+const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Who calls.");
+const APIS: Key = Key::new("apis", API_TABLE, "Named sets of routes, each under a base path.");
+
+/// An item of `listen`.
+pub(crate) static LISTENER: Shape = Shape {
+    slips: &[
+        ("port", "write `addr: \"0.0.0.0:8080\"`"),
+        ("host", "write `addr: \"0.0.0.0:8080\"`"),
+        ("address", "write `addr`"),
+        ("bind", "write `addr`"),
+    ],
+    short: Some("addr"),
+    ..Shape::new(
+        "a listener",
+        "A socket that serves traffic.",
+        &[
+            Key::new("addr", Kind::Form(Form::Address), "Address and port; port 0 takes a free one.").required(),
+            Key::new(
+                "tls",
+                Kind::Either(&[
+                    Kind::Word(&["self-signed"]),
+                    Kind::Object(&TLS),
+                    Kind::List(&Kind::Object(&TLS)),
+                ]),
+                "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.",
+            )
+            .default("plain HTTP"),
+            Key::new(
+                "trust",
+                Kind::List(&Kind::Form(Form::Network)),
+                "Peers whose `Forwarded`, `X-Forwarded-*` and `weir-*` request headers are believed.",
+            )
+            .default("nobody"),
+            Key::new(
+                "proxy_protocol",
+                Kind::Bool,
+                "Every connection starts with a PROXY protocol header, version 1 or 2.",
+            )
+            .default("false"),
+        ],
+    )
+};
+
+/// Certificate and key of a listener.
+pub(crate) static TLS: Shape = Shape::new(
+    "a certificate",
+    "A certificate with its private key, both in PEM.",
+    &[
+        Key::new(
+            "cert",
+            Kind::Text,
+            "Certificate chain in PEM, the server's own first: `file:tls.crt`.",
+        )
+        .required(),
+        Key::new("key", Kind::Secret, "Private key in PEM: `file:tls.key`.").required(),
+    ],
+);
+
+/// `admin`.
+pub(crate) static ADMIN: Shape = Shape {
+    short: Some("addr"),
+    slips: &[("port", "write `addr: \"127.0.0.1:9080\"`")],
+    ..Shape::new(
+        "the admin listener",
+        "Where health, readiness and metrics are asked for.",
+        &[
+            Key::new("addr", Kind::Form(Form::Address), "Address and port.")
+                .default("127.0.0.1:9080"),
+            Key::new(
+                "hosts",
+                Kind::OneOrMany(&Kind::Form(Form::Host)),
+                "Host names accepted beside loopback names and the address itself.",
+            ),
+        ],
+    )
+};
+
+/// `limits` of the server.
+pub(crate) static LIMITS: Shape = Shape::new(
+    "the limits",
+    "Bounds on clients. Every one has a default and none can be switched off.",
+    &[
+        Key::new("header_bytes", Kind::Form(Form::Size), "Largest request head, request line included.").default("32KiB"),
+        Key::new("headers", Kind::Integer(1, 1000), "Most header fields.").default("100"),
+        Key::new("url", Kind::Form(Form::Size), "Longest request target.").default("8KiB"),
+        Key::new("body", Kind::Form(Form::Size), "Largest request body; APIs and routes may say otherwise.").default("10MiB"),
+        Key::new("connections", Kind::Integer(1, 10_000_000), "Connections open at once, all workers together.").default("20000"),
+        Key::new(
+            "header_time",
+            Kind::Form(Form::PositiveDuration),
+            "Time for a request head to arrive whole, also for the TLS handshake.",
+        )
+        .default("10s"),
+        Key::new(
+            "idle",
+            Kind::Form(Form::PositiveDuration),
+            "How long a keep-alive connection may be idle and a body may make no progress.",
+        )
+        .default("60s"),
+        Key::new(
+            "request",
+            Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::PositiveDuration)]),
+            "Time from the end of the request head to the last byte of the answer; APIs and routes may say otherwise.",
+        )
+        .default("5m"),
+        Key::new("http2_streams", Kind::Integer(1, 10_000), "Streams open at once on one HTTP/2 connection.").default("100"),
+    ],
+);
+
+/// `drain`.
+pub(crate) static DRAIN: Shape = Shape::new(
+    "the drain",
+    "How a stop by SIGTERM goes.",
+    &[
+        Key::new(
+            "delay",
+            Kind::Form(Form::Duration),
+            "How long listeners still accept after readiness has failed.",
+        )
+        .default("0s"),
+        Key::new(
+            "deadline",
+            Kind::Form(Form::Duration),
+            "When what is still in flight after the delay is cut off.",
+        )
+        .default("30s"),
+    ],
+);
+
+/// `log`.
+pub(crate) static LOG: Shape = Shape::new(
+    "the log",
+    "Logs.",
+    &[
+        Key::new("access", Kind::Word(&["off", "text", "json"]), "One line a request.").default("off"),
+        Key::new(
+            "to",
+            Kind::Text,
+            "`stderr`, or a file (relative to this one) that is appended to and reopened on SIGUSR1.",
+        )
+        .default("stderr"),
+    ],
+);

@@ -1,0 +1,237 @@
+//! Keys of upstreams, auth, plans and consumers.
+
+use super::{Form, Group, Key, Kind, Shape};
+
+const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
+
+/// A value of `upstreams`.
+pub(crate) static UPSTREAM: Shape = Shape {
+    short: Some("targets"),
+    slips: &[
+        ("url", "write `targets: [\"http://…\"]`"),
+        ("target", "write `targets: [\"http://…\"]`"),
+        ("servers", "write `targets: [\"http://…\"]`"),
+        ("hosts", "write `targets: [\"http://…\"]`"),
+    ],
+    ..Shape::new(
+        "an upstream",
+        "A named set of targets that answer alike.",
+        &[
+            Key::new(
+                "targets",
+                Kind::List(&Kind::Form(Form::Target)),
+                "Servers, all `http://host:port` or all `https://host:port`.",
+            )
+            .required(),
+            Key::new(
+                "balance",
+                Kind::Word(&["round-robin", "least-busy"]),
+                "How a target is chosen among the healthy ones: one after the other, or of two at random the less busy one.",
+            )
+            .default("round-robin"),
+            Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),
+            Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
+            Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),
+            Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
+            Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
+            Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),
+            Key::new("health", Kind::Object(&HEALTH), "Passive health: what requests themselves reveal."),
+            Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
+        ],
+    )
+};
+
+/// `health` of an upstream.
+pub(crate) static HEALTH: Shape = Shape::new(
+    "the health of an upstream",
+    "Passive health.",
+    &[
+        Key::new(
+            "failures",
+            Kind::Integer(0, 1_000_000),
+            "Failures in a row that take a target out; 0 switches it off.",
+        )
+        .default("3"),
+        Key::new("pause", POSITIVE, "How long it stays out before one request tries it again.")
+            .default("10s"),
+    ],
+);
+
+/// `tls` of an upstream.
+pub(crate) static UPSTREAM_TLS: Shape = Shape::new(
+    "the TLS of an upstream",
+    "TLS towards `https` targets.",
+    &[
+        Key::new("ca", Kind::Text, "Root certificates in PEM: `file:ca.crt`.")
+            .default("those of the system"),
+        Key::new("cert", Kind::Text, "Client certificate chain in PEM."),
+        Key::new("key", Kind::Secret, "Private key of the client certificate in PEM."),
+        Key::new("server_name", Kind::Form(Form::Host), "Name to verify and to send.")
+            .default("the target's host"),
+    ],
+);
+
+/// `auth` of an upstream.
+pub(crate) static CREDENTIAL: Shape = Shape {
+    groups: &[Group { keys: &["basic", "bearer", "header"], required: true }],
+    ..Shape::new(
+        "the credential of an upstream",
+        "Exactly one of these.",
+        &[
+            Key::new("basic", Kind::Object(&BASIC), "HTTP Basic."),
+            Key::new("bearer", Kind::Secret, "A token for `Authorization: Bearer`."),
+            Key::new("header", Kind::Object(&CREDENTIAL_HEADER), "A header of your own."),
+        ],
+    )
+};
+
+/// `basic` of a credential.
+pub(crate) static BASIC: Shape = Shape::new(
+    "a user and a password",
+    "HTTP Basic (RFC 7617).",
+    &[
+        Key::new("user", Kind::Text, "User name, without a colon.").required(),
+        Key::new("password", Kind::Secret, "Password.").required(),
+    ],
+);
+
+/// `header` of a credential.
+pub(crate) static CREDENTIAL_HEADER: Shape = Shape::new(
+    "a credential header",
+    "A header that carries the credential.",
+    &[
+        Key::new("name", Kind::Form(Form::EditableHeader), "Its name.").required(),
+        Key::new("value", Kind::Secret, "Its value.").required(),
+    ],
+);
+
+/// A value of `auth`.
+pub(crate) static AUTH: Shape = Shape {
+    groups: &[Group { keys: &["jwt", "api_key"], required: true }],
+    slips: &[("basic", "write `jwt` or `api_key`"), ("bearer", "write `jwt`")],
+    ..Shape::new(
+        "an auth",
+        "A way to prove who calls: exactly one of these.",
+        &[
+            Key::new("jwt", Kind::Object(&JWT), "A JSON Web Token in `Authorization: Bearer`."),
+            Key::new(
+                "api_key",
+                Kind::Object(&API_KEY),
+                "A key; its hash stands with the consumer.",
+            ),
+        ],
+    )
+};
+
+/// `jwt` of an auth.
+pub(crate) static JWT: Shape = Shape {
+    groups: &[Group { keys: &["key", "jwks"], required: true }],
+    slips: &[
+        ("secret", "write `key: \"file:secret\"`"),
+        ("jwks_url", "key sets come from files in this version: `jwks: \"file:jwks.json\"`"),
+        ("jwks_uri", "key sets come from files in this version: `jwks: \"file:jwks.json\"`"),
+    ],
+    ..Shape::new(
+        "a JWT auth",
+        "What a token must be like (RFC 7519).",
+        &[
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").default("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").default("any"),
+            Key::new("algorithms", Kind::OneOrMany(&Kind::Form(Form::Algorithm)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
+            Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
+            Key::new("jwks", Kind::Text, "Key set (RFC 7517): `file:jwks.json`."),
+            Key::new("leeway", Kind::Form(Form::Duration), "Tolerance for `exp` and `nbf`, at most 60s.").default("0s"),
+            Key::new("require_exp", Kind::Bool, "`exp` must be there.").default("true"),
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+        ],
+    )
+};
+
+/// `api_key` of an auth.
+pub(crate) static API_KEY: Shape = Shape {
+    groups: &[Group { keys: &["header", "query"], required: true }],
+    ..Shape::new(
+        "an API key auth",
+        "Where the key is read from: exactly one of these.",
+        &[
+            Key::new("header", Kind::Form(Form::Header), "This request header."),
+            Key::new("query", Kind::Form(Form::Parameter), "This query parameter."),
+        ],
+    )
+};
+
+/// A value of `plans`.
+pub(crate) static PLAN: Shape = Shape {
+    later: &["price"],
+    ..Shape::new(
+        "a plan",
+        "Rate and quota of the consumers that have it, each by itself.",
+        &[
+            Key::new(
+                "rate",
+                Kind::Form(Form::Rate),
+                "Requests in a time; in no interval t are more than burst + rate·t admitted.",
+            )
+            .default("no limit"),
+            Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+                .default("the requests of `rate`"),
+            Key::new("quota", Kind::Object(&QUOTA), "Calls in a calendar period.")
+                .default("no limit"),
+        ],
+    )
+};
+
+/// `quota` of a plan.
+pub(crate) static QUOTA: Shape = Shape::new(
+    "a quota",
+    "So many calls in a calendar period.",
+    &[
+        Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted in a period.").required(),
+        Key::new(
+            "per",
+            Kind::Word(&["minute", "hour", "day", "week", "month", "year"]),
+            "The period; weeks begin on Monday.",
+        )
+        .required(),
+        Key::new("zone", Kind::Form(Form::Zone), "Time zone in which the period begins.")
+            .default("UTC"),
+    ],
+);
+
+/// A value of `consumers`.
+pub(crate) static CONSUMER: Shape = Shape {
+    slips: &[
+        ("keys", "write `api_keys: [\"sha256:…\"]`"),
+        ("api_key", "write `api_keys: [\"sha256:…\"]`"),
+    ],
+    ..Shape::new(
+        "a consumer",
+        "Who calls.",
+        &[
+            Key::new("plan", Kind::Form(Form::Name), "Its plan.").default("no limit"),
+            Key::new("match", Kind::Object(&MATCH), "How a token's owner is recognised."),
+            Key::new(
+                "api_keys",
+                Kind::List(&Kind::Form(Form::KeyHash)),
+                "Hashes of its keys, as `weir key new` prints them.",
+            ),
+        ],
+    )
+};
+
+/// `match` of a consumer.
+pub(crate) static MATCH: Shape = Shape::new(
+    "the match of a consumer",
+    "How a token's owner is recognised.",
+    &[
+        Key::new("auth", Kind::Form(Form::Name), "The auth that verified the token.").required(),
+        Key::new(
+            "when",
+            Kind::Form(Form::Cel),
+            "CEL over `claims`: `claims.client_id == \"acme\"`.",
+        )
+        .required(),
+    ],
+);

@@ -1,0 +1,114 @@
+//! Telling paths of names and indexes from others (RFC 9535).
+
+use serde_json_path::JsonPath;
+
+/// One step of a singular path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Name(String),
+    Index(usize),
+}
+
+/// A path into the body.
+pub(super) enum Path {
+    /// Names and indexes from the front.
+    Steps(Vec<Step>),
+    /// Anything else.
+    Tree {
+        /// The path.
+        path: JsonPath,
+        /// It gives at most one value (an index from the end does).
+        singular: bool,
+    },
+}
+
+/// Reads a path.
+pub(super) fn parse(text: &str) -> Result<Path, String> {
+    let path = JsonPath::parse(text).map_err(|error| {
+        format!(
+            "`{text}` is no path (RFC 9535): {} at character {}",
+            error.message(),
+            error.position()
+        )
+    })?;
+    Ok(match steps(text) {
+        Some(steps) => Path::Steps(steps),
+        None => Path::Tree { path, singular: is_singular(text) },
+    })
+}
+
+enum Segment {
+    Name(String),
+    Index(i64),
+}
+
+fn steps(text: &str) -> Option<Vec<Step>> {
+    segments(text)?
+        .into_iter()
+        .map(|segment| match segment {
+            Segment::Name(name) => Some(Step::Name(name)),
+            Segment::Index(index) => usize::try_from(index).ok().map(Step::Index),
+        })
+        .collect()
+}
+
+fn is_singular(text: &str) -> bool {
+    segments(text).is_some()
+}
+
+/// The segments of a singular path that has been parsed already: here it only matters that
+/// nothing else is taken for one.
+fn segments(text: &str) -> Option<Vec<Segment>> {
+    let mut segments = Vec::new();
+    let mut rest = text.trim().strip_prefix('$')?.trim_start();
+    while !rest.is_empty() {
+        if let Some(tail) = rest.strip_prefix('[') {
+            let tail = tail.trim_start();
+            let (segment, tail) = match tail.chars().next()? {
+                quote @ ('\'' | '"') => {
+                    let (name, tail) = quoted(&tail[1..], quote)?;
+                    (Segment::Name(name), tail)
+                }
+                _ => {
+                    let end = tail.find(|c: char| !c.is_ascii_digit() && c != '-')?;
+                    (Segment::Index(tail[..end].parse().ok()?), &tail[end..])
+                }
+            };
+            segments.push(segment);
+            rest = tail.trim_start().strip_prefix(']')?.trim_start();
+        } else {
+            let tail = rest.strip_prefix('.')?;
+            let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+            let end = tail.find(|c| !name(c)).unwrap_or(tail.len());
+            if end == 0 {
+                return None;
+            }
+            segments.push(Segment::Name(tail[..end].to_owned()));
+            rest = tail[end..].trim_start();
+        }
+    }
+    Some(segments)
+}
+
+/// A quoted name up to its quote, and what follows.
+fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut json = String::from("\"");
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            c if c == quote => {
+                json.push('"');
+                // Escapes are those of JSON, and `\'`.
+                let name = serde_json::from_str(&json).ok()?;
+                return Some((name, &text[at + 1..]));
+            }
+            '\\' => match chars.next()?.1 {
+                '\'' => json.push('\''),
+                escaped => json.extend(['\\', escaped]),
+            },
+            '"' => json.push_str("\\\""),
+            c => json.push(c),
+        }
+    }
+    None
+}

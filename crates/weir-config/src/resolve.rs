@@ -1,0 +1,138 @@
+//! From draft to Config: names become indexes, files are parsed, expressions are compiled.
+//!
+//! The check has reported what is malformed by itself; here only what takes knowledge of more
+//! than one key is reported, and what is malformed is silently left out.
+
+mod api;
+mod auth;
+mod fields;
+mod headers;
+mod jwt;
+mod path;
+mod plan;
+mod proxy;
+mod reply;
+mod route;
+mod server;
+mod tls;
+mod upstream;
+
+pub(crate) use jwt::algorithm;
+pub(crate) use path::{base, pattern};
+pub(crate) use upstream::target;
+
+use crate::config::Config;
+use crate::draft::{Draft, Member, Node, Spot};
+use crate::finding::{Report, codes, nearest};
+use crate::keys;
+use fields::Fields;
+use std::collections::HashMap;
+
+/// What every part of the resolution needs.
+pub(crate) struct Resolver<'a> {
+    draft: &'a Draft,
+    report: &'a mut Report,
+    upstreams: Index<'a>,
+    auths: Index<'a>,
+    plans: Index<'a>,
+}
+
+/// Names of one kind, in the order of their definition, and whether anything refers to them.
+struct Index<'a> {
+    what: &'static str,
+    names: HashMap<&'a str, usize>,
+    order: Vec<(&'a str, Spot)>,
+    used: Vec<bool>,
+}
+
+impl<'a> Index<'a> {
+    fn new(what: &'static str, members: &[&'a Member]) -> Self {
+        let order: Vec<_> = members.iter().map(|m| (m.key.as_str(), m.at)).collect();
+        let names = order.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
+        Self { what, names, used: vec![false; order.len()], order }
+    }
+
+    /// Index of the name `node` says, or a finding.
+    fn find(&mut self, name: &str, at: Spot, report: &mut Report) -> Option<usize> {
+        if let Some(index) = self.names.get(name) {
+            self.used[*index] = true;
+            return Some(*index);
+        }
+        let near = nearest(name, self.order.iter().map(|(name, _)| *name));
+        let noted =
+            report.error(codes::UNKNOWN_NAME, at, format!("there is no {} `{name}`", self.what));
+        match near {
+            Some(near) => noted.help(format!("did you mean `{near}`?")),
+            None if self.order.is_empty() => noted.help(format!("no {} is defined", self.what)),
+            None => noted.help(format!(
+                "defined are {}",
+                self.order
+                    .iter()
+                    .take(8)
+                    .map(|(n, _)| format!("`{n}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )),
+        };
+        None
+    }
+}
+
+/// Resolves a checked draft. The Config is only worth anything if the report has no errors.
+pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
+    let tables = |name| draft.table(name);
+    let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
+    let mut resolver = Resolver {
+        upstreams: Index::new("upstream", &upstreams),
+        auths: Index::new("auth", &auths),
+        plans: Index::new("plan", &plans),
+        draft,
+        report,
+    };
+    let root = Fields::new(&draft.root, &keys::ROOT);
+    let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
+    let auths = auths.iter().map(|m| resolver.auth(m)).collect::<Vec<_>>();
+    let plans = plans.iter().filter_map(|m| resolver.plan(m)).collect();
+    let consumers = tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
+    let limits = resolver.limits(&root);
+    let apis = resolver.apis(&tables("apis"), &limits);
+    let listen = resolver.listeners(&root);
+    let admin = resolver.admin(&root);
+    let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
+    let data = resolver.data(&root);
+    resolver.warn_unused();
+    Some(Config {
+        listen,
+        admin,
+        data,
+        workers: server::workers(&root),
+        limits,
+        drain,
+        access_log,
+        upstreams: upstreams.into_iter().collect::<Option<_>>()?,
+        auths: auths.into_iter().collect::<Option<_>>()?,
+        plans,
+        consumers,
+        apis,
+        sources: draft.files.clone(),
+    })
+}
+
+impl Resolver<'_> {
+    /// Upstreams and plans that nothing refers to are probably slips.
+    fn warn_unused(&mut self) {
+        for index in [&self.upstreams, &self.auths, &self.plans] {
+            for ((name, at), used) in index.order.iter().zip(&index.used) {
+                if !used {
+                    let message = format!("nothing uses the {} `{name}`", index.what);
+                    self.report.warning(codes::UNUSED, *at, message);
+                }
+            }
+        }
+    }
+
+    /// Notes a fault at a node.
+    fn fault(&mut self, node: &Node, fault: keys::Fault) {
+        self.report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
+    }
+}

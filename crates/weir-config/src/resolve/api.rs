@@ -1,0 +1,174 @@
+//! APIs: what their routes have in common.
+
+use super::{Fields, Resolver, headers, path, plan, server};
+use crate::config::{
+    Access, Api, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins, RateLimit,
+};
+use crate::draft::{Member, Spot};
+use crate::expr::Expr;
+use crate::finding::codes;
+use crate::keys;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Most routes of all APIs together.
+const ROUTES: usize = 100_000;
+
+/// What a route inherits from its API, and an API from the server.
+pub(super) struct Inherited<'n> {
+    pub(super) api: &'n str,
+    pub(super) access: Access,
+    /// The API's `limit`, read again for each route: an expression cannot be copied.
+    pub(super) fields: Fields<'n>,
+    pub(super) body_limit: u64,
+    pub(super) request_time: Option<Duration>,
+    pub(super) first_byte: Option<Duration>,
+    pub(super) compress: Compression,
+    pub(super) request_headers: HeaderEdits,
+    pub(super) response_headers: HeaderEdits,
+}
+
+impl Resolver<'_> {
+    pub(super) fn apis(&mut self, members: &[&Member], limits: &Limits) -> Vec<Api> {
+        let mut apis = Vec::new();
+        let mut places: HashMap<(String, String), Spot> = HashMap::new();
+        let mut routes = 0;
+        for member in members {
+            routes += member.value.get("routes").and_then(|n| n.items()).map_or(0, <[_]>::len);
+            if routes > ROUTES {
+                self.report.error(codes::TOO_MANY, member.at, format!("more than {ROUTES} routes"));
+                break;
+            }
+            let Some(api) = self.api(member, limits) else { continue };
+            self.unique(&api, member.at, &mut places);
+            apis.push(api);
+        }
+        apis
+    }
+
+    fn unique(&mut self, api: &Api, at: Spot, places: &mut HashMap<(String, String), Spot>) {
+        let every = [String::new()];
+        let hosts = if api.hosts.is_empty() { &every } else { api.hosts.as_slice() };
+        for host in hosts {
+            if let Some(first) = places.insert((host.clone(), api.base.clone()), at)
+                && first != at
+            {
+                let whose =
+                    if host.is_empty() { "every host".to_owned() } else { format!("`{host}`") };
+                self.report
+                    .error(
+                        codes::DUPLICATE_API,
+                        at,
+                        format!("two APIs answer to {whose} under `{}`", api.base),
+                    )
+                    .related(first, "the other one")
+                    .help("give them different `base` paths or `hosts`, or make one of them");
+            }
+        }
+    }
+
+    fn api(&mut self, member: &Member, limits: &Limits) -> Option<Api> {
+        let fields = Fields::new(&member.value, &keys::API);
+        let base = fields.text("base").and_then(|t| path::base(t).ok());
+        let mut hosts: Vec<String> =
+            fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect();
+        hosts.dedup();
+        let own = fields.object("limits", &keys::ROUTE_LIMITS);
+        let inherited = Inherited {
+            api: &member.key,
+            access: self.access(&fields).unwrap_or_default(),
+            fields,
+            body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
+            request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
+            first_byte: fields.duration("timeout"),
+            compress: compression(&fields).unwrap_or(OFF),
+            request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
+            response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
+        };
+        // Once here, so that a fault in the API's own limits is a finding even without routes.
+        self.rate_limits(&fields, &member.key);
+        let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
+        let routes = self.routes(fields.many("routes"), &inherited);
+        let file = self.draft.texts.path(member.at.file).to_owned();
+        Some(Api {
+            name: member.key.clone(),
+            hosts,
+            base: base?,
+            cors,
+            routes,
+            location: Location { file, line: member.at.line as usize },
+        })
+    }
+
+    /// The limits under `limit`; `name` is whose they are.
+    pub(super) fn rate_limits(&mut self, fields: &Fields<'_>, name: &str) -> Vec<RateLimit> {
+        let nodes = fields.many("limit");
+        let many = nodes.len() > 1;
+        nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(i, node)| {
+                let limit = Fields::new(node, &keys::LIMIT);
+                let key = match limit.object("key", &keys::LIMIT_KEY) {
+                    Some(key) => LimitKey::Expr(self.limit_expression(&key)?),
+                    None if limit.text("key") == Some("address") => LimitKey::Address,
+                    None => LimitKey::Consumer,
+                };
+                let name = if many { format!("{name}-{}", i + 1) } else { name.to_owned() };
+                Some(RateLimit { name, rate: plan::rate(&limit)?, key })
+            })
+            .collect()
+    }
+
+    fn limit_expression(&mut self, key: &Fields<'_>) -> Option<Expr> {
+        self.expression(key.get("cel")?, &["request", "claims", "consumer"])
+    }
+
+    fn cors(&mut self, fields: &Fields<'_>) -> Option<Cors> {
+        let origins = fields.texts("origins");
+        let any = origins.iter().any(|o| o == "*");
+        if any && origins.len() > 1 {
+            let at = fields.get("origins")?.at;
+            self.report.error(codes::CONFLICT, at, "`*` stands alone: it is every origin");
+        }
+        let credentials = fields.bool("credentials").unwrap_or(false);
+        if any && credentials {
+            let at = fields.get("credentials")?.at;
+            self.report
+                .error(
+                    codes::CONFLICT,
+                    at,
+                    "credentials for every origin would let any site act for the user",
+                )
+                .help("list the origins that may");
+        }
+        let lower = |key| fields.texts(key).iter().map(|h| h.to_ascii_lowercase()).collect();
+        Some(Cors {
+            origins: if any {
+                Origins::Any
+            } else {
+                Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect())
+            },
+            methods: fields.texts("methods").iter().map(|m| m.to_ascii_uppercase()).collect(),
+            headers: lower("headers"),
+            expose: lower("expose"),
+            credentials,
+            max_age: fields.seconds("max_age", 600),
+        })
+    }
+}
+
+const OFF: Compression = Compression { enabled: false, min_size: 1024, level: 1 };
+
+/// `compress` of an API or a route.
+pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
+    fields.get("compress")?;
+    Some(match fields.object("compress", &keys::COMPRESS) {
+        Some(own) => Compression {
+            enabled: true,
+            min_size: own.size("min_size").unwrap_or(OFF.min_size),
+            level: own.number("level", OFF.level),
+        },
+        None => Compression { enabled: fields.bool("compress").unwrap_or(false), ..OFF },
+    })
+}

@@ -1,0 +1,88 @@
+//! Ways to prove who calls, and who may.
+
+use super::{Fields, Resolver};
+use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind};
+use crate::draft::{Member, Node};
+use crate::finding::codes;
+use crate::keys;
+
+/// Words that stand where names of auths do.
+const RESERVED: [&str; 2] = ["anonymous", "none"];
+
+impl Resolver<'_> {
+    pub(super) fn auth(&mut self, member: &Member) -> Option<Auth> {
+        if RESERVED.contains(&member.key.as_str()) {
+            self.report
+                .error(
+                    codes::BAD_VALUE,
+                    member.at,
+                    format!("an auth cannot be called `{}`", member.key),
+                )
+                .help("`none` and `anonymous` mean something where auths are named");
+        }
+        let fields = Fields::new(&member.value, &keys::AUTH);
+        let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
+            AuthKind::Jwt(self.jwt(&jwt)?)
+        } else {
+            let source = fields.object("api_key", &keys::API_KEY)?;
+            AuthKind::ApiKey(match (source.text("header"), source.text("query")) {
+                (Some(header), None) => ApiKeySource::Header(header.to_ascii_lowercase()),
+                (None, Some(query)) => ApiKeySource::Query(query.to_owned()),
+                _ => return None,
+            })
+        };
+        Some(Auth { name: member.key.clone(), kind })
+    }
+
+    pub(super) fn auth_is_jwt(&self, index: usize) -> bool {
+        self.draft.table("auth").get(index).is_some_and(|m| m.value.get("jwt").is_some())
+    }
+
+    /// `auth` of an API or a route; `None` when it is not said.
+    pub(super) fn access(&mut self, fields: &Fields<'_>) -> Option<Access> {
+        let node = fields.get("auth")?;
+        let mut access = Access::default();
+        let mut none = false;
+        for item in fields.many("auth") {
+            match item.text() {
+                Some("none") => none = true,
+                Some("anonymous") => access.anonymous = true,
+                Some(name) => self.rule(name, item, Vec::new(), &mut access),
+                None => {
+                    for member in item.members().unwrap_or_default() {
+                        let scopes = Fields::new(&member.value, &keys::SCOPED).texts("scopes");
+                        let at = Node { at: member.at, ..item.clone() };
+                        self.rule(&member.key, &at, scopes, &mut access);
+                    }
+                }
+            }
+        }
+        if none && (access.anonymous || !access.any_of.is_empty()) {
+            self.report
+                .error(codes::CONFLICT, node.at, "`none` stands alone")
+                .help("to let requests without a credential pass, list `anonymous`");
+        }
+        if access.anonymous && access.any_of.is_empty() {
+            self.report
+                .error(codes::CONFLICT, node.at, "`anonymous` alone asks for nothing")
+                .help("list an auth beside it, or write `auth: none`");
+        }
+        Some(access)
+    }
+
+    fn rule(&mut self, name: &str, at: &Node, scopes: Vec<String>, access: &mut Access) {
+        let Some(index) = self.auths.find(name, at.at, self.report) else { return };
+        let auth = AuthId(index);
+        if access.any_of.iter().any(|r| r.auth == auth) {
+            let message = format!("`{name}` is listed twice");
+            self.report.error(codes::DUPLICATE_NAME, at.at, message);
+            return;
+        }
+        if !scopes.is_empty() && !self.auth_is_jwt(index) {
+            self.report
+                .error(codes::CONFLICT, at.at, "an API key grants no scopes")
+                .help("scopes are for `jwt` auths");
+        }
+        access.any_of.push(AccessRule { auth, scopes });
+    }
+}

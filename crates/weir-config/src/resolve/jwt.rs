@@ -1,0 +1,294 @@
+//! What a token must be like, and the keys that verify it.
+
+use super::{Fields, Resolver};
+use crate::config::{Algorithm, JwtAuth, VerificationKey};
+use crate::draft::{Node, Spot};
+use crate::finding::codes;
+use crate::keys::Fault;
+use jsonwebtoken::AlgorithmFamily;
+use jsonwebtoken::DecodingKey;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
+use std::time::Duration;
+
+/// Longest tolerance for clocks that differ.
+const LEEWAY: Duration = Duration::from_secs(60);
+/// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
+const SECRET: usize = 32;
+/// Most keys of one set.
+const KEYS: usize = 100;
+
+const NAMES: [&str; 12] = [
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+    "ES384", "EdDSA",
+];
+
+/// `RS256` and the like.
+pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
+    if text.eq_ignore_ascii_case("none") {
+        return Err(Fault::value("tokens without a signature are never accepted")
+            .code(codes::ALGORITHM_NONE)
+            .help("name the algorithm the issuer signs with, for example `RS256`"));
+    }
+    match NAMES.contains(&text).then(|| text.parse()) {
+        Some(Ok(algorithm)) => Ok(algorithm),
+        _ => {
+            let near = crate::finding::nearest(text, NAMES.into_iter());
+            Err(Fault::value(format!("`{text}` is no algorithm that weir knows")).help(
+                match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("one of {}", NAMES.join(", ")),
+                },
+            ))
+        }
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn jwt(&mut self, fields: &Fields<'_>) -> Option<JwtAuth> {
+        let leeway = fields.duration("leeway").unwrap_or(Duration::ZERO);
+        if leeway > LEEWAY
+            && let Some(node) = fields.get("leeway")
+        {
+            self.report.error(codes::BAD_VALUE, node.at, "`leeway` is at most 60s");
+        }
+        let algorithms = self.algorithms(fields)?;
+        let keys = match (fields.get("key"), fields.get("jwks")) {
+            (Some(node), None) => vec![self.single_key(node, &algorithms)?],
+            (None, Some(node)) => self.key_set(node, &algorithms)?,
+            _ => return None,
+        };
+        Some(JwtAuth {
+            issuers: fields.texts("issuer"),
+            audiences: fields.texts("audience"),
+            algorithms: algorithms.into_iter().map(|(a, _)| a).collect(),
+            leeway,
+            require_exp: fields.bool("require_exp").unwrap_or(true),
+            required_claims: fields.texts("required_claims"),
+            scopes: fields.texts("scopes"),
+            keys,
+        })
+    }
+
+    /// Algorithms and their places; shared secrets and public keys do not mix.
+    fn algorithms(&mut self, fields: &Fields<'_>) -> Option<Vec<(Algorithm, Spot)>> {
+        let algorithms: Vec<(Algorithm, Spot)> = fields
+            .many("algorithms")
+            .iter()
+            .filter_map(|n| Some((algorithm(n.text()?).ok()?, n.at)))
+            .collect();
+        let hmac = |a: Algorithm| a.family() == AlgorithmFamily::Hmac;
+        let (first, _) = *algorithms.first()?;
+        if let Some((_, at)) = algorithms.iter().find(|(a, _)| hmac(*a) != hmac(first)) {
+            self.report
+                .error(
+                    codes::ALGORITHM_CONFUSION,
+                    *at,
+                    "shared secrets and public keys do not mix in one auth",
+                )
+                .help("make two auths: one with HS algorithms, one with the others");
+            return None;
+        }
+        Some(algorithms)
+    }
+
+    /// `key`: a secret for HS algorithms, a public key in PEM for the others.
+    fn single_key(
+        &mut self,
+        node: &Node,
+        algorithms: &[(Algorithm, Spot)],
+    ) -> Option<VerificationKey> {
+        let text = node.text()?.trim_end_matches(['\r', '\n']);
+        let (first, at) = *algorithms.first()?;
+        let pem = text.trim_start().starts_with("-----BEGIN");
+        if first.family() == AlgorithmFamily::Hmac {
+            if pem {
+                self.report
+                    .error(codes::ALGORITHM_CONFUSION, at, format!("{first:?} takes a shared secret, but the key is in PEM"))
+                    .related(node.at, "the key")
+                    .help("whoever knows the public key could sign tokens: use RS256 or ES256 with it");
+                return None;
+            }
+            if text.len() < SECRET {
+                self.report
+                    .error(
+                        codes::WEAK_SECRET,
+                        node.at,
+                        format!(
+                            "a shared secret has at least {SECRET} bytes, this one has {}",
+                            text.len()
+                        ),
+                    )
+                    .help("for example the output of `openssl rand -base64 48`");
+                return None;
+            }
+            return Some(VerificationKey {
+                kid: None,
+                algorithms: algorithms.iter().map(|(a, _)| *a).collect(),
+                key: DecodingKey::from_secret(text.as_bytes()),
+            });
+        }
+        if !pem {
+            self.report
+                .error(
+                    codes::ALGORITHM_CONFUSION,
+                    at,
+                    format!("{first:?} takes a public key, but the key is not in PEM"),
+                )
+                .related(node.at, "the key")
+                .help("`-----BEGIN PUBLIC KEY-----` …; from a file: `key: \"file:key.pem\"`");
+            return None;
+        }
+        if text.contains("PRIVATE KEY-----") {
+            self.report.error(codes::BAD_KEY, node.at, "this is a private key").help(
+                "tokens are verified with the public key; the private one stays with the issuer",
+            );
+            return None;
+        }
+        self.public_key(node, text.as_bytes(), algorithms)
+    }
+
+    fn public_key(
+        &mut self,
+        node: &Node,
+        pem: &[u8],
+        algorithms: &[(Algorithm, Spot)],
+    ) -> Option<VerificationKey> {
+        let found = [
+            (AlgorithmFamily::Rsa, DecodingKey::from_rsa_pem(pem)),
+            (AlgorithmFamily::Ec, DecodingKey::from_ec_pem(pem)),
+            (AlgorithmFamily::Ed, DecodingKey::from_ed_pem(pem)),
+        ]
+        .into_iter()
+        .find_map(|(family, key)| Some((family, key.ok()?)));
+        let Some((family, key)) = found else {
+            self.report
+                .error(codes::BAD_KEY, node.at, "this is no public key that weir can read")
+                .help("RSA, EC P-256 or P-384, or Ed25519, in PEM");
+            return None;
+        };
+        if let Some((wrong, at)) = algorithms.iter().find(|(a, _)| a.family() != family) {
+            self.report
+                .error(codes::BAD_KEY, *at, format!("{wrong:?} does not fit the key"))
+                .related(node.at, format!("a key of the family {family:?}"));
+            return None;
+        }
+        Some(VerificationKey {
+            kid: None,
+            algorithms: algorithms.iter().map(|(a, _)| *a).collect(),
+            key,
+        })
+    }
+
+    /// `jwks`: those keys of a set that verify signatures of the algorithms.
+    fn key_set(
+        &mut self,
+        node: &Node,
+        algorithms: &[(Algorithm, Spot)],
+    ) -> Option<Vec<VerificationKey>> {
+        let set: JwkSet = match serde_json::from_str(node.text()?) {
+            Ok(set) => set,
+            Err(error) => {
+                self.report
+                    .error(
+                        codes::BAD_JWKS,
+                        node.at,
+                        format!("this is no key set: {}", without_value(&error)),
+                    )
+                    .help("RFC 7517: `{\"keys\": […]}`; from a file: `jwks: \"file:jwks.json\"`");
+                return None;
+            }
+        };
+        if set.keys.len() > KEYS {
+            self.report.error(
+                codes::BAD_JWKS,
+                node.at,
+                format!("a key set has at most {KEYS} keys"),
+            );
+            return None;
+        }
+        let mut keys: Vec<VerificationKey> = Vec::new();
+        for jwk in &set.keys {
+            let kid = jwk.common.key_id.clone();
+            if kid.is_some() && keys.iter().any(|k| k.kid == kid) {
+                self.report.error(codes::BAD_JWKS, node.at, "two keys of the set have one `kid`");
+                return None;
+            }
+            if let Some(key) = self.set_key(node, jwk, algorithms)? {
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            self.report
+                .error(codes::BAD_JWKS, node.at, "no key of the set fits the algorithms")
+                .help("keys for encryption and of other kinds are left out");
+            return None;
+        }
+        Some(keys)
+    }
+
+    /// The outer `None` is a finding, the inner one a key that is of no use here.
+    fn set_key(
+        &mut self,
+        node: &Node,
+        jwk: &Jwk,
+        algorithms: &[(Algorithm, Spot)],
+    ) -> Option<Option<VerificationKey>> {
+        if matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption)) {
+            return Some(None);
+        }
+        let declared = jwk.common.key_algorithm.map(|a| a.to_string());
+        let fits: Vec<Algorithm> = algorithms
+            .iter()
+            .map(|(a, _)| *a)
+            .filter(|a| fits_key(*a, &jwk.algorithm))
+            .filter(|a| declared.as_ref().is_none_or(|d| *d == format!("{a:?}")))
+            .collect();
+        if fits.is_empty() {
+            return Some(None);
+        }
+        if let AlgorithmParameters::OctetKey(secret) = &jwk.algorithm
+            && secret.value.trim_end_matches('=').len() * 3 / 4 < SECRET
+        {
+            let message = format!("a shared secret of the set has fewer than {SECRET} bytes");
+            self.report.error(codes::WEAK_SECRET, node.at, message);
+            return None;
+        }
+        match DecodingKey::from_jwk(jwk) {
+            Ok(key) => Some(Some(VerificationKey {
+                kid: jwk.common.key_id.clone(),
+                algorithms: fits,
+                key,
+            })),
+            Err(_) => {
+                self.report.error(codes::BAD_JWKS, node.at, "a key of the set cannot be read");
+                None
+            }
+        }
+    }
+}
+
+/// Whether a key of this kind verifies signatures of this algorithm.
+fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
+    match (algorithm, key) {
+        (Algorithm::ES256, AlgorithmParameters::EllipticCurve(ec)) => {
+            ec.curve == EllipticCurve::P256
+        }
+        (Algorithm::ES384, AlgorithmParameters::EllipticCurve(ec)) => {
+            ec.curve == EllipticCurve::P384
+        }
+        (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(ed)) => {
+            ed.curve == EllipticCurve::Ed25519
+        }
+        (algorithm, AlgorithmParameters::RSA(_)) => algorithm.family() == AlgorithmFamily::Rsa,
+        (algorithm, AlgorithmParameters::OctetKey(_)) => {
+            algorithm.family() == AlgorithmFamily::Hmac
+        }
+        _ => false,
+    }
+}
+
+/// Where and why, without what stands there: a key set may hold secrets.
+fn without_value(error: &serde_json::Error) -> String {
+    let what = if error.is_data() { "a member is missing or of another type" } else { "no JSON" };
+    format!("{what}, line {} column {}", error.line(), error.column())
+}

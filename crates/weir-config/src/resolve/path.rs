@@ -1,0 +1,152 @@
+//! Base paths and route paths, normalised the way request paths are: percent-decoded, without
+//! dot segments and empty segments.
+
+use crate::config::{PathPattern, Segment};
+use crate::finding::codes;
+use crate::keys::Fault;
+
+/// Longest path and most segments of one.
+const LENGTH: usize = 2048;
+const SEGMENTS: usize = 64;
+
+fn fault(message: String) -> Fault {
+    Fault::value(message).code(codes::BAD_PATH)
+}
+
+/// A base path: `/` or `/a/b`, decoded.
+pub(crate) fn base(text: &str) -> Result<String, Fault> {
+    if text == "/" {
+        return Ok(text.to_owned());
+    }
+    let mut base = String::new();
+    for segment in split(text)? {
+        if segment.contains(['{', '}', '*']) {
+            return Err(fault("a base path has no templates and no wildcards".to_owned())
+                .help("put them into the paths of the routes"));
+        }
+        base.push('/');
+        base.push_str(&literal(segment)?);
+    }
+    Ok(base)
+}
+
+/// A route's path: `/x/{id}/*`.
+pub(crate) fn pattern(text: &str) -> Result<PathPattern, Fault> {
+    let mut pattern = PathPattern { text: text.to_owned(), segments: Vec::new(), wildcard: false };
+    if text == "/" {
+        return Ok(pattern);
+    }
+    let segments = split(text)?;
+    for (i, segment) in segments.iter().enumerate() {
+        if *segment == "*" {
+            if i + 1 < segments.len() {
+                return Err(fault("`*` stands only at the end of a path".to_owned())
+                    .help("a single segment is matched by a template: `{name}`"));
+            }
+            pattern.wildcard = true;
+        } else if let Some(name) = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
+            let name = template_name(name)?;
+            if pattern.segments.contains(&Segment::Template(name.clone())) {
+                return Err(fault(format!("`{{{name}}}` stands twice in one path")));
+            }
+            pattern.segments.push(Segment::Template(name));
+        } else if segment.contains(['{', '}', '*']) {
+            return Err(fault(format!("`{segment}` is only partly a template"))
+                .help("a template takes a whole segment: `/{name}`"));
+        } else if let Some(name) = segment.strip_prefix(':') {
+            return Err(fault(format!("`{segment}` would be matched literally"))
+                .help(format!("a template is written `{{{name}}}`")));
+        } else {
+            pattern.segments.push(Segment::Literal(literal(segment)?));
+        }
+    }
+    Ok(pattern)
+}
+
+/// The name inside braces.
+pub(super) fn template_name(name: &str) -> Result<String, Fault> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
+        return Err(fault(format!("`{{{name}}}` is no template"))
+            .help("a name of letters, digits, `_` and `-` in braces: `{id}`"));
+    }
+    Ok(name.to_owned())
+}
+
+fn split(text: &str) -> Result<Vec<&str>, Fault> {
+    let Some(rest) = text.strip_prefix('/') else {
+        return Err(
+            fault(format!("`{text}` does not begin with a slash")).help(format!("write `/{text}`"))
+        );
+    };
+    if text.len() > LENGTH {
+        return Err(fault(format!("the path is longer than {LENGTH} bytes")));
+    }
+    if let Some(c) = text.chars().find(|c| c.is_control() || c.is_whitespace()) {
+        return Err(fault(format!("`{}` cannot stand in a path", c.escape_default())));
+    }
+    if text.contains(['?', '#']) {
+        return Err(fault("a path ends before the query".to_owned())
+            .help("`?` and what follows is no part of a path"));
+    }
+    let segments: Vec<&str> = rest.split('/').collect();
+    if segments.len() > SEGMENTS {
+        return Err(fault(format!("the path has more than {SEGMENTS} segments")));
+    }
+    if segments.iter().any(|s| s.is_empty()) {
+        let help = format!(
+            "/{}",
+            segments.iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join("/")
+        );
+        return Err(fault("the path has an empty segment".to_owned())
+            .help(format!("write `{help}`: without a slash at the end or twice")));
+    }
+    Ok(segments)
+}
+
+fn literal(segment: &str) -> Result<String, Fault> {
+    let decoded = decode(segment).ok_or_else(|| {
+        fault(format!("`{segment}` is not validly percent-encoded"))
+            .help("a literal `%` is written `%25`; what is encoded must be UTF-8")
+    })?;
+    if decoded == "." || decoded == ".." {
+        return Err(fault("a path has no dot segments".to_owned()));
+    }
+    if decoded.contains(['/', '\0']) {
+        return Err(fault("an encoded slash or NUL cannot stand in a path".to_owned()));
+    }
+    Ok(decoded)
+}
+
+fn decode(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// `text` percent-encoded for a path (RFC 3986 section 3.3: pchar and `/`); what is encoded
+/// already stays.
+pub(super) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for b in text.bytes() {
+        if b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            out.push_str(&format!("%{b:02X}"));
+        }
+    }
+    out
+}

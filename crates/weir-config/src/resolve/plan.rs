@@ -1,0 +1,106 @@
+//! Plans, consumers, rates.
+
+use super::{Fields, Resolver};
+use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
+use crate::draft::Member;
+use crate::expr::Expr;
+use crate::finding::codes;
+use crate::keys;
+use crate::units;
+
+/// `rate` and `burst`.
+pub(super) fn rate(fields: &Fields<'_>) -> Option<Rate> {
+    let (requests, per) = units::rate(fields.text("rate")?).ok()?;
+    Some(Rate { requests, per, burst: fields.integer("burst").unwrap_or(requests).max(1) })
+}
+
+impl Resolver<'_> {
+    pub(super) fn plan(&mut self, member: &Member) -> Option<Plan> {
+        let fields = Fields::new(&member.value, &keys::PLAN);
+        if let (Some(burst), None) = (fields.get("burst"), fields.get("rate")) {
+            self.report
+                .error(codes::MISSING_KEY, burst.at, "`burst` belongs to a `rate`")
+                .help("say the rate, too: `rate: 100/s`");
+        }
+        Some(Plan {
+            name: member.key.clone(),
+            rate: rate(&fields),
+            quota: fields.object("quota", &keys::QUOTA).and_then(|q| quota(&q)),
+        })
+    }
+
+    pub(super) fn consumer(&mut self, member: &Member) -> Option<Consumer> {
+        let fields = Fields::new(&member.value, &keys::CONSUMER);
+        let plan = fields
+            .get("plan")
+            .and_then(|node| self.plans.find(node.text()?, node.at, self.report).map(PlanId));
+        let matches = fields.object("match", &keys::MATCH).and_then(|m| self.token_match(&m));
+        let api_keys = fields.texts("api_keys").iter().filter_map(|t| key_hash(t)).collect();
+        if fields.get("match").is_none() && fields.get("api_keys").is_none() {
+            self.report
+                .warning(
+                    codes::UNUSED,
+                    member.at,
+                    format!("nobody is recognised as `{}`", member.key),
+                )
+                .help("say how: `match: {auth: …, when: …}` or `api_keys: [\"sha256:…\"]`");
+        }
+        Some(Consumer { name: member.key.clone(), plan, matches, api_keys })
+    }
+
+    fn token_match(&mut self, fields: &Fields<'_>) -> Option<(AuthId, Expr)> {
+        let auth = fields.get("auth").and_then(|node| {
+            let index = self.auths.find(node.text()?, node.at, self.report)?;
+            if !self.auth_is_jwt(index) {
+                self.report
+                    .error(codes::CONFLICT, node.at, "an API key has no claims to match")
+                    .help("name a `jwt` auth, or list the consumer's `api_keys`");
+                return None;
+            }
+            Some(AuthId(index))
+        });
+        let when = fields.get("when").and_then(|node| self.expression(node, &["claims"]));
+        Some((auth?, when?))
+    }
+
+    /// Compiles the expression a node holds.
+    pub(super) fn expression(
+        &mut self,
+        node: &crate::draft::Node,
+        variables: &[&str],
+    ) -> Option<Expr> {
+        match Expr::compile(node.text()?, variables) {
+            Ok(expr) => Some(expr),
+            Err(message) => {
+                self.report.error(codes::BAD_EXPRESSION, node.at, message);
+                None
+            }
+        }
+    }
+}
+
+fn quota(fields: &Fields<'_>) -> Option<Quota> {
+    let per = match fields.text("per")? {
+        "minute" => QuotaPeriod::Minute,
+        "hour" => QuotaPeriod::Hour,
+        "day" => QuotaPeriod::Day,
+        "week" => QuotaPeriod::Week,
+        "month" => QuotaPeriod::Month,
+        "year" => QuotaPeriod::Year,
+        _ => return None,
+    };
+    let zone = match fields.text("zone") {
+        Some(name) => jiff::tz::TimeZone::get(name).ok()?,
+        None => jiff::tz::TimeZone::UTC,
+    };
+    Some(Quota { calls: fields.integer("calls")?, per, zone })
+}
+
+fn key_hash(text: &str) -> Option<KeyHash> {
+    let digits = text.strip_prefix("sha256:")?;
+    let mut hash = [0; 32];
+    for (byte, i) in hash.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(digits.get(i..i + 2)?, 16).ok()?;
+    }
+    Some(KeyHash(hash))
+}

@@ -1,0 +1,168 @@
+//! Proxies.
+
+use super::{Fields, Resolver, headers, path};
+use crate::config::{
+    HostMode, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, UpstreamId,
+};
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::keys::{self, Fault};
+use std::time::Duration;
+
+impl Resolver<'_> {
+    pub(super) fn proxy(
+        &mut self,
+        node: &Node,
+        pattern: Option<&PathPattern>,
+        first_byte: Option<Duration>,
+    ) -> Option<Proxy> {
+        if let Some(name) = node.text() {
+            return Some(Proxy {
+                upstream: UpstreamId(self.upstreams.find(name, node.at, self.report)?),
+                path: PathMode::Keep,
+                host: HostMode::Upstream,
+                query: QueryMode::Keep,
+                headers: crate::config::HeaderEdits::default(),
+                timeout: first_byte,
+            });
+        }
+        let fields = Fields::new(node, &keys::PROXY);
+        let upstream = fields
+            .get("upstream")
+            .and_then(|n| self.upstreams.find(n.text()?, n.at, self.report))
+            .map(UpstreamId);
+        let path = match fields.get("path") {
+            Some(node) => self.path_mode(node, pattern),
+            None => Some(PathMode::Keep),
+        };
+        let host = match fields.get("host") {
+            Some(node) => self.host_mode(node),
+            None => Some(HostMode::Upstream),
+        };
+        Some(Proxy {
+            upstream: upstream?,
+            path: path?,
+            host: host?,
+            query: query(&fields),
+            headers: headers::edits(Some(fields)),
+            timeout: fields.duration("timeout").or(first_byte),
+        })
+    }
+
+    fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {
+        match node.text()? {
+            "keep" => Some(PathMode::Keep),
+            "strip-base" => Some(PathMode::StripBase),
+            text => match template(text, pattern?) {
+                Ok(parts) => Some(PathMode::Template(parts)),
+                Err(fault) => {
+                    self.fault(node, fault);
+                    None
+                }
+            },
+        }
+    }
+
+    fn host_mode(&mut self, node: &Node) -> Option<HostMode> {
+        match node.text()? {
+            "upstream" => Some(HostMode::Upstream),
+            "client" => Some(HostMode::Client),
+            host => {
+                // A target's rules for host and port are those of the Host header.
+                if host.contains(['/', '*']) || super::target(&format!("http://{host}")).is_err() {
+                    let near = crate::finding::nearest(host, ["upstream", "client"].into_iter());
+                    self.fault(
+                        node,
+                        Fault::value(format!("`{host}` is no host")).help(match near {
+                            Some(near) => format!("did you mean `{near}`?"),
+                            None => {
+                                "`upstream`, `client`, or a host with an optional port".to_owned()
+                            }
+                        }),
+                    );
+                    return None;
+                }
+                Some(HostMode::Fixed(host.to_owned()))
+            }
+        }
+    }
+}
+
+fn query(fields: &Fields<'_>) -> QueryMode {
+    match fields.object("query", &keys::QUERY) {
+        Some(edits) => QueryMode::Edit {
+            remove: edits.texts("remove"),
+            set: edits
+                .members("set")
+                .iter()
+                .filter_map(|m| Some((m.key.clone(), m.value.text()?.to_owned())))
+                .collect(),
+        },
+        None if fields.text("query") == Some("drop") => QueryMode::Drop,
+        None => QueryMode::Keep,
+    }
+}
+
+/// `/v2/{id}/{*}` in parts; every parameter must be one of the route's.
+fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
+    let fault = |message: String| Fault::value(message).code(codes::BAD_PATH);
+    if !text.starts_with('/') {
+        let near = crate::finding::nearest(text, ["keep", "strip-base"].into_iter());
+        return Err(fault(format!("`{text}` is no path")).help(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`keep`, `strip-base`, or a template that begins with a slash".to_owned(),
+        }));
+    }
+    if text.contains(['?', '#']) || text.contains(|c: char| c.is_control() || c == ' ') {
+        return Err(fault("a path template has no query, spaces or control characters".to_owned())
+            .help("set parameters with `query: {set: …}`"));
+    }
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let close = rest[open..]
+            .find('}')
+            .ok_or_else(|| fault("a `{` of the template is not closed".to_owned()))?;
+        if open > 0 {
+            parts.push(PathPart::Text(path::encode(&rest[..open])));
+        }
+        let name = &rest[open + 1..open + close];
+        let known = match name {
+            "*" => pattern.wildcard,
+            name => pattern.segments.iter().any(|s| matches!(s, Segment::Template(n) if n == name)),
+        };
+        if !known {
+            return Err(fault(format!("the route's path has no `{name}`"))
+                .code(codes::UNKNOWN_NAME)
+                .help(parameters(pattern)));
+        }
+        parts.push(PathPart::Parameter(name.to_owned()));
+        rest = &rest[open + close + 1..];
+    }
+    if rest.contains('}') {
+        return Err(fault("a `}` of the template closes nothing".to_owned()));
+    }
+    if !rest.is_empty() {
+        parts.push(PathPart::Text(path::encode(rest)));
+    }
+    Ok(parts)
+}
+
+fn parameters(pattern: &PathPattern) -> String {
+    let mut names: Vec<String> = pattern
+        .segments
+        .iter()
+        .filter_map(|s| match s {
+            Segment::Template(name) => Some(format!("`{{{name}}}`")),
+            Segment::Literal(_) => None,
+        })
+        .collect();
+    if pattern.wildcard {
+        names.push("`{*}`".to_owned());
+    }
+    if names.is_empty() {
+        "it has no parameters".to_owned()
+    } else {
+        format!("it has {}", names.join(", "))
+    }
+}

@@ -1,0 +1,132 @@
+//! Declared answers.
+
+use super::{Fields, Resolver, headers};
+use crate::config::{Format, Reply, ReplyBody, Representation};
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::keys;
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+/// Statuses that never have a body (RFC 9110 section 15).
+const BODYLESS: [u64; 3] = [204, 205, 304];
+/// Deepest constant value: deeper ones are no sensible answers.
+const CONSTANT: &str = "this value cannot be rendered";
+
+impl Resolver<'_> {
+    pub(super) fn reply(&mut self, fields: &Fields<'_>) -> Option<Reply> {
+        let mut headers = headers::pairs(fields.members("headers"));
+        let own_type = headers.iter().position(|(name, _)| name == "content-type");
+        let own_type = own_type.map(|i| headers.remove(i).1);
+        let body = self.reply_body(fields, own_type.clone())?;
+        let status = fields.number("status", 200);
+        if BODYLESS.contains(&u64::from(status)) && !matches!(body, ReplyBody::Empty) {
+            let at = fields.get("status").map_or(fields.node().at, |n| n.at);
+            self.report.error(
+                codes::CONFLICT,
+                at,
+                format!("an answer with status {status} has no body"),
+            );
+        }
+        if let (ReplyBody::Empty | ReplyBody::Negotiated(_) | ReplyBody::Mapped { .. }, Some(_)) =
+            (&body, &own_type)
+        {
+            let at = fields.get("headers").map_or(fields.node().at, |n| n.at);
+            self.report
+                .error(codes::CONFLICT, at, "the content type follows from the format here")
+                .help("it can be said for `json`, `text` and `bytes`");
+        }
+        Some(Reply { status, headers, body })
+    }
+
+    fn reply_body(&mut self, fields: &Fields<'_>, own_type: Option<String>) -> Option<ReplyBody> {
+        let indent = fields.number("indent", 0);
+        let negotiated = fields.get("value").is_some() || fields.get("map").is_some();
+        for key in ["as", "xml"] {
+            if let (Some(node), false) = (fields.get(key), negotiated) {
+                self.report
+                    .error(
+                        codes::CONFLICT,
+                        node.at,
+                        format!("`{key}` belongs to `value` and `map`"),
+                    )
+                    .help("`json` is always JSON; write `value` to negotiate the format");
+            }
+        }
+        if let (Some(node), None, false) = (fields.get("indent"), raw(fields, "json"), negotiated) {
+            self.report.error(
+                codes::CONFLICT,
+                node.at,
+                "`indent` belongs to `json`, `value` and `map`",
+            );
+        }
+        let fixed = |default: &str, body: Vec<u8>| {
+            let content_type = own_type.clone().unwrap_or_else(|| default.to_owned());
+            ReplyBody::Fixed(Representation { content_type, body })
+        };
+        if let Some(node) = raw(fields, "json") {
+            let format = Format::Json { indent };
+            return Some(fixed(format.content_type(), self.render(&format, node)?));
+        }
+        if let Some(node) = raw(fields, "value") {
+            let representations = formats(fields, indent)
+                .iter()
+                .map(|format| {
+                    Some(Representation {
+                        content_type: format.content_type().to_owned(),
+                        body: self.render(format, node)?,
+                    })
+                })
+                .collect::<Option<Vec<_>>>()?;
+            return Some(ReplyBody::Negotiated(representations));
+        }
+        if let Some(node) = fields.get("map") {
+            let map = self.map(node)?;
+            return Some(ReplyBody::Mapped { map, formats: formats(fields, indent) });
+        }
+        if let Some(text) = fields.text("text") {
+            return Some(fixed("text/plain; charset=utf-8", text.as_bytes().to_vec()));
+        }
+        if let Some(text) = fields.text("bytes") {
+            let packed: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+            return Some(fixed("application/octet-stream", BASE64_STANDARD.decode(packed).ok()?));
+        }
+        Some(ReplyBody::Empty)
+    }
+
+    fn render(&mut self, format: &Format, node: &Node) -> Option<Vec<u8>> {
+        let json = node.to_json().ok()?;
+        match format.render(json.as_bytes()) {
+            Ok(body) => Some(body),
+            Err(error) => {
+                self.report.error(codes::BAD_VALUE, node.at, format!("{CONSTANT}: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// The node under a key, also when it is null: `json: null` is a body.
+fn raw<'n>(fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
+    fields.node().get(key)
+}
+
+fn formats(fields: &Fields<'_>, indent: usize) -> Vec<Format> {
+    let mut formats = Vec::new();
+    for name in fields.texts("as") {
+        let format = match name.as_str() {
+            "xml" => {
+                let root = fields.object("xml", &keys::REPLY_XML);
+                let root = root.and_then(|x| x.text("root")).unwrap_or("response");
+                Format::Xml { root: root.to_owned(), indent }
+            }
+            _ => Format::Json { indent },
+        };
+        if !formats.contains(&format) {
+            formats.push(format);
+        }
+    }
+    if formats.is_empty() {
+        formats.push(Format::Json { indent });
+    }
+    formats
+}

@@ -1,0 +1,222 @@
+//! Routes.
+
+use super::api::{Inherited, compression};
+use super::{Fields, Resolver, headers, path, server};
+use crate::config::{Handler, Location, PathPattern, Route, Segment};
+use crate::draft::{Node, Spot};
+use crate::finding::codes;
+use crate::keys;
+use crate::map::JsonMap;
+use std::collections::HashMap;
+
+/// Keys that say method and path at once.
+const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+
+impl<'a> Resolver<'a> {
+    pub(super) fn routes(&mut self, nodes: &[Node], inherited: &Inherited<'_>) -> Vec<Route> {
+        let mut places: HashMap<(String, String), Spot> = HashMap::new();
+        let mut routes = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let fields = Fields::new(node, &keys::ROUTE);
+            if node.members().is_none() {
+                continue;
+            }
+            let target = self.methods_and_path(&fields);
+            if let Some((methods, pattern, at)) = &target {
+                self.unique_route(methods, pattern, *at, &mut places);
+            }
+            let route = self.route(&fields, target, inherited);
+            routes.extend(route);
+        }
+        routes
+    }
+
+    fn unique_route(
+        &mut self,
+        methods: &[String],
+        pattern: &PathPattern,
+        at: Spot,
+        places: &mut HashMap<(String, String), Spot>,
+    ) {
+        let shape = shape(pattern);
+        let every = [String::new()];
+        for method in if methods.is_empty() { every.as_slice() } else { methods } {
+            if let Some(first) = places.insert((method.clone(), shape.clone()), at) {
+                let what = if method.is_empty() { "every method of" } else { method };
+                self.report
+                    .error(
+                        codes::DUPLICATE_ROUTE,
+                        at,
+                        format!("two routes match {what} `{}`", pattern.text),
+                    )
+                    .related(first, "the other one");
+            }
+        }
+    }
+
+    /// Methods in upper case (none: every method), the path, and where it stands.
+    fn methods_and_path(
+        &mut self,
+        fields: &Fields<'_>,
+    ) -> Option<(Vec<String>, PathPattern, Spot)> {
+        let short = METHODS.iter().find_map(|m| Some((*m, fields.get(m)?)));
+        if let (Some((method, _)), Some(node)) = (short, fields.get("methods")) {
+            self.report
+                .error(
+                    codes::CONFLICT,
+                    node.at,
+                    format!("`methods` and `{method}` exclude each other"),
+                )
+                .help("write `path: /path` with `methods: […]`");
+        }
+        let (methods, node) = match short {
+            Some((method, node)) => (vec![method.to_ascii_uppercase()], node),
+            None => {
+                let mut methods: Vec<String> = Vec::new();
+                for method in fields.texts("methods") {
+                    let method = method.to_ascii_uppercase();
+                    if !methods.contains(&method) {
+                        methods.push(method);
+                    }
+                }
+                (methods, fields.get("path")?)
+            }
+        };
+        Some((methods, path::pattern(node.text()?).ok()?, node.at))
+    }
+
+    fn route(
+        &mut self,
+        fields: &Fields<'_>,
+        target: Option<(Vec<String>, PathPattern, Spot)>,
+        inherited: &Inherited<'_>,
+    ) -> Option<Route> {
+        let own = fields.object("limits", &keys::ROUTE_LIMITS);
+        let (request, response) =
+            (fields.object("request", &keys::REQUEST), fields.object("response", &keys::RESPONSE));
+        let access = self.access(fields);
+        let request_map = request.and_then(|r| self.map(r.get("map")?));
+        let response_map = response.and_then(|r| self.map(r.get("map")?));
+        let pattern = target.as_ref().map(|(_, p, _)| p);
+        let handler = self.handler(fields, pattern, inherited);
+        let (methods, path, at) = target?;
+        let operation = fields.text("op").map_or_else(|| operation(&methods, &path), str::to_owned);
+        let mut rate_limits = self.rate_limits(&inherited.fields, inherited.api);
+        rate_limits.extend(self.rate_limits(fields, &limit_name(inherited.api, &operation)));
+        let file = self.draft.texts.path(at.file).to_owned();
+        Some(Route {
+            methods,
+            path,
+            access: access.unwrap_or_else(|| inherited.access.clone()),
+            rate_limits,
+            body_limit: own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit),
+            timeout: own.map_or(inherited.request_time, |l| {
+                server::request_time(&l, inherited.request_time)
+            }),
+            request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
+            request_map,
+            handler: handler?,
+            response_map,
+            response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),
+            compress: compression(fields).unwrap_or(inherited.compress),
+            location: Location { file, line: at.line as usize },
+            operation,
+        })
+    }
+
+    fn handler(
+        &mut self,
+        fields: &Fields<'_>,
+        pattern: Option<&PathPattern>,
+        inherited: &Inherited<'_>,
+    ) -> Option<Handler> {
+        match (fields.get("reply"), fields.get("proxy")) {
+            (Some(_), None) => {
+                self.reply(&fields.object("reply", &keys::REPLY)?).map(Handler::Reply)
+            }
+            (None, Some(node)) => {
+                self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
+            }
+            _ => None,
+        }
+    }
+
+    /// Compiles a map.
+    pub(super) fn map(&mut self, node: &Node) -> Option<JsonMap> {
+        let json = node.to_json().ok()?;
+        let template = match serde_json::from_str(&json) {
+            Ok(template) => template,
+            Err(error) => {
+                self.report.error(codes::BAD_MAP, node.at, format!("this is no map: {error}"));
+                return None;
+            }
+        };
+        match JsonMap::compile(&template) {
+            Ok(map) => {
+                for path in map.tree_paths() {
+                    self.report
+                        .warning(
+                            codes::TREE_MAP,
+                            node.at,
+                            format!("`{path}` needs a tree of the whole body"),
+                        )
+                        .help("paths of names and indexes (`$.a.b[0]`) are copied in one pass");
+                }
+                Some(map)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    let at = leaf(node, &fault.at).at;
+                    self.report.error(codes::BAD_MAP, at, fault.message);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The node at a path of member names and indexes, as far as it goes.
+fn leaf<'n>(node: &'n Node, path: &[String]) -> &'n Node {
+    let mut node = node;
+    for step in path {
+        let next = match node.items() {
+            Some(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
+            None => node.get(step),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}
+
+fn operation(methods: &[String], path: &PathPattern) -> String {
+    if methods.is_empty() {
+        format!("* {}", path.text)
+    } else {
+        format!("{} {}", methods.join(","), path.text)
+    }
+}
+
+/// A name that may stand as a token in a header (RFC 9651 strings are quoted by whoever writes).
+fn limit_name(api: &str, operation: &str) -> String {
+    format!("{api} {operation}")
+}
+
+/// What two paths that match the same requests have in common.
+fn shape(path: &PathPattern) -> String {
+    let mut shape = String::new();
+    for segment in &path.segments {
+        shape.push('/');
+        match segment {
+            Segment::Literal(text) => shape.push_str(text),
+            // No literal segment holds a slash.
+            Segment::Template(_) => shape.push_str("{/}"),
+        }
+    }
+    if path.wildcard {
+        shape.push_str("/*/");
+    }
+    shape
+}

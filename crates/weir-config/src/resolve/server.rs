@@ -1,0 +1,174 @@
+//! Listeners, admin, limits, drain, log.
+
+use super::{Fields, Resolver};
+use crate::config::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+use crate::draft::{Data, Node};
+use crate::finding::codes;
+use crate::keys;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Threads that serve requests: as written, or one a core.
+pub(super) fn workers(root: &Fields<'_>) -> usize {
+    root.integer("workers").and_then(|n| usize::try_from(n).ok()).unwrap_or_else(|| {
+        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+    })
+}
+
+/// `none` is no limit; absent is `default`.
+pub(super) fn request_time(fields: &Fields<'_>, default: Option<Duration>) -> Option<Duration> {
+    match fields.text("request") {
+        Some("none") => None,
+        _ => fields.duration("request").or(default),
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn listeners(&mut self, root: &Fields<'_>) -> Vec<Listener> {
+        let mut listeners: Vec<Listener> = Vec::new();
+        let mut places = Vec::new();
+        for node in root.many("listen") {
+            let Some(listener) = self.listener(node) else { continue };
+            let twice =
+                listeners.iter().position(|l| l.addr == listener.addr && l.addr.port() != 0);
+            if let Some(first) = twice {
+                self.report
+                    .error(
+                        codes::DUPLICATE_NAME,
+                        node.at,
+                        format!("`{}` is listened on twice", listener.addr),
+                    )
+                    .related(places[first], "first here");
+            }
+            places.push(node.at);
+            listeners.push(listener);
+        }
+        if root.get("listen").is_none() {
+            let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+            listeners.push(Listener { addr, tls: None, trust: Vec::new(), proxy_protocol: false });
+        }
+        listeners
+    }
+
+    fn listener(&mut self, node: &Node) -> Option<Listener> {
+        if node.members().is_none() {
+            let addr = node.text()?.parse().ok()?;
+            return Some(Listener { addr, tls: None, trust: Vec::new(), proxy_protocol: false });
+        }
+        let fields = Fields::new(node, &keys::LISTENER);
+        let tls = match fields.get("tls") {
+            None => None,
+            Some(node) => Some(self.listener_tls(node)?),
+        };
+        Some(Listener {
+            addr: fields.text("addr")?.parse().ok()?,
+            tls,
+            trust: fields.texts("trust").iter().filter_map(|t| keys::network(t)).collect(),
+            proxy_protocol: fields.bool("proxy_protocol").unwrap_or(false),
+        })
+    }
+
+    fn listener_tls(&mut self, node: &Node) -> Option<Tls> {
+        match &node.data {
+            Data::Scalar(_) => (node.text() == Some("self-signed")).then_some(Tls::SelfSigned),
+            Data::List(items) => {
+                let keys: Vec<_> = items
+                    .iter()
+                    .map(|item| self.certified_key(&Fields::new(item, &keys::TLS)))
+                    .collect();
+                Some(Tls::Certificates(keys.into_iter().collect::<Option<Vec<_>>>()?))
+            }
+            Data::Map(_) => {
+                let key: Arc<_> = self.certified_key(&Fields::new(node, &keys::TLS))?;
+                Some(Tls::Certificates(vec![key]))
+            }
+        }
+    }
+
+    pub(super) fn admin(&mut self, root: &Fields<'_>) -> Admin {
+        let fields = root.object("admin", &keys::ADMIN);
+        let addr = fields.and_then(|f| f.text("addr")?.parse().ok());
+        Admin {
+            addr: addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 9080))),
+            hosts: fields
+                .map(|f| f.texts("hosts"))
+                .unwrap_or_default()
+                .iter()
+                .map(|h| h.to_ascii_lowercase())
+                .collect(),
+        }
+    }
+
+    pub(super) fn limits(&mut self, root: &Fields<'_>) -> Limits {
+        let empty = super::fields::nothing();
+        let fields = root
+            .object("limits", &keys::LIMITS)
+            .unwrap_or_else(|| Fields::new(empty, &keys::LIMITS));
+        let bytes = |key, default: usize| {
+            fields.size(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
+        };
+        let limits = Limits {
+            header_bytes: bytes("header_bytes", 32 * 1024),
+            headers: fields.number("headers", 100),
+            url: bytes("url", 8 * 1024),
+            body: fields.size("body").unwrap_or(10 * 1024 * 1024),
+            connections: fields.number("connections", 20_000),
+            header_time: fields.seconds("header_time", 10),
+            idle: fields.seconds("idle", 60),
+            request: request_time(&fields, Some(Duration::from_secs(300))),
+            http2_streams: fields.number("http2_streams", 100),
+        };
+        for (key, value, least, most) in [
+            ("header_bytes", limits.header_bytes, 1024, 1024 * 1024),
+            ("url", limits.url, 256, limits.header_bytes),
+        ] {
+            if !(least..=most).contains(&value)
+                && let Some(node) = fields.get(key)
+            {
+                self.report
+                    .error(codes::BAD_VALUE, node.at, format!("`{key}` is out of range"))
+                    .help(match key {
+                        "url" => "at least 256B and at most `header_bytes`, which it is a part of",
+                        _ => "from 1KiB to 1MiB",
+                    });
+            }
+        }
+        limits
+    }
+
+    pub(super) fn drain(&mut self, root: &Fields<'_>) -> Drain {
+        let fields = root.object("drain", &keys::DRAIN);
+        let time = |key, default| {
+            fields.and_then(|f| f.duration(key)).unwrap_or(Duration::from_secs(default))
+        };
+        Drain { delay: time("delay", 0), deadline: time("deadline", 30) }
+    }
+
+    pub(super) fn access_log(&mut self, root: &Fields<'_>) -> AccessLog {
+        let fields = root.object("log", &keys::LOG);
+        let format = match fields.and_then(|f| f.text("access")) {
+            Some("text") => Some(LogFormat::Text),
+            Some("json") => Some(LogFormat::Json),
+            _ => None,
+        };
+        let target = match fields.and_then(|f| f.get("to")) {
+            Some(node) if node.text() != Some("stderr") => LogTarget::File(self.path_of(node)),
+            _ => LogTarget::Stderr,
+        };
+        AccessLog { format, target }
+    }
+
+    pub(super) fn data(&mut self, root: &Fields<'_>) -> PathBuf {
+        match root.get("data") {
+            Some(node) => self.path_of(node),
+            None => self.draft.texts.resolve(root.node().at.file, "data"),
+        }
+    }
+
+    /// The path a node says, from the folder of the file it is written in.
+    fn path_of(&self, node: &Node) -> PathBuf {
+        self.draft.texts.resolve(node.at.file, node.text().unwrap_or_default())
+    }
+}

@@ -1,0 +1,147 @@
+//! Certificates and keys from PEM.
+
+use super::{Fields, Resolver};
+use crate::config::UpstreamTls;
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::keys;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::sync::Arc;
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+impl Resolver<'_> {
+    /// `cert` and `key`, which must belong together.
+    pub(super) fn certified_key(&mut self, fields: &Fields<'_>) -> Option<Arc<CertifiedKey>> {
+        let (chain, key) = self.identity(fields)?;
+        match CertifiedKey::from_der(chain, key, &provider()) {
+            Ok(key) => Some(Arc::new(key)),
+            Err(error) => {
+                self.bad_identity(fields, &error);
+                None
+            }
+        }
+    }
+
+    fn bad_identity(&mut self, fields: &Fields<'_>, error: &rustls::Error) {
+        let at = fields.node().at;
+        let message = match error {
+            rustls::Error::InconsistentKeys(_) => {
+                "the private key does not belong to the certificate".to_owned()
+            }
+            error => format!("certificate and key cannot be used: {error}"),
+        };
+        self.report.error(codes::BAD_CERTIFICATE, at, message);
+    }
+
+    fn identity(
+        &mut self,
+        fields: &Fields<'_>,
+    ) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+        let (cert, key) = (fields.get("cert"), fields.get("key"));
+        let chain = cert.and_then(|node| self.certificates(node));
+        let key = key.and_then(|node| self.private_key(node));
+        Some((chain?, key?))
+    }
+
+    fn certificates(&mut self, node: &Node) -> Option<Vec<CertificateDer<'static>>> {
+        let pem = node.text()?.as_bytes();
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        match chain {
+            Ok(chain) if !chain.is_empty() => Some(chain),
+            _ => {
+                self.report
+                    .error(codes::BAD_CERTIFICATE, node.at, "this holds no certificate in PEM")
+                    .help("`-----BEGIN CERTIFICATE-----` …; from a file: `\"file:tls.crt\"`");
+                None
+            }
+        }
+    }
+
+    fn private_key(&mut self, node: &Node) -> Option<PrivateKeyDer<'static>> {
+        match PrivateKeyDer::from_pem_slice(node.text()?.as_bytes()) {
+            Ok(key) => Some(key),
+            Err(_) => {
+                self.report
+                    .error(codes::BAD_CERTIFICATE, node.at, "this holds no private key in PEM")
+                    .help("`-----BEGIN PRIVATE KEY-----` …, without a passphrase; from a file: `\"file:tls.key\"`");
+                None
+            }
+        }
+    }
+
+    /// TLS of an https upstream; `fields` is its `tls`, if it has one, `at` the upstream.
+    pub(super) fn upstream_tls(
+        &mut self,
+        fields: Option<Fields<'_>>,
+        at: crate::draft::Spot,
+    ) -> Option<UpstreamTls> {
+        let fields =
+            fields.unwrap_or_else(|| Fields::new(super::fields::nothing(), &keys::UPSTREAM_TLS));
+        let roots = match fields.get("ca") {
+            Some(node) => self.roots(node)?,
+            None => self.native_roots(at)?,
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .ok()?
+            .with_root_certificates(roots);
+        let mut client = match (fields.get("cert"), fields.get("key")) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(_), Some(_)) => {
+                let (chain, key) = self.identity(&fields)?;
+                match builder.with_client_auth_cert(chain, key) {
+                    Ok(client) => client,
+                    Err(error) => {
+                        self.bad_identity(&fields, &error);
+                        return None;
+                    }
+                }
+            }
+            (cert, key) => {
+                let node = cert.or(key)?;
+                self.report
+                    .error(codes::MISSING_KEY, node.at, "`cert` and `key` only work together")
+                    .help("the one is the client certificate, the other its private key");
+                return None;
+            }
+        };
+        client.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let server_name = match fields.text("server_name") {
+            Some(name) => Some(ServerName::try_from(name.to_owned()).ok()?),
+            None => None,
+        };
+        Some(UpstreamTls { client: Arc::new(client), server_name })
+    }
+
+    fn roots(&mut self, node: &Node) -> Option<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        for certificate in self.certificates(node)? {
+            if let Err(error) = roots.add(certificate) {
+                let message = format!("a root certificate cannot be used: {error}");
+                self.report.error(codes::BAD_CERTIFICATE, node.at, message);
+                return None;
+            }
+        }
+        Some(roots)
+    }
+
+    fn native_roots(&mut self, at: crate::draft::Spot) -> Option<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        let (added, _) =
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if added == 0 {
+            self.report
+                .error(codes::NO_ROOTS, at, "this system has no root certificates to verify https targets with")
+                .help("name them: `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`");
+            return None;
+        }
+        Some(roots)
+    }
+}

@@ -1,0 +1,143 @@
+//! Upstreams.
+
+use super::{Fields, Resolver};
+use crate::config::{Balance, Credential, Health, Scheme, Target, Upstream};
+use crate::draft::Member;
+use crate::finding::codes;
+use crate::keys::{self, Fault, Form};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use std::net::Ipv6Addr;
+
+/// `http://host:port` and its parts.
+pub(crate) fn target(text: &str) -> Result<Target, Fault> {
+    let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
+    let (scheme, rest) = if let Some(rest) = text.strip_prefix("http://") {
+        (Scheme::Http, rest)
+    } else if let Some(rest) = text.strip_prefix("https://") {
+        (Scheme::Https, rest)
+    } else if text.contains("://") {
+        return Err(fault("has a scheme that weir does not speak").help("`http://` or `https://`"));
+    } else {
+        return Err(fault("has no scheme").help(format!("write `http://{text}`")));
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if let Some(at) = rest.find(['/', '?', '#']) {
+        let scheme = &text[..text.find("://").unwrap_or(0)];
+        return Err(fault("has a path").help(format!(
+            "a target is a server: write `{scheme}://{}`, and say the path with `proxy: {{path: …}}`",
+            &rest[..at]
+        )));
+    }
+    if rest.contains('@') {
+        return Err(Fault::value("a target holds a user name or password")
+            .help("say them with the upstream's `auth: {basic: {user: …, password: …}}`"));
+    }
+    let default = match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    };
+    let (host, port) = split_port(rest).ok_or_else(|| fault("has no valid port"))?;
+    let port = port.unwrap_or(default);
+    if port == 0 {
+        return Err(fault("has port 0"));
+    }
+    let (host, shown) = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        Some(address) if address.parse::<Ipv6Addr>().is_ok() => (address, host.to_owned()),
+        Some(_) => return Err(fault("has no valid IPv6 address")),
+        None => {
+            Form::Host.check(host).map_err(|_| fault("has no valid host"))?;
+            if host.contains('*') || host.contains(':') {
+                return Err(fault("has no valid host"));
+            }
+            (host, host.to_ascii_lowercase())
+        }
+    };
+    let authority = if port == default { shown } else { format!("{shown}:{port}") };
+    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority })
+}
+
+/// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let after = text.rfind(']').map_or(0, |i| i + 1);
+    match text[after..].rfind(':') {
+        None => Some((text, None)),
+        Some(at) => {
+            let port = &text[after + at + 1..];
+            let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+            Some((&text[..after + at], Some(port.parse().ok().filter(|_| digits)?)))
+        }
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
+        let fields = Fields::new(&member.value, &keys::UPSTREAM);
+        let targets: Vec<Target> =
+            fields.texts("targets").iter().filter_map(|t| target(t).ok()).collect();
+        let first = targets.first()?;
+        if targets.iter().any(|t| t.scheme != first.scheme) {
+            let at = fields.get("targets").map_or(member.at, |n| n.at);
+            self.report
+                .error(codes::CONFLICT, at, "targets are all `http` or all `https`")
+                .help("make two upstreams of them");
+            return None;
+        }
+        let https = first.scheme == Scheme::Https;
+        let tls = fields.object("tls", &keys::UPSTREAM_TLS);
+        if let (Some(tls), false) = (tls, https) {
+            self.report
+                .error(codes::CONFLICT, tls.node().at, "`tls` is said, but the targets are `http`")
+                .help("write `https://…`, or leave `tls` out");
+        }
+        let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
+        let health = fields.object("health", &keys::HEALTH);
+        Some(Upstream {
+            name: member.key.clone(),
+            targets,
+            balance: match fields.text("balance") {
+                Some("least-busy") => Balance::LeastBusy,
+                _ => Balance::RoundRobin,
+            },
+            connect_timeout: fields.seconds("connect_timeout", 2),
+            timeout: fields.seconds("timeout", 30),
+            idle_timeout: fields.seconds("idle_timeout", 60),
+            connections: fields.number("connections", 1024),
+            keep_alive: fields.number("keep_alive", 256),
+            keep_alive_time: fields.seconds("keep_alive_time", 50),
+            health: Health {
+                failures: health.map_or(3, |h| h.number("failures", 3)),
+                pause: health
+                    .map_or(std::time::Duration::from_secs(10), |h| h.seconds("pause", 10)),
+            },
+            tls,
+            credential: match fields.object("auth", &keys::CREDENTIAL) {
+                Some(auth) => Some(self.credential(&auth)?),
+                None => None,
+            },
+        })
+    }
+
+    fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
+        let (header, value, node) = if let Some(basic) = fields.object("basic", &keys::BASIC) {
+            let (user, password) = (basic.line("user")?, basic.line("password")?);
+            if user.contains(':') {
+                let node = basic.get("user")?;
+                self.fault(node, Fault::value("a user name cannot hold a colon (RFC 7617)"));
+                return None;
+            }
+            let pair = BASE64_STANDARD.encode(format!("{user}:{password}"));
+            ("authorization".to_owned(), format!("Basic {pair}"), basic.node())
+        } else if let Some(token) = fields.line("bearer") {
+            ("authorization".to_owned(), format!("Bearer {token}"), fields.get("bearer")?)
+        } else {
+            let header = fields.object("header", &keys::CREDENTIAL_HEADER)?;
+            let (name, value) = (header.line("name")?, header.line("value")?);
+            (name.to_ascii_lowercase(), value.to_owned(), header.get("value")?)
+        };
+        if let Err(fault) = Form::HeaderValue.check(&value) {
+            self.fault(node, fault);
+            return None;
+        }
+        Some(Credential { header, value })
+    }
+}
