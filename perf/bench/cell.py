@@ -7,6 +7,7 @@ repeated as long as tries are left. Of too many valid rounds the least disturbed
 by what others did, never by the result.
 """
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Callable
 
@@ -32,6 +33,8 @@ class Pace:
     seconds: int
     #: Rounds that may be repeated because they were invalid or disturbed.
     repeats: int
+    #: Seconds to wait before a round, at most, for other programs to be quiet.
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Cell:
         rounds = []
         tries = pace.rounds + pace.repeats
         while sum(_good(r) for r in rounds) < pace.rounds and len(rounds) < tries:
+            _wait_for_quiet(pace.patience)
             turn = len(rounds) % len(self.case.contenders)
             order = self.case.contenders[turn:] + self.case.contenders[:turn]
             rounds.append({c.name: self._measure(c, pace.seconds, rate) for c in order})
@@ -120,6 +124,16 @@ def _why_invalid(measurement: Measurement, errors: dict[str, int], rate: float |
     if rate and abs(measurement.rate / rate - 1) > _RATE_TOLERANCE:
         return f"offered {rate:.0f}/s, achieved {measurement.rate:.0f}/s"
     return ""
+
+
+def _wait_for_quiet(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        before = host.Cores.read()
+        time.sleep(0.5)
+        window = host.Cores.read().since(before)
+        if window.busy / window.seconds <= _FOREIGN_LIMIT:
+            return
 
 
 def _valid(measured: dict[str, Measurement]) -> bool:

@@ -20,8 +20,8 @@ _RESULTS = _ROOT / "perf" / "results"
 #: Program, and the Debian package it comes from.
 _TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl"}
 
-_FULL = Pace(rounds=5, seconds=3, repeats=3)
-_QUICK = Pace(rounds=1, seconds=1, repeats=0)
+_FULL = Pace(rounds=7, seconds=2, repeats=3, patience=0)
+_QUICK = Pace(rounds=1, seconds=1, repeats=0, patience=0)
 
 
 def main() -> int:
@@ -56,6 +56,8 @@ def _parse() -> argparse.Namespace:
                         help=f"rounds of every cell (default {_FULL.rounds})")
     parser.add_argument("--seconds", type=_positive, metavar="N",
                         help=f"length of a measured window (default {_FULL.seconds})")
+    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
+                        help="wait so long, at most, before each round for the machine to be quiet")
     parser.add_argument("--weir", type=Path, default=target / "release" / "weir", metavar="PATH",
                         help="the binary (default: the release build)")
     return parser.parse_args()
@@ -80,7 +82,7 @@ def _missing(weir: Path) -> str:
 def _run(arguments: argparse.Namespace) -> None:
     default = _QUICK if arguments.quick else _FULL
     pace = Pace(arguments.rounds or default.rounds, arguments.seconds or default.seconds,
-                default.repeats)
+                default.repeats, arguments.wait)
     folder = _RESULTS / "quick" if arguments.quick else _RESULTS
     readme = None if arguments.quick else _ROOT / "README.md"
     header = {"environment": host.environment(arguments.weir), "quick": arguments.quick,

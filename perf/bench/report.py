@@ -64,8 +64,8 @@ def _environment(results: dict[str, dict]) -> str:
         said = result["environment"]
         pace = f"{result['rounds']} rounds of {result['seconds']} s"
         quick = "QUICK: not for comparison. " if result["quick"] else ""
-        line = (f"{quick}{said['cpu']}, {said['cores']} cores, Linux {said['kernel']}; {said['versions']}; "
-                f"commit {said['commit']}; {said['date']}; {pace}.")
+        line = (f"{quick}{said['cpu']}, {said['cores']} cores, Linux {said['kernel']}; "
+                f"{said['versions']}; commit {said['commit']}; {said['date']}; {pace}.")
         lines.setdefault(line, []).append(name)
     if len(lines) == 1:
         return next(iter(lines))
