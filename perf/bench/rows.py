@@ -7,6 +7,8 @@ from . import cases
 from .cases import CASES, Bar
 
 _TITLES = {load.name: load.title for load in cases.ALL_LOADS}
+#: A server that is idle for more than this share did not decide its throughput.
+_IDLE_LIMIT = 0.10
 _SERVERS = {"weir": "weir", "nginx": "nginx", "haproxy": "HAProxy"}
 
 
@@ -29,7 +31,7 @@ class Verdict:
 
 
 VERDICT_HEAD = ["case", "load", "weir", "reference", "ratio (rounds)", "bar", "verdict",
-                "requests/s, p99: weir | reference"]
+                "requests/s (or CPU), p99: weir | reference"]
 FIGURE_HEAD = ["case", "load", "server", "CPU per request (rounds)", "requests/s", "p50", "p99",
                "server idle", "wrk busy", "upstream busy", "others"]
 
@@ -84,11 +86,14 @@ def _compared(bar: Bar, cell: dict) -> Verdict:
         f"{bar.reference} {_amount(bar, reference)}",
         f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})", text,
         _result(bar, ratio, ratios, cell) if judged else "–",
-        f"{_beside(rounds, bar.subject)} | {_beside(rounds, bar.reference)}")
+        f"{_beside(bar, rounds, bar.subject)} | {_beside(bar, rounds, bar.reference)}")
 
 
 def _result(bar: Bar, ratio: float, ratios: list[float], cell: dict) -> str:
     result = "met" if bar.met(ratio) else "MISSED"
+    idle = statistics.median(r[bar.reference]["idle"] for r in cell["rounds"])
+    if bar.figure == "rate" and idle > _IDLE_LIMIT:
+        result += f", but {bar.reference} was {idle:.0%} idle: held back by the load's core"
     if min(ratios) <= bar.bound <= max(ratios):
         result += ", rounds on both sides"
     if cell["disturbed"]:
@@ -106,10 +111,13 @@ def _amount(bar: Bar, values: list[float]) -> str:
     return f"{middle:.2f} µs" if bar.figure == "cpu" else f"{middle:,.0f}/s"
 
 
-def _beside(rounds: list[dict], name: str) -> str:
+def _beside(bar: Bar, rounds: list[dict], name: str) -> str:
+    """What the bar is not about: requests/s, or CPU per request where throughput is judged."""
     rate = statistics.median(r[name]["rate"] for r in rounds)
+    cpu = statistics.median(r[name]["cpu_us"] for r in rounds)
     p99 = statistics.median(r[name]["p99_us"] for r in rounds)
-    return f"{rate:,.0f}/s, {_milliseconds(p99)}"
+    first = f"{rate:,.0f}/s" if bar.figure == "cpu" else f"{cpu:.2f} µs"
+    return f"{first}, {_milliseconds(p99)}"
 
 
 def _milliseconds(microseconds: float) -> str:
