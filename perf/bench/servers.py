@@ -70,7 +70,8 @@ class Workshop:
             return self.start(fleet, "nginx", cores=cores, backend=1,
                               connections=_UPSTREAM_CONNECTIONS)
         port, = free_ports(1)
-        command = [str(self.weir), "echo", "--listen", f"127.0.0.1:{port}", "--json"]
+        command = [str(self.weir), "echo", "--listen", f"127.0.0.1:{port}",
+                   "--workers", "1", "--json"]
         process = fleet.start("weir-echo", command, cores=cores)
         process.wait_for(port)
         return Server(process, {"hello": port})
