@@ -13,20 +13,22 @@ mod gcra;
 mod headers;
 mod keys;
 mod quota;
+mod registry;
+
+pub use registry::{LimitStatistics, Limiter, QuotaCount};
 
 use crate::auth::Principal;
 use crate::problem::Problem;
 use gcra::Gcra;
 use headers::Policy;
-use keys::{Buckets, Key, Slot, lock};
-use quota::{Calendar, Used};
+use keys::{Key, Slot, lock};
+use quota::Calendar;
+use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 use weir_config::config::Config;
 use weir_config::expr::Scope;
 use weir_config::{ConsumerId, LimitKey, RateLimit};
@@ -41,125 +43,6 @@ pub struct Moment {
     pub nanos: u64,
     /// Seconds since 1970, for the calendar.
     pub unix: u64,
-}
-
-/// The counters of every limit, shared by all workers, for as long as the process lives.
-#[derive(Debug)]
-pub struct Limiter {
-    started: Instant,
-    buckets: Buckets,
-    registry: Mutex<Registry>,
-}
-
-/// What the limiter holds and has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitStatistics {
-    /// Buckets held by key.
-    pub keys: usize,
-    /// Buckets dropped for room, full ones only.
-    pub evicted: u64,
-    /// Requests counted in a shared bucket because there was no room for one of their own.
-    pub overflowed: u64,
-}
-
-/// Calls a consumer has used of its plan's quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaCount {
-    /// Name of the plan.
-    pub plan: String,
-    /// Name of the consumer.
-    pub consumer: String,
-    /// Begin of the window, in seconds since 1970.
-    pub window_start: u64,
-    /// Calls counted in it.
-    pub calls: u64,
-}
-
-/// Names to counters. Looked at when a Config is loaded, never by a request.
-#[derive(Debug, Default)]
-struct Registry {
-    limits: HashMap<LimitName, Arc<LimitCounter>>,
-    /// The rules each limit's and each plan's buckets were filled by last.
-    limit_rules: HashMap<u32, Gcra>,
-    plan_rules: HashMap<String, Gcra>,
-    cells: HashMap<(String, String), Arc<PlanCell>>,
-    consumers: HashMap<String, u32>,
-}
-
-/// A limit of an API or of one of its routes. Both may have the same name, so a route's limits are
-/// told apart by how many of that name stand before; an API's come first on all its routes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct LimitName {
-    api: String,
-    limit: String,
-    occurrence: usize,
-}
-
-#[derive(Debug)]
-struct LimitCounter {
-    number: u32,
-    overflow: AtomicU64,
-}
-
-/// What one consumer has used of its plan.
-#[derive(Debug, Default)]
-struct PlanCell {
-    tat: AtomicU64,
-    used: Used,
-}
-
-impl Default for Limiter {
-    fn default() -> Self {
-        Self { started: Instant::now(), buckets: Buckets::default(), registry: Mutex::default() }
-    }
-}
-
-impl Limiter {
-    /// Now, as [`LimitPlan::admit`] wants it.
-    pub fn now(&self) -> Moment {
-        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Moment { nanos, unix }
-    }
-
-    /// What the limiter holds and has done.
-    pub fn statistics(&self) -> LimitStatistics {
-        let (keys, evicted, overflowed) = self.buckets.statistics();
-        LimitStatistics { keys, evicted, overflowed }
-    }
-
-    /// Every quota count, in no order.
-    pub fn quota_counts(&self) -> Vec<QuotaCount> {
-        let registry = lock(&self.registry);
-        let counts = registry.cells.iter().map(|((plan, consumer), cell)| {
-            let (window_start, calls) = cell.used.read();
-            QuotaCount { plan: plan.clone(), consumer: consumer.clone(), window_start, calls }
-        });
-        counts.filter(|count| count.calls > 0).collect()
-    }
-
-    /// Takes over counts from an earlier run; what has been counted since is kept if it is more.
-    pub fn restore_quota_counts(&self, counts: &[QuotaCount]) {
-        let mut registry = lock(&self.registry);
-        for count in counts {
-            let name = (count.plan.clone(), count.consumer.clone());
-            registry.cells.entry(name).or_default().used.restore(count.window_start, count.calls);
-        }
-    }
-}
-
-impl Registry {
-    /// The number of a consumer's name; the same for as long as the process lives.
-    fn consumer(&mut self, name: &str) -> u32 {
-        let next = self.consumers.len() as u32;
-        *self.consumers.entry(name.to_owned()).or_insert(next)
-    }
-
-    fn limit(&mut self, name: LimitName) -> Arc<LimitCounter> {
-        let number = self.limits.len() as u32;
-        let fresh = || Arc::new(LimitCounter { number, overflow: AtomicU64::new(0) });
-        Arc::clone(self.limits.entry(name).or_insert_with(fresh))
-    }
 }
 
 /// The limits of one Config.

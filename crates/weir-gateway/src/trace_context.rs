@@ -49,8 +49,8 @@ impl TraceContext {
     /// A new trace with random ids, sampled.
     pub fn start() -> Self {
         // Zero is the one invalid id.
-        let trace = fastrand::u128(1..);
-        let parent = fastrand::u64(1..);
+        let trace = fastrand::u128(..).max(1);
+        let parent = fastrand::u64(..).max(1);
         let mut text = [b'-'; LENGTH];
         text[..2].copy_from_slice(b"00");
         hex(&trace.to_be_bytes(), &mut text[3..35]);

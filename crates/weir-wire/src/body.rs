@@ -1,6 +1,7 @@
 //! Body decoding: where the bytes of a body are in what has come from the connection.
 
 use crate::{Framing, Headers};
+use std::fmt;
 use std::ops::Range;
 
 /// Why a body is refused. The connection cannot be used again.
@@ -39,7 +40,7 @@ pub struct BodyDecoder {
     trailers: Option<Box<Trailers>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Trailers {
     text: Vec<u8>,
     fields: Headers,
@@ -211,6 +212,13 @@ impl BodyDecoder {
     }
 }
 
+/// Names only, as for [`Headers`].
+impl fmt::Debug for Trailers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fields.fmt(f)
+    }
+}
+
 impl Trailers {
     fn parse(&mut self) -> Result<(), BodyError> {
         let mut table = [httparse::EMPTY_HEADER; TRAILER_FIELDS];
@@ -230,3 +238,6 @@ fn data(start: usize, length: u64) -> Decoded {
     let end = start + length as usize;
     Decoded { data: start..end, consumed: end }
 }
+
+#[cfg(test)]
+mod tests;

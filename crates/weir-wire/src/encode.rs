@@ -26,17 +26,22 @@ pub fn request_line(out: &mut Vec<u8>, method: &str, target: &str) {
 
 /// Appends one field line. Name and value must be valid: this does not check.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    line(out, name.as_bytes(), value);
 }
 
 /// Appends every field of a list.
 pub fn fields(out: &mut Vec<u8>, headers: &Headers) {
-    for (_, name, value) in headers.iter() {
-        field(out, name, value);
+    for (name, value) in headers.raw() {
+        line(out, name, value);
     }
+}
+
+fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends `Content-Length` with this number.
@@ -140,3 +145,6 @@ pub fn reason(status: u16) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests;

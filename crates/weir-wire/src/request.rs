@@ -3,6 +3,7 @@
 use crate::head::Headers;
 use crate::scan::{self, HeadError, HeadLimits, MAX_FIELDS, Scan};
 use crate::{Framing, Known, Version};
+use std::fmt;
 use std::mem::MaybeUninit;
 
 /// A request method; methods are case-sensitive.
@@ -58,7 +59,7 @@ impl Method {
 }
 
 /// A request head. Reusable: parsing into it again keeps its memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct RequestHead {
     /// The method.
     pub method: Method,
@@ -149,9 +150,24 @@ impl RequestHead {
         scan: &mut Scan,
         limits: &HeadLimits,
     ) -> Result<Option<usize>, HeadError> {
-        let Some((start, end)) = scan.advance(bytes, limits)? else { return Ok(None) };
-        self.read(&bytes[start..end], limits)?;
-        Ok(Some(end))
+        let read = scan.advance(bytes, limits).and_then(|found| {
+            let Some((start, end)) = found else { return Ok(None) };
+            self.read(&bytes[start..end], limits).map(|()| Some(end))
+        });
+        if read.is_err() {
+            // Nothing of this head or of the one before it may be taken for a request.
+            self.clear();
+        }
+        read
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.set_line("", "", "");
+        self.version = Version::Http11;
+        self.headers.clear();
+        self.framing = Framing::None;
+        self.keep_alive = false;
     }
 
     fn read(&mut self, head: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
@@ -159,8 +175,9 @@ impl RequestHead {
         let mut parsed = httparse::Request::new(&mut []);
         let status =
             parsed.parse_with_uninit_headers(head, &mut fields).map_err(scan::parse_error)?;
+        let complete = status == httparse::Status::Complete(head.len());
         let (true, Some(method), Some(target), Some(minor)) =
-            (status.is_complete(), parsed.method, parsed.path, parsed.version)
+            (complete, parsed.method, parsed.path, parsed.version)
         else {
             return Err(HeadError::StartLine);
         };
@@ -189,10 +206,31 @@ impl RequestHead {
     }
 
     /// Whether the client waits for `100 Continue`: `Some(false)` is an expectation that cannot
-    /// be met (417).
+    /// be met (417). One from HTTP/1.0 is ignored (RFC 9110 section 10.1.1).
     pub fn expects_continue(&self) -> Option<bool> {
-        let expect = self.headers.known(Known::Expect)?;
-        Some(expect.eq_ignore_ascii_case(b"100-continue"))
+        if self.version == Version::Http10 {
+            return None;
+        }
+        let mut met = None;
+        for expect in self.headers.known_all(Known::Expect) {
+            met = Some(met != Some(false) && expect.eq_ignore_ascii_case(b"100-continue"));
+        }
+        met
+    }
+}
+
+/// Without the query, which may hold a key; see [`Headers`] for the fields.
+impl fmt::Debug for RequestHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestHead")
+            .field("method", &self.method_name())
+            .field("path", &self.path())
+            .field("authority", &self.authority())
+            .field("version", &self.version)
+            .field("headers", &self.headers)
+            .field("framing", &self.framing)
+            .field("keep_alive", &self.keep_alive)
+            .finish_non_exhaustive()
     }
 }
 
@@ -221,7 +259,9 @@ fn split_target<'a>(
         return Err(HeadError::Target);
     }
     if method == "CONNECT" {
-        return if is_authority(target.as_bytes()) && target.contains(':') {
+        // Without a port there is nothing to connect to (RFC 9112 section 3.2.3).
+        let port = target.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        return if port && !target.ends_with(':') && is_authority(target.as_bytes()) {
             Ok(("/", target.as_bytes()))
         } else {
             Err(HeadError::Target)
@@ -230,18 +270,18 @@ fn split_target<'a>(
     if target.starts_with('/') || (target == "*" && method == "OPTIONS") {
         return Ok((target, host));
     }
-    let scheme = target.find("://").ok_or(HeadError::Target)?;
-    if !matches!(target[..scheme].to_ascii_lowercase().as_str(), "http" | "https") {
+    let (scheme, rest) = target.split_once("://").ok_or(HeadError::Target)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err(HeadError::Target);
     }
-    let rest = &target[scheme + 3..];
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
     // The target's authority stands in for Host (RFC 9112 section 3.2.2).
-    if is_authority(&rest.as_bytes()[..end]) {
-        Ok((&rest[end..], &rest.as_bytes()[..end]))
-    } else {
-        Err(HeadError::HostInvalid)
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if !is_authority(authority.as_bytes()) {
+        return Err(HeadError::HostInvalid);
     }
+    // Section 3.2.4: so a client asks a proxy about the server as a whole.
+    let whole_server = path.is_empty() && method == "OPTIONS";
+    Ok((if whole_server { "*" } else { path }, authority.as_bytes()))
 }
 
 /// `host`, `host:port` or `[v6]:port`, without user information (RFC 3986 section 3.2).
@@ -278,3 +318,6 @@ fn is_authority(text: &[u8]) -> bool {
 fn scan_port(port: &[u8]) -> u32 {
     port.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0'))
 }
+
+#[cfg(test)]
+mod tests;

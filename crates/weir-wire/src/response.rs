@@ -35,31 +35,40 @@ impl ResponseHead {
         scan: &mut Scan,
         limits: &HeadLimits,
     ) -> Result<Option<usize>, HeadError> {
-        let Some((start, end)) = scan.advance(bytes, limits)? else { return Ok(None) };
-        let head = &bytes[start..end];
+        // A status line has no target; its reason may be as long as it likes.
+        let limits = HeadLimits { target: limits.bytes, ..*limits };
+        let Some((start, end)) = scan.advance(bytes, &limits)? else { return Ok(None) };
+        if start > 0 {
+            // Only a server may skip empty lines.
+            return Err(HeadError::StartLine);
+        }
+        let head = &bytes[..end];
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut parsed = httparse::Response::new(&mut []);
         let status = httparse::ParserConfig::default()
             .parse_response_with_uninit_headers(&mut parsed, head, &mut fields)
             .map_err(scan::parse_error)?;
-        let (true, Some(code), Some(minor)) = (status.is_complete(), parsed.code, parsed.version)
+        let complete = status == httparse::Status::Complete(head.len());
+        let (true, Some(code @ 100..), Some(minor)) = (complete, parsed.code, parsed.version)
         else {
             return Err(HeadError::StartLine);
         };
-        if code < 100 {
-            return Err(HeadError::StartLine);
-        }
         self.status = code;
         self.version = if minor == 0 { Version::Http10 } else { Version::Http11 };
         scan::take_fields(&mut self.headers, head, parsed.headers);
         let declared = scan::framing(&self.headers, self.version)?;
-        self.framing = if method == Method::Head || matches!(code, 100..=199 | 204 | 304) {
+        let no_content = matches!(code, 100..=199 | 204);
+        self.framing = if no_content || method == Method::Head || code == 304 {
             Framing::None
         } else {
             declared.unwrap_or(Framing::UntilClose)
         };
-        self.keep_alive =
-            self.framing != Framing::UntilClose && scan::keep_alive(&self.headers, self.version);
+        // A body announced where none may be (RFC 9112 section 6.1) may come all the same, and
+        // would be read as the next answer.
+        let suspect = no_content && declared.is_some_and(|framing| !framing.is_empty());
+        self.keep_alive = self.framing != Framing::UntilClose
+            && !suspect
+            && scan::keep_alive(&self.headers, self.version);
         Ok(Some(end))
     }
 
@@ -72,3 +81,6 @@ impl ResponseHead {
         self.keep_alive = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

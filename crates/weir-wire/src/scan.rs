@@ -111,15 +111,19 @@ impl Scan {
         bytes: &[u8],
         limits: &HeadLimits,
     ) -> Result<Option<(usize, usize)>, HeadError> {
+        self.first_byte(bytes)?;
         while let Some(found) = memchr2(b'\r', b'\n', &bytes[self.at..]) {
             let end = self.at + found;
             if bytes[end] == b'\n' {
+                self.unfinished(end, limits)?;
                 return Err(HeadError::BareLf);
             }
+            // What would have been found had the bytes come one by one is found here too.
+            self.unfinished(end + 1, limits)?;
             match bytes.get(end + 1) {
                 None => {
                     self.at = end;
-                    return self.unfinished(bytes, limits);
+                    return Ok(None);
                 }
                 Some(b'\n') => {}
                 Some(_) => return Err(HeadError::BareCr),
@@ -129,7 +133,19 @@ impl Scan {
             }
         }
         self.at = bytes.len();
-        self.unfinished(bytes, limits)
+        self.unfinished(bytes.len(), limits)?;
+        Ok(None)
+    }
+
+    /// Refuses at once what is no HTTP/1 at all, such as a TLS greeting on a plain port: it may
+    /// never send a line end.
+    fn first_byte(&self, bytes: &[u8]) -> Result<(), HeadError> {
+        match bytes.get(self.start) {
+            Some(&byte) if self.lines == 0 && !(byte.is_ascii_graphic() || byte == b'\r') => {
+                Err(if byte == b'\n' { HeadError::BareLf } else { HeadError::StartLine })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes the line that ends before `end`.
@@ -142,16 +158,13 @@ impl Scan {
         let (from, next) = (self.line, end + 2);
         if from == end {
             if self.lines > 0 {
-                return if next - self.start > limits.bytes {
-                    Err(HeadError::TooLong)
-                } else {
-                    Ok(Some((self.start, next)))
-                };
+                return Ok(Some((self.start, next)));
             }
             if next > 2 * EMPTY_LINES {
                 return Err(HeadError::StartLine);
             }
             self.start = next;
+            self.first_byte(bytes)?;
         } else {
             if self.lines > 0 && matches!(bytes[from], b' ' | b'\t') {
                 return Err(HeadError::Folded);
@@ -166,18 +179,14 @@ impl Scan {
         Ok(None)
     }
 
-    /// Judges a head whose end has not come yet.
-    fn unfinished(
-        &self,
-        bytes: &[u8],
-        limits: &HeadLimits,
-    ) -> Result<Option<(usize, usize)>, HeadError> {
-        let so_far = bytes.len().saturating_sub(self.start);
+    /// Judges the bytes before `end` of a head whose end is not among them.
+    fn unfinished(&self, end: usize, limits: &HeadLimits) -> Result<(), HeadError> {
+        let so_far = end.saturating_sub(self.start);
         // The longest method and version around a target still allowed.
         if self.lines == 0 && so_far > limits.target + 64 {
             return Err(HeadError::TargetTooLong);
         }
-        if so_far >= limits.bytes { Err(HeadError::TooLong) } else { Ok(None) }
+        if so_far >= limits.bytes { Err(HeadError::TooLong) } else { Ok(()) }
     }
 }
 
@@ -273,3 +282,6 @@ pub(crate) fn range(whole: &[u8], part: &[u8]) -> (u32, u32) {
     let start = if start > whole.len() { 0 } else { start };
     (start as u32, (start + part.len()) as u32)
 }
+
+#[cfg(test)]
+mod tests;

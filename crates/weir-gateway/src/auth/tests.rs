@@ -213,7 +213,6 @@ fn scopes_of_the_auth_and_of_the_rule_are_required() {
 }
 
 #[test]
-#[ignore = "expressions are not built yet"]
 fn consumers_are_recognised_by_their_claims_in_order() {
     let door = Door::new();
     for (client, consumer) in [("acme", Some(0)), ("other", Some(1)), ("nobody", None)] {

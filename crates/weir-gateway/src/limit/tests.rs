@@ -238,7 +238,6 @@ fn the_scope_is_made_for_expressions_only() {
 }
 
 #[test]
-#[ignore = "expressions are not built yet"]
 fn limits_count_by_what_an_expression_gives() {
     let by = |text: &str| {
         let expr = weir_config::expr::Expr::compile(text, &["consumer"]).expect("an expression");

@@ -74,7 +74,7 @@ fn members_without_a_value_are_left_out() {
     Problem::NoRoute.render(ProblemFormat::Json, None, None, &mut out);
     let document: Value = serde_json::from_slice(&out).expect("JSON");
     let names: Vec<_> = document.as_object().expect("an object").keys().collect();
-    assert_eq!(names, ["fault", "retry", "status", "title", "type"]);
+    assert_eq!(names, ["type", "title", "status", "fault", "retry"]);
 }
 
 #[test]
