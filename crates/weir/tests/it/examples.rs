@@ -54,6 +54,28 @@ fn martini_answers_52_and_54_bytes_and_xml() {
     assert_eq!(client.request("GET", "/api/test/sayHello", &accept, "").status, 406);
 }
 
+/// The published test's own command. `ab -k` speaks HTTP/1.0: a server that forgets to say
+/// `keep-alive` or a length gets a new connection for every request.
+#[test]
+fn martini_serves_20_000_requests_of_ab_on_kept_connections() {
+    let server = start("martini", &[]);
+    let output = Command::new("ab")
+        .args(["-q", "-k", "-n", "20000", "-c", "150"])
+        .arg(server.url("/api/examples-services/sayHello"))
+        .output()
+        .expect("ab runs");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = |name: &str| -> Option<u64> {
+        let line = report.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    assert_eq!(number("Complete requests:"), Some(20_000), "{report}");
+    assert_eq!(number("Keep-Alive requests:"), Some(20_000), "{report}");
+    assert_eq!(number("Failed requests:"), Some(0), "{report}");
+    assert_eq!(number("Document Length:"), Some(52), "{report}");
+    assert!(!report.contains("Non-2xx"), "{report}");
+}
+
 #[test]
 fn linx_has_its_four_endpoints() {
     let server = start("linx", &[]);

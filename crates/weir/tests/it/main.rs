@@ -9,3 +9,4 @@ mod echo;
 mod examples;
 mod serve;
 mod tidy;
+mod under_load;

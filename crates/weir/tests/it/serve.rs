@@ -105,6 +105,15 @@ fn the_command_line_stays_in_force() {
 }
 
 #[test]
+fn the_environment_fills_in_what_the_file_leaves_out() {
+    let server =
+        Weir::new(&hello("\"${env:WEIR_TEST_TEXT}\"")).env("WEIR_TEST_TEXT", "set").start();
+    assert_eq!(server.connect().get("/").text(), "set");
+    let output = Weir::new(&hello("\"${env:WEIR_TEST_UNSET}\"")).refused();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn a_stop_is_told_step_by_step() {
     let config = hello("one") + "drain: {delay: 1s, deadline: 10s}\n";
     let mut server = Weir::new(&config).start();
