@@ -128,10 +128,11 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut R
     for group in shape.groups {
         let mut present = members.iter().filter(|m| group.keys.contains(&m.key.as_str()));
         let Some(first) = present.next() else {
-            // A slip such as `method: GET` has its own finding already.
-            let slipped = members.iter().any(|m| {
+            // A slip such as `method: GET` or `GET: /` has its own finding already.
+            let slipped = members.iter().filter(|m| shape.key(&m.key).is_none()).any(|m| {
                 shape.slips.iter().any(|(slip, _)| *slip == m.key)
                     || shape.later.contains(&m.key.as_str())
+                    || crate::finding::nearest(&m.key, group.keys.iter().copied()).is_some()
             });
             if group.required && !slipped {
                 report.error(
