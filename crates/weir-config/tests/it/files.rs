@@ -111,6 +111,8 @@ upstreams:
   netty: {targets: ['http://127.0.0.1:1'], auth: {bearer: 'pass word', extra: x}}
   other: {targets: ['http://127.0.0.1:1'], auth: {basic: {user: u:u, password: hunter2}}}
 auth: {corp: {jwt: {algorithms: [HS256], key: tooshort}}}
+consumers: {a: {api_keys: [a-key-itself], plan: x}}
+apis: {a: {base: /, response: {headers: {set: {Authorization: Bearer-abc, x: }}}, routes: [{get: /, proxy: netty}]}}
 ";
     write(folder.path(), "weir.yaml", text);
     let sets = [
@@ -124,7 +126,7 @@ auth: {corp: {jwt: {algorithms: [HS256], key: tooshort}}}
         serde_json::to_string(&findings.list).expect("serialises")
     );
     assert!(all.contains("weak-secret") && all.contains("password: *******"), "{all}");
-    for secret in ["hunter2", "tooshort", "opensesame", "sesame2"] {
+    for secret in ["hunter2", "tooshort", "opensesame", "sesame2", "a-key-itself", "Bearer-abc"] {
         assert!(!all.contains(secret), "{secret} in {all}");
     }
 }
