@@ -1,1 +1,43 @@
 //! The data path: from a listening socket to a reply or an upstream and back.
+//!
+//! The way of a request: [`listen`] → `connection` → `flow` (route → auth → limit → validate →
+//! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
+
+mod access_log;
+pub mod auth;
+mod body;
+mod buffer;
+pub mod compress;
+mod connection;
+pub mod cors;
+mod deadline;
+mod exchange;
+mod flow;
+pub mod forwarded;
+mod gateway;
+mod headers;
+pub mod limit;
+mod listen;
+pub mod negotiate;
+mod outgoing;
+pub mod path;
+pub mod problem;
+mod proxy;
+pub mod proxy_protocol;
+mod refusal;
+mod reply;
+pub mod route;
+mod site;
+pub mod stats;
+mod stream;
+pub mod tls;
+pub mod trace_context;
+mod transform;
+mod upstream;
+mod worker;
+
+#[cfg(test)]
+mod sample;
+
+pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
+pub use listen::BindError;

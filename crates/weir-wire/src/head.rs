@@ -3,12 +3,13 @@
 mod known;
 
 pub use known::Known;
+use std::fmt;
 
 /// Header fields in the order they came, in one reusable buffer.
 ///
 /// A field's name keeps its case; every look-up ignores it. Values are bytes without surrounding
 /// white space (RFC 9110 section 5.5: anything but CR, LF, NUL and other controls).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Headers {
     text: Vec<u8>,
     fields: Vec<Field>,
@@ -103,6 +104,11 @@ impl Headers {
         self.fields.iter().map(|f| (f.known, f.name(&self.text), f.value(&self.text)))
     }
 
+    /// Every field's name and value as bytes, for writing.
+    pub(crate) fn raw(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|f| (f.name_bytes(&self.text), f.value(&self.text)))
+    }
+
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.text.len() as u32;
         self.text.extend_from_slice(bytes);
@@ -119,17 +125,23 @@ impl Headers {
         let known = Known::of(&self.text[name.0 as usize..name.1 as usize]);
         self.fields.push(Field { known, name, value });
     }
+}
 
-    /// The bytes in `range` of the text given to `start`.
-    pub(crate) fn slice(&self, range: (u32, u32)) -> &[u8] {
-        &self.text[range.0 as usize..range.1 as usize]
+/// Names only: a value may be a secret.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(_, name, _)| name)).finish()
     }
 }
 
 impl Field {
     fn name<'a>(&self, text: &'a [u8]) -> &'a str {
         // Names are tokens (ASCII) by the time they are stored.
-        std::str::from_utf8(&text[self.name.0 as usize..self.name.1 as usize]).unwrap_or("")
+        std::str::from_utf8(self.name_bytes(text)).unwrap_or("")
+    }
+
+    fn name_bytes<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.name.0 as usize..self.name.1 as usize]
     }
 
     fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
@@ -139,9 +151,13 @@ impl Field {
     fn is(&self, text: &[u8], known: Known, name: &str) -> bool {
         match known {
             Known::Other => {
-                self.known == Known::Other && self.name(text).eq_ignore_ascii_case(name)
+                self.known == Known::Other
+                    && self.name_bytes(text).eq_ignore_ascii_case(name.as_bytes())
             }
             known => self.known == known,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

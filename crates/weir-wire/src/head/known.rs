@@ -65,8 +65,13 @@ known! {
 /// Longest known name, in bytes.
 const LONGEST: usize = 30;
 
-/// Known names by length: `BY_LENGTH[n]` is the range in `SORTED` of names with n bytes.
-const fn sorted() -> ([(&'static str, Known); Known::ALL.len()], [(u8, u8); LONGEST + 1]) {
+/// The known names, shortest first, and for each length where its names start and end.
+struct ByLength {
+    names: [(&'static str, Known); Known::ALL.len()],
+    ranges: [(u8, u8); LONGEST + 1],
+}
+
+const fn sorted() -> ByLength {
     let mut names = [("", Known::Other); Known::ALL.len()];
     let mut ranges = [(0u8, 0u8); LONGEST + 1];
     let (mut filled, mut length) = (0, 0);
@@ -84,16 +89,16 @@ const fn sorted() -> ([(&'static str, Known); Known::ALL.len()], [(u8, u8); LONG
         length += 1;
     }
     assert!(filled == Known::ALL.len(), "a known name is longer than LONGEST");
-    (names, ranges)
+    ByLength { names, ranges }
 }
 
-static SORTED: ([(&str, Known); Known::ALL.len()], [(u8, u8); LONGEST + 1]) = sorted();
+static SORTED: ByLength = sorted();
 
 impl Known {
     /// Recognises a name in any case.
     pub fn of(name: &[u8]) -> Self {
-        let Some(&(first, end)) = SORTED.1.get(name.len()) else { return Self::Other };
-        SORTED.0[first as usize..end as usize]
+        let Some(&(first, end)) = SORTED.ranges.get(name.len()) else { return Self::Other };
+        SORTED.names[first as usize..end as usize]
             .iter()
             .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
             .map_or(Self::Other, |&(_, known)| known)

@@ -1,0 +1,52 @@
+# Everything a developer does here. `make help` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Where cargo builds; the scripts need to know as well.
+TARGET ?= $(or $(CARGO_TARGET_DIR),target)
+# Seconds each fuzz target runs: a minute within `make test`, longer with `make fuzz`.
+FUZZ_SECONDS ?= 600
+# How long `make soak` keeps weir under load.
+SOAK_SECONDS ?= 1800
+
+.PHONY: help
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: setup
+setup: ## Install what tests and comparisons need (as root, from Debian's packages)
+	@.ci/setup
+
+.PHONY: run
+run: ## Build weir and start the quickstart with its echo backend
+	@.ci/setup run
+	cargo build --release --locked -p weir
+	@examples/run $(TARGET)/release/weir quickstart
+
+.PHONY: test
+test: setup ## Every test, then a minute of each fuzz target
+	cargo test --workspace --locked
+	@fuzz/run 60
+
+.PHONY: lint
+lint: ## Formatting, clippy, and cargo-deny if it is installed
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --all-features check bans licenses sources; \
+	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
+
+.PHONY: perf
+perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and the table of README.md
+	cargo build --release --locked -p weir
+	@perf/run $(TARGET)/release/weir
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZ_SECONDS
+	@fuzz/run $(FUZZ_SECONDS)
+
+.PHONY: soak
+soak: setup ## Load, reloads and restarts for SOAK_SECONDS
+	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

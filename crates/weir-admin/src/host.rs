@@ -1,0 +1,89 @@
+//! Which Host a request may name: the guard against DNS rebinding.
+//!
+//! A page in a browser can make a name of its own resolve to a loopback address and then read what
+//! listens there, because for the browser it is the same origin. Such a request names the page's
+//! host, so a request that names anything but this machine is refused.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Judges a Host header or the authority of a target: `host` or `host:port`.
+pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) -> bool {
+    let host = without_port(authority);
+    let literal = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = literal.parse::<IpAddr>() {
+        return canonical(address) == canonical(local) || canonical(address).is_loopback();
+    }
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost")
+        || host.to_ascii_lowercase().ends_with(".localhost")
+        || configured.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        // The last colon of an IPv6 address in brackets stands inside of them.
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.ends_with(':') => {
+            host
+        }
+        _ => authority,
+    }
+}
+
+/// An IPv4 address in IPv6 clothes as itself.
+fn canonical(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4),
+        IpAddr::V4(four) => IpAddr::V4(four),
+    }
+}
+
+/// Where a connection that does not say where it arrived is taken to have arrived: nowhere.
+pub(crate) const NOWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7));
+
+    fn allowed(authority: &str) -> bool {
+        is_allowed(authority, LOCAL, &["ops.example.com".to_owned()])
+    }
+
+    #[test]
+    fn this_machine_and_configured_names_are_allowed() {
+        for authority in [
+            "localhost",
+            "LOCALHOST:9080",
+            "a.localhost",
+            "localhost.",
+            "127.0.0.1",
+            "127.1.2.3:9080",
+            "[::1]",
+            "[::1]:9080",
+            "10.0.0.7:9080",
+            "[::ffff:10.0.0.7]",
+            "ops.example.com:443",
+        ] {
+            assert!(allowed(authority), "{authority}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_not() {
+        for authority in [
+            "",
+            "example.com",
+            "localhost.example.com",
+            "notlocalhost",
+            "10.0.0.8",
+            "x.ops.example.com",
+            "127.0.0.1.example.com",
+            "[::1",
+            "0.0.0.0",
+        ] {
+            assert!(!allowed(authority), "{authority}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the kernel knows about this process, under the names Prometheus' clients use
+//! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
+
+use super::Family;
+use std::fs;
+
+/// Clock ticks a second in `/proc`: fixed by Linux' ABI (USER_HZ), whatever the kernel's own rate.
+const TICKS: f64 = 100.0;
+
+/// CPU time, memory, descriptors; what cannot be read is left out.
+pub fn process() -> Vec<Family> {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let descriptors = fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
+    let gauge = |name, help, value: Option<f64>| value.map(|v| Family::gauge(name, help, v));
+    [
+        cpu_seconds(&stat).map(|seconds| Family {
+            samples: super::Samples::Counter(vec![super::Sample::new(Vec::new(), seconds)]),
+            ..Family::counter("process_cpu_seconds_total", "CPU time, user and system.", 0)
+        }),
+        gauge("process_resident_memory_bytes", "Memory that is resident.", resident_bytes(&status)),
+        gauge(
+            "process_open_fds",
+            "File descriptors that are open.",
+            // The folder itself is open while it is listed.
+            descriptors.map(|count| count.saturating_sub(1) as f64),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Fields 14 and 15 of `/proc/self/stat` (proc_pid_stat(5)); the name in field 2 may hold spaces.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS)
+}
+
+fn resident_bytes(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_a_name_with_spaces() {
+        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20";
+        assert_eq!(cpu_seconds(stat), Some(2.0));
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152.0));
+    }
+
+    #[test]
+    fn this_process_has_all_of_them() {
+        assert_eq!(process().len(), 3);
+    }
+}

@@ -1,0 +1,145 @@
+//! The Prometheus text format, version 0.0.4
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+
+use super::{Family, Histogram, Sample, Samples};
+use std::fmt::Write;
+
+/// Content-Type of a rendered page.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Renders families in their order. Families of one name must be one family.
+pub fn render(families: &[Family]) -> String {
+    let mut out = String::with_capacity(16 * 1024);
+    for family in families {
+        family_text(family, &mut out);
+    }
+    out
+}
+
+fn family_text(family: &Family, out: &mut String) {
+    let kind = match &family.samples {
+        Samples::Counter(_) => "counter",
+        Samples::Gauge(_) => "gauge",
+        Samples::Histogram(_) => "histogram",
+    };
+    let name = family.name;
+    let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    match &family.samples {
+        Samples::Counter(samples) | Samples::Gauge(samples) => {
+            for Sample { labels, value } in samples {
+                line(out, name, "", labels.iter().map(pair), *value);
+            }
+        }
+        Samples::Histogram(histograms) => {
+            for histogram in histograms {
+                histogram_text(out, name, histogram);
+            }
+        }
+    }
+}
+
+fn histogram_text(out: &mut String, name: &str, histogram: &Histogram) {
+    let labels = || histogram.labels.iter().map(pair);
+    for (bound, count) in &histogram.buckets {
+        let bound = number(*bound);
+        line(out, name, "_bucket", labels().chain([("le", bound.as_str())]), *count as f64);
+    }
+    line(out, name, "_bucket", labels().chain([("le", "+Inf")]), histogram.count as f64);
+    line(out, name, "_sum", labels(), histogram.sum);
+    line(out, name, "_count", labels(), histogram.count as f64);
+}
+
+fn pair<'a>((name, value): &'a (&'static str, String)) -> (&'a str, &'a str) {
+    (name, value)
+}
+
+fn line<'a>(
+    out: &mut String,
+    name: &str,
+    suffix: &str,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    value: f64,
+) {
+    out.push_str(name);
+    out.push_str(suffix);
+    let mut separator = '{';
+    for (label, text) in labels {
+        out.push(separator);
+        separator = ',';
+        out.push_str(label);
+        out.push_str("=\"");
+        escape(out, text);
+        out.push('"');
+    }
+    if separator == ',' {
+        out.push('}');
+    }
+    out.push(' ');
+    out.push_str(&number(value));
+    out.push('\n');
+}
+
+/// Backslash, quote and line feed are escaped; nothing else is special in a label value.
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+}
+
+fn number(value: f64) -> String {
+    if value == f64::INFINITY {
+        "+Inf".to_owned()
+    } else if value == f64::NEG_INFINITY {
+        "-Inf".to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        let labels = vec![("a", "x\"y\\z\nw".to_owned()), ("b", "ü".to_owned())];
+        let samples = Samples::Counter(vec![Sample::new(labels, 3.0)]);
+        assert_eq!(
+            render(&[Family { name: "n_total", help: "Help\nme.", samples }]),
+            "# HELP n_total Help\\nme.\n# TYPE n_total counter\n\
+             n_total{a=\"x\\\"y\\\\z\\nw\",b=\"ü\"} 3\n"
+        );
+    }
+
+    #[test]
+    fn a_histogram_ends_with_infinity() {
+        let samples = Samples::Histogram(vec![Histogram {
+            labels: vec![("a", "b".to_owned())],
+            buckets: vec![(0.005, 1), (1.0, 3)],
+            count: 4,
+            sum: 2.5,
+        }]);
+        assert_eq!(
+            render(&[Family { name: "d_seconds", help: "D.", samples }]),
+            "# HELP d_seconds D.\n# TYPE d_seconds histogram\n\
+             d_seconds_bucket{a=\"b\",le=\"0.005\"} 1\n\
+             d_seconds_bucket{a=\"b\",le=\"1\"} 3\n\
+             d_seconds_bucket{a=\"b\",le=\"+Inf\"} 4\n\
+             d_seconds_sum{a=\"b\"} 2.5\n\
+             d_seconds_count{a=\"b\"} 4\n"
+        );
+    }
+
+    #[test]
+    fn numbers_are_what_prometheus_reads() {
+        assert_eq!(number(f64::INFINITY), "+Inf");
+        assert_eq!(number(f64::NAN), "NaN");
+        assert_eq!(number(1e21), "1000000000000000000000");
+    }
+}

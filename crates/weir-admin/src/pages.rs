@@ -1,0 +1,120 @@
+//! The pages: one handler each.
+
+use crate::host;
+use crate::metrics::{self, Family};
+use crate::problem::Problem;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Whether traffic should be sent here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Yes.
+    Ready,
+    /// No: it finishes what it has and stops.
+    Draining,
+}
+
+/// Where the pages get what they show.
+pub struct Sources {
+    /// Whether traffic should be sent here.
+    pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
+    /// Every family to be shown, each name once.
+    pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+}
+
+/// Where a connection arrived, for the check of Host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived(pub(crate) IpAddr);
+
+/// Every page behind the check of Host; `hosts` are accepted beside the names of this machine.
+pub(crate) fn router(sources: Arc<Sources>, hosts: Vec<String>) -> Router {
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .route("/metrics", get(metrics_page))
+        .fallback(unknown)
+        .layer(middleware::map_response(harden))
+        .layer(middleware::from_fn_with_state(Arc::new(hosts), check_host))
+        .with_state(sources)
+}
+
+async fn health() -> &'static str {
+    "ok\n"
+}
+
+async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
+    match (sources.readiness)() {
+        Readiness::Ready => "ready\n".into_response(),
+        Readiness::Draining => Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "draining",
+            title: "weir is stopping",
+            detail: "It finishes what it has; send new requests elsewhere.".to_owned(),
+        }
+        .into_response(),
+    }
+}
+
+async fn metrics_page(State(sources): State<Arc<Sources>>) -> Response {
+    let text = metrics::render(&(sources.metrics)());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+}
+
+async fn unknown() -> Problem {
+    Problem {
+        status: StatusCode::NOT_FOUND,
+        kind: "not-found",
+        title: "There is no such page",
+        detail: "The admin listener has /healthz, /readyz and /metrics.".to_owned(),
+    }
+}
+
+/// Nothing here may be stored, or taken for something else than it says.
+async fn harden(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn check_host(
+    State(hosts): State<Arc<Vec<String>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let local = request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.0);
+    let mut named = request.headers().get_all(header::HOST).iter();
+    let (first, second) = (named.next(), named.next());
+    // HTTP/1.0 has no Host, and browsers do not speak it.
+    let missing = first.is_none() && request.version() != Version::HTTP_10;
+    if missing || second.is_some() {
+        return Problem {
+            status: StatusCode::BAD_REQUEST,
+            kind: "bad-request",
+            title: "The request is not acceptable HTTP",
+            detail: "It needs exactly one Host header.".to_owned(),
+        }
+        .into_response();
+    }
+    let header = first.map(|value| value.to_str().unwrap_or_default());
+    let target = request.uri().authority().map(|authority| authority.as_str());
+    let is_allowed = |authority: &str| host::is_allowed(authority, local, &hosts);
+    if header.into_iter().chain(target).all(is_allowed) {
+        return next.run(request).await;
+    }
+    Problem {
+        status: StatusCode::MISDIRECTED_REQUEST,
+        kind: "misdirected",
+        title: "The admin listener does not answer for this host",
+        detail: "It answers for loopback names, its own address and the names in admin.hosts."
+            .to_owned(),
+    }
+    .into_response()
+}

@@ -1,0 +1,30 @@
+//! Errors as problem documents (RFC 9457).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// One kind of error.
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    /// Stable name.
+    pub(crate) kind: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) detail: String,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": format!("urn:weir:problem:{}", self.kind),
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = (self.status, body.to_string()).into_response();
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response
+    }
+}

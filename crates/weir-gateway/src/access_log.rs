@@ -1,0 +1,212 @@
+//! Access log: one line a request, written by a thread of its own, never waited for.
+
+use crate::auth::Principal;
+use crate::exchange::Exchange;
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weir_config::{LogFormat, LogTarget};
+
+/// Lines that wait to be written, at most; more are dropped and counted.
+const WAITING: usize = 16 * 1024;
+/// Longest time a line waits in the writer's buffer.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where lines are handed in.
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    lines: SyncSender<Vec<u8>>,
+    target: Arc<Mutex<LogTarget>>,
+    reopen: Arc<AtomicBool>,
+}
+
+/// What a line tells.
+pub(crate) struct Line<'a> {
+    pub(crate) exchange: &'a Exchange,
+    pub(crate) duration: Duration,
+    /// The answer was not sent whole.
+    pub(crate) aborted: bool,
+}
+
+impl AccessLog {
+    /// Starts the writer.
+    pub(crate) fn start(target: LogTarget) -> io::Result<Self> {
+        let (lines, receiver) = sync_channel(WAITING);
+        let target = Arc::new(Mutex::new(target));
+        let reopen = Arc::new(AtomicBool::new(true));
+        let writer = Writer {
+            receiver,
+            target: Arc::clone(&target),
+            reopen: Arc::clone(&reopen),
+            file: None,
+            buffer: Vec::new(),
+        };
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || writer.run())?;
+        Ok(Self { lines, target, reopen })
+    }
+
+    /// Writes to another target from now on, if it is another.
+    pub(crate) fn set_target(&self, target: &LogTarget) {
+        let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current != *target {
+            *current = target.clone();
+            self.reopen.store(true, Relaxed);
+        }
+    }
+
+    /// Opens the file again before the next line: it may have been renamed.
+    pub(crate) fn reopen(&self) {
+        self.reopen.store(true, Relaxed);
+    }
+
+    /// Hands a line in; `false` when there is no room for it.
+    pub(crate) fn write(&self, line: &Line<'_>, format: LogFormat) -> bool {
+        self.lines.try_send(line.render(format)).is_ok()
+    }
+}
+
+struct Writer {
+    receiver: Receiver<Vec<u8>>,
+    target: Arc<Mutex<LogTarget>>,
+    reopen: Arc<AtomicBool>,
+    /// `None`: standard error.
+    file: Option<File>,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        loop {
+            match self.receiver.recv_timeout(PAUSE) {
+                Ok(line) => self.buffer.extend_from_slice(&line),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.flush(),
+            }
+            while self.buffer.len() < 64 * 1024
+                && let Ok(line) = self.receiver.try_recv()
+            {
+                self.buffer.extend_from_slice(&line);
+            }
+            self.flush();
+        }
+    }
+
+    /// What cannot be written is lost: a log must not stop what it logs.
+    fn flush(&mut self) {
+        if self.reopen.swap(false, Relaxed) {
+            self.open();
+        }
+        if !self.buffer.is_empty() {
+            let _ = match &mut self.file {
+                Some(file) => file.write_all(&self.buffer),
+                None => io::stderr().write_all(&self.buffer),
+            };
+            self.buffer.clear();
+        }
+    }
+
+    fn open(&mut self) {
+        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.file = match target {
+            LogTarget::Stderr => None,
+            LogTarget::File(path) => open(&path),
+        };
+    }
+}
+
+/// Opens a log for appending; standard error serves where that fails, and says so.
+fn open(path: &PathBuf) -> Option<File> {
+    match OpenOptions::new().create(true).append(true).open(path) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "access log {}: {error}", path.display());
+            None
+        }
+    }
+}
+
+/// The members of a JSON line. Neither headers nor queries: they may hold credentials.
+#[derive(Serialize)]
+struct Fields<'a> {
+    time: String,
+    id: &'a str,
+    client: String,
+    method: &'a str,
+    host: &'a str,
+    path: &'a str,
+    protocol: &'a str,
+    status: u16,
+    bytes: u64,
+    duration_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<&'a str>,
+    aborted: bool,
+}
+
+impl Line<'_> {
+    fn render(&self, format: LogFormat) -> Vec<u8> {
+        let fields = self.fields();
+        let mut line = match format {
+            LogFormat::Json => serde_json::to_vec(&fields).unwrap_or_default(),
+            LogFormat::Text => fields.text().into_bytes(),
+        };
+        line.push(b'\n');
+        line
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        let exchange = self.exchange;
+        let config = &exchange.live().site.config;
+        let matched = exchange.matched();
+        let consumer = exchange.principal.as_deref().and_then(Principal::consumer);
+        Fields {
+            time: jiff::Timestamp::now().to_string(),
+            id: exchange.id.as_str(),
+            client: exchange.client.address.to_string(),
+            method: exchange.request.method_name(),
+            host: &exchange.host,
+            path: exchange.request.path(),
+            protocol: exchange.version_name(),
+            status: exchange.response.status,
+            bytes: exchange.sent,
+            duration_ms: self.duration.as_secs_f64() * 1e3,
+            api: exchange.api.map(|api| config.apis[api].name.as_str()),
+            operation: matched.map(|(_, route)| route.operation.as_str()),
+            consumer: consumer.map(|id| config.consumers[id.0].name.as_str()),
+            problem: exchange.problem.map(crate::problem::Problem::slug),
+            aborted: self.aborted,
+        }
+    }
+}
+
+impl Fields<'_> {
+    fn text(&self) -> String {
+        format!(
+            "{} {} {} {} {}{} HTTP/{} {} {}B {:.3}ms {} {}{}",
+            self.time,
+            self.client,
+            self.id,
+            self.method,
+            self.host,
+            self.path,
+            self.protocol,
+            self.status,
+            self.bytes,
+            self.duration_ms,
+            self.consumer.unwrap_or("-"),
+            self.problem.unwrap_or("-"),
+            if self.aborted { " aborted" } else { "" },
+        )
+    }
+}

@@ -1,0 +1,195 @@
+//! Bodies as they pass: of requests on their way in, of answers on their way out.
+
+mod answer;
+mod http1;
+mod http2;
+
+pub(crate) use answer::{AnswerError, Body};
+pub(crate) use http1::{Http1Body, Incoming};
+pub(crate) use http2::Http2Body;
+
+use crate::deadline::{Deadline, Expired, Wait};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_wire::{BodyError, Framing};
+
+/// Why a request body cannot be read on. Nothing more can be had of it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestBodyError {
+    /// The client closed, reset the connection or cancelled the stream.
+    #[error("the client went away")]
+    Gone,
+    /// The framing is broken.
+    #[error("{0}")]
+    Malformed(#[from] BodyError),
+    /// It is longer than the limit.
+    #[error("the body is longer than the limit")]
+    TooLarge,
+    /// No byte came in time.
+    #[error("the body did not arrive in time")]
+    Late(Expired),
+}
+
+/// The body of a request, read as it is asked for.
+pub(crate) struct RequestBody<'a> {
+    source: Source<'a>,
+    /// Bytes that may still come, by the route's limit.
+    allowance: u64,
+    /// How long it may make no progress.
+    idle: Duration,
+}
+
+enum Source<'a> {
+    Empty,
+    Http1(Http1Body<'a>),
+    Http2(Http2Body),
+    /// All of it, in memory.
+    Whole(Whole),
+}
+
+#[derive(Default)]
+struct Whole {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl<'a> RequestBody<'a> {
+    pub(crate) fn empty() -> Self {
+        Self { source: Source::Empty, allowance: 0, idle: Duration::ZERO }
+    }
+
+    pub(crate) fn http1(body: Http1Body<'a>, idle: Duration) -> Self {
+        Self { source: Source::Http1(body), allowance: u64::MAX, idle }
+    }
+
+    pub(crate) fn http2(body: Http2Body, idle: Duration) -> Self {
+        Self { source: Source::Http2(body), allowance: u64::MAX, idle }
+    }
+
+    pub(crate) fn whole(bytes: Vec<u8>) -> Self {
+        let source =
+            if bytes.is_empty() { Source::Empty } else { Source::Whole(Whole { bytes, at: 0 }) };
+        Self { source, allowance: u64::MAX, idle: Duration::ZERO }
+    }
+
+    /// Sets the limit; refuses at once a body that says it is longer.
+    pub(crate) fn limit(&mut self, bytes: u64) -> Result<(), RequestBodyError> {
+        self.allowance = bytes;
+        match self.framing() {
+            Framing::Length(length) if length > bytes => Err(RequestBodyError::TooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    /// How it is framed: [`Framing::Chunked`] when its length is not known.
+    pub(crate) fn framing(&self) -> Framing {
+        match &self.source {
+            Source::Empty => Framing::None,
+            Source::Http1(body) => body.framing(),
+            Source::Http2(body) => body.framing(),
+            Source::Whole(whole) => Framing::Length(whole.bytes.len() as u64),
+        }
+    }
+
+    /// The bytes at hand.
+    pub(crate) fn data(&self) -> &[u8] {
+        match &self.source {
+            Source::Empty => b"",
+            Source::Http1(body) => body.data(),
+            Source::Http2(body) => body.data(),
+            Source::Whole(whole) => &whole.bytes[whole.at..],
+        }
+    }
+
+    /// Drops bytes at hand that are dealt with.
+    pub(crate) fn consume(&mut self, count: usize) {
+        match &mut self.source {
+            Source::Empty => {}
+            Source::Http1(body) => body.consume(count),
+            Source::Http2(body) => body.consume(count),
+            Source::Whole(whole) => whole.at += count,
+        }
+    }
+
+    /// Takes what is in memory already, without waiting for more. The part of a request's bytes
+    /// that came with its head, most often all of them.
+    pub(crate) fn at_hand(&mut self) -> Result<(), RequestBodyError> {
+        if let Source::Http1(body) = &mut self.source {
+            body.decode()?;
+        }
+        self.within_limit()
+    }
+
+    /// Nothing is at hand and nothing will come.
+    pub(crate) fn is_done(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Http1(body) => body.is_done(),
+            Source::Http2(body) => body.is_done(),
+            Source::Whole(whole) => whole.at == whole.bytes.len(),
+        }
+    }
+
+    /// Waits until bytes are at hand (`true`) or the body is over (`false`); within the limits of
+    /// `deadline`, unless the caller watches over another wait at the same time.
+    pub(crate) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: Option<&Deadline>,
+    ) -> Poll<Result<bool, RequestBodyError>> {
+        if !self.data().is_empty() {
+            return Poll::Ready(Ok(true));
+        }
+        let polled = match &mut self.source {
+            Source::Empty | Source::Whole(_) => return Poll::Ready(Ok(false)),
+            Source::Http1(body) => body.poll_data(cx),
+            Source::Http2(body) => body.poll_data(cx),
+        };
+        if polled.is_pending() {
+            let Some(deadline) = deadline else { return Poll::Pending };
+            let expired = ready!(deadline.poll(cx, Wait::RequestBody, self.idle));
+            return Poll::Ready(Err(RequestBodyError::Late(expired)));
+        }
+        if let Some(deadline) = deadline {
+            deadline.progress();
+        }
+        let more = ready!(polled)?;
+        self.within_limit()?;
+        Poll::Ready(Ok(more))
+    }
+
+    /// Counts what has come to hand against the limit.
+    fn within_limit(&mut self) -> Result<(), RequestBodyError> {
+        let fresh = match &mut self.source {
+            Source::Http1(body) => body.fresh(),
+            Source::Http2(body) => body.fresh(),
+            Source::Empty | Source::Whole(_) => 0,
+        };
+        match self.allowance.checked_sub(fresh) {
+            Some(left) => {
+                self.allowance = left;
+                Ok(())
+            }
+            None => Err(RequestBodyError::TooLarge),
+        }
+    }
+
+    /// Reads all of it, for policies that need the whole.
+    pub(crate) async fn read_whole(
+        &mut self,
+        deadline: &Deadline,
+    ) -> Result<Vec<u8>, RequestBodyError> {
+        let mut bytes = match self.framing() {
+            // Not more than a buffer on the word of the client.
+            Framing::Length(length) => Vec::with_capacity(length.min(64 * 1024) as usize),
+            _ => Vec::new(),
+        };
+        self.at_hand()?;
+        while std::future::poll_fn(|cx| self.poll_data(cx, Some(deadline))).await? {
+            bytes.extend_from_slice(self.data());
+            let count = self.data().len();
+            self.consume(count);
+        }
+        Ok(bytes)
+    }
+}

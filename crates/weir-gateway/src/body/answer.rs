@@ -1,0 +1,190 @@
+//! The body of an answer, on its way to the client.
+
+use crate::compress::Gzip;
+use crate::deadline::{Deadline, Expired};
+use crate::proxy::UpstreamBody;
+use bytes::{Buf, Bytes};
+use std::task::{Context, Poll, ready};
+use weir_wire::BodyError;
+
+/// Where an answer's bytes come from.
+#[derive(Default)]
+pub(crate) enum Body<'a> {
+    /// There is none.
+    #[default]
+    Empty,
+    /// All of it, in memory.
+    Whole(Bytes),
+    /// An upstream, as it sends.
+    Upstream(UpstreamBody<'a>),
+    /// Another body, compressed on the way.
+    Gzip(Box<GzipBody<'a>>),
+}
+
+/// Why an answer broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    /// The upstream closed or reset the connection.
+    #[error("the upstream broke off")]
+    UpstreamClosed,
+    /// The upstream's framing is broken.
+    #[error("the upstream's answer is malformed: {0}")]
+    UpstreamGarbage(#[from] BodyError),
+    /// No byte came in time.
+    #[error("the upstream took too long")]
+    Late(Expired),
+    /// The encoder failed.
+    #[error("the answer could not be compressed")]
+    Compression,
+}
+
+impl<'a> Body<'a> {
+    /// Bytes of the whole, where that is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Whole(bytes) => Some(bytes.len() as u64),
+            Self::Upstream(body) => body.length(),
+            Self::Gzip(_) => None,
+        }
+    }
+
+    /// Lets go of the request, if nothing of it is left to send: the connection it came by may
+    /// then be looked at while the answer is sent.
+    pub(crate) fn detach(self) -> Result<Body<'static>, Self> {
+        match self {
+            Self::Empty => Ok(Body::Empty),
+            Self::Whole(bytes) => Ok(Body::Whole(bytes)),
+            Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
+            Self::Gzip(body) => {
+                let GzipBody { inner, gzip, out, state } = *body;
+                match inner.detach() {
+                    Ok(inner) => Ok(Body::Gzip(Box::new(GzipBody { inner, gzip, out, state }))),
+                    Err(inner) => Err(Self::Gzip(Box::new(GzipBody { inner, gzip, out, state }))),
+                }
+            }
+        }
+    }
+
+    /// Compresses it on the way.
+    pub(crate) fn gzip(self, level: u32) -> Self {
+        let gzip = GzipBody {
+            inner: self,
+            gzip: Gzip::new(level),
+            out: Bytes::new(),
+            state: GzipState::Clean,
+        };
+        Self::Gzip(Box::new(gzip))
+    }
+
+    /// The bytes at hand.
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Empty => b"",
+            Self::Whole(bytes) => bytes,
+            Self::Upstream(body) => body.data(),
+            Self::Gzip(body) => &body.out,
+        }
+    }
+
+    /// Drops bytes at hand that are dealt with.
+    pub(crate) fn consume(&mut self, count: usize) {
+        match self {
+            Self::Empty => {}
+            Self::Whole(bytes) => bytes.advance(count),
+            Self::Upstream(body) => body.consume(count),
+            Self::Gzip(body) => body.out.advance(count),
+        }
+    }
+
+    /// What is at hand is known to be the rest of it.
+    pub(crate) fn is_last(&self) -> bool {
+        match self {
+            Self::Empty | Self::Whole(_) => true,
+            Self::Upstream(body) => body.is_last(),
+            Self::Gzip(body) => body.state == GzipState::Over,
+        }
+    }
+
+    /// Waits until bytes are at hand (`true`) or the body is over (`false`).
+    pub(crate) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &Deadline,
+    ) -> Poll<Result<bool, AnswerError>> {
+        if !self.data().is_empty() {
+            return Poll::Ready(Ok(true));
+        }
+        match self {
+            Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
+            Self::Upstream(body) => body.poll_data(cx, deadline),
+            Self::Gzip(body) => body.poll_data(cx, deadline),
+        }
+    }
+
+    /// Goes on sending the request while the client is slow to take the answer: a client that
+    /// sends all before it reads would otherwise wait for ever.
+    pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
+        match self {
+            Self::Empty | Self::Whole(_) => {}
+            Self::Upstream(body) => body.poll_request(cx),
+            Self::Gzip(body) => body.inner.poll_request(cx),
+        }
+    }
+}
+
+/// A body compressed as it passes.
+pub(crate) struct GzipBody<'a> {
+    inner: Body<'a>,
+    gzip: Gzip,
+    out: Bytes,
+    state: GzipState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GzipState {
+    /// The encoder holds nothing back.
+    Clean,
+    /// It does.
+    Holding,
+    /// The end has been written.
+    Over,
+}
+
+impl GzipBody<'_> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &Deadline,
+    ) -> Poll<Result<bool, AnswerError>> {
+        let mut out = Vec::new();
+        while out.is_empty() {
+            if self.state == GzipState::Over {
+                return Poll::Ready(Ok(false));
+            }
+            let polled = self.inner.poll_data(cx, deadline);
+            let encoded = match polled {
+                Poll::Pending if self.state == GzipState::Holding => {
+                    // The source pauses: what has come so far must not wait for the rest.
+                    self.state = GzipState::Clean;
+                    self.gzip.flush(&mut out)
+                }
+                _ if ready!(polled)? => {
+                    let data = self.inner.data();
+                    let count = data.len();
+                    let encoded = self.gzip.write(data, &mut out);
+                    self.inner.consume(count);
+                    self.state = GzipState::Holding;
+                    encoded
+                }
+                _ => {
+                    self.state = GzipState::Over;
+                    self.gzip.finish(&mut out)
+                }
+            };
+            encoded.map_err(|_| AnswerError::Compression)?;
+        }
+        self.out = Bytes::from(out);
+        Poll::Ready(Ok(true))
+    }
+}

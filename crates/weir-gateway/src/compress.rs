@@ -1,0 +1,371 @@
+//! Response compression: whether, and how.
+
+use crate::cors::add_vary;
+use crate::negotiate;
+use flate2::{Compress, FlushCompress, Status};
+use weir_config::Compression;
+use weir_wire::{Headers, Known};
+
+/// What is to be done with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Send it as it is.
+    Plain,
+    /// Send it as it is, but another client would have got it compressed: say so in `Vary`.
+    PlainVaries,
+    /// Compress it.
+    Gzip,
+}
+
+/// The answer that is about to be sent, as far as the decision needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// Status code.
+    pub status: u16,
+    /// Its headers.
+    pub headers: &'a Headers,
+    /// Body length in bytes where it is known.
+    pub length: Option<u64>,
+    /// The request's method is HEAD.
+    pub head: bool,
+}
+
+/// Decides by settings, the answer, and what the request accepts.
+///
+/// Left alone are: answers without a body or with a part of one, what is encoded already, what is
+/// marked `no-transform` or carries a digest of its bytes, small bodies, event streams (each event
+/// has to leave at once) and types that are compressed by nature.
+pub fn decide(settings: &Compression, request: &Headers, answer: &Answer<'_>) -> Decision {
+    if !settings.enabled || !is_eligible(settings, answer) {
+        Decision::Plain
+    } else if negotiate::gzip(request) {
+        Decision::Gzip
+    } else {
+        Decision::PlainVaries
+    }
+}
+
+fn is_eligible(settings: &Compression, answer: &Answer<'_>) -> bool {
+    let headers = answer.headers;
+    // HEAD is answered with the headers of the plain representation.
+    let whole = !answer.head && !matches!(answer.status, 100..=199 | 204 | 205 | 206 | 304);
+    whole
+        && answer.length.is_none_or(|length| length >= settings.min_size)
+        && headers.known(Known::ContentEncoding).is_none_or(|e| e.eq_ignore_ascii_case(b"identity"))
+        && headers.known(Known::ContentType).is_some_and(is_worth_it)
+        && !headers.get_all("cache-control").any(forbids_transformation)
+        && ["content-range", "content-digest", "digest", "content-md5"]
+            .iter()
+            .all(|name| headers.get(name).is_none())
+}
+
+fn forbids_transformation(value: &[u8]) -> bool {
+    value.split(|&b| b == b',').any(|d| d.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+}
+
+/// Types that compress well; `text/event-stream` does, but must not wait in an encoder.
+fn is_worth_it(content_type: &[u8]) -> bool {
+    const WORTH: [&str; 12] = [
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/x-ndjson",
+        "application/graphql",
+        "application/yaml",
+        "application/wasm",
+        "application/x-javascript",
+        "application/rtf",
+        "application/x-www-form-urlencoded",
+        "image/svg+xml",
+        "image/bmp",
+    ];
+    let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
+    let essence = content_type[..end].trim_ascii();
+    let starts = |prefix: &[u8]| {
+        essence.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let ends = |suffix: &[u8]| {
+        essence.len() > suffix.len()
+            && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+    };
+    if starts(b"text/") {
+        return !essence.eq_ignore_ascii_case(b"text/event-stream");
+    }
+    ends(b"+json")
+        || ends(b"+xml")
+        || WORTH.iter().any(|w| essence.eq_ignore_ascii_case(w.as_bytes()))
+}
+
+/// Makes the headers of an answer say what was decided.
+///
+/// Compressed: `Content-Encoding`, `Vary`, a weak `ETag` (the bytes differ, the content does not,
+/// RFC 9110 section 8.8.1), and neither `Content-Length` nor `Accept-Ranges`, which spoke of the
+/// plain bytes.
+pub fn mark(decision: Decision, headers: &mut Headers) {
+    match decision {
+        Decision::Plain => {}
+        Decision::PlainVaries => add_vary(headers, "accept-encoding"),
+        Decision::Gzip => {
+            add_vary(headers, "accept-encoding");
+            headers.remove("content-length");
+            headers.remove("accept-ranges");
+            weaken_etag(headers);
+            headers.set("content-encoding", b"gzip");
+        }
+    }
+}
+
+/// Makes a strong `ETag` weak.
+pub fn weaken_etag(headers: &mut Headers) {
+    if let Some(strong) = headers.known(Known::Etag).filter(|tag| tag.starts_with(b"\"")) {
+        let weak = [b"W/", strong].concat();
+        headers.set("etag", &weak);
+    }
+}
+
+/// A gzip encoder that is pushed input and appends output.
+///
+/// It holds about 256 KiB, so a worker keeps a few and [`Gzip::reset`]s them.
+#[derive(Debug)]
+pub struct Gzip {
+    deflate: Compress,
+}
+
+/// The encoder's state was lost; cannot happen unless it is used after [`Gzip::finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the gzip encoder was used after it had finished")]
+pub struct GzipError;
+
+impl Gzip {
+    /// Output room made at a time, in bytes.
+    const STEP: usize = 8 * 1024;
+    /// 32 KiB, the largest window and the one every decoder has.
+    const WINDOW_BITS: u8 = 15;
+
+    /// An encoder for one body, level 1 to 9.
+    pub fn new(level: u32) -> Self {
+        let level = flate2::Compression::new(level.clamp(1, 9));
+        Self { deflate: Compress::new_gzip(level, Self::WINDOW_BITS) }
+    }
+
+    /// Ready for another body, with the memory it has.
+    pub fn reset(&mut self) {
+        self.deflate.reset();
+    }
+
+    /// Takes all of `input`; appends what is ready, which may be nothing.
+    ///
+    /// # Errors
+    /// Used after [`Gzip::finish`].
+    pub fn write(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), GzipError> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            let before = self.deflate.total_in();
+            self.run(rest, out, FlushCompress::None)?;
+            let taken = (self.deflate.total_in() - before) as usize;
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Appends everything taken so far, so that the client can read it now.
+    ///
+    /// # Errors
+    /// Used after [`Gzip::finish`].
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), GzipError> {
+        self.drain(out, FlushCompress::Sync)
+    }
+
+    /// Appends the rest and the trailer.
+    ///
+    /// # Errors
+    /// Finished already.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), GzipError> {
+        self.drain(out, FlushCompress::Finish)
+    }
+
+    /// Runs until the output no longer fills the room it is given: then nothing is left inside.
+    fn drain(&mut self, out: &mut Vec<u8>, flush: FlushCompress) -> Result<(), GzipError> {
+        loop {
+            let status = self.run(&[], out, flush)?;
+            if status == Status::StreamEnd || out.len() < out.capacity() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        flush: FlushCompress,
+    ) -> Result<Status, GzipError> {
+        if out.capacity() - out.len() < Self::STEP / 8 {
+            out.reserve(Self::STEP);
+        }
+        self.deflate.compress_vec(input, out, flush).map_err(|_| GzipError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use proptest::prelude::*;
+    use std::io::Read;
+
+    const ON: Compression = Compression { enabled: true, min_size: 100, level: 1 };
+
+    fn headers(fields: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        for (name, value) in fields {
+            headers.push(name, value.as_bytes());
+        }
+        headers
+    }
+
+    fn decided(fields: &[(&str, &str)], change: impl FnOnce(&mut Answer<'_>)) -> Decision {
+        let headers = headers(fields);
+        let mut answer = Answer { status: 200, headers: &headers, length: Some(100), head: false };
+        change(&mut answer);
+        decide(&ON, &self::headers(&[("accept-encoding", "gzip")]), &answer)
+    }
+
+    const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
+
+    #[test]
+    fn worthwhile_answers_are_compressed() {
+        for good in [
+            "application/json",
+            "text/html",
+            "Text/Plain;charset=x",
+            "application/problem+json",
+            "application/atom+XML",
+            "image/svg+xml",
+            "application/javascript",
+        ] {
+            assert_eq!(decided(&[("content-type", good)], |_| {}), Decision::Gzip, "{good}");
+        }
+        assert_eq!(decided(&[JSON], |a| a.length = None), Decision::Gzip);
+        assert_eq!(decided(&[JSON, ("content-encoding", "identity")], |_| {}), Decision::Gzip);
+        assert_eq!(decided(&[JSON], |a| a.status = 404), Decision::Gzip);
+    }
+
+    #[test]
+    fn others_are_left_alone() {
+        for bad in [
+            "image/png",
+            "text/event-stream",
+            "text/event-stream; charset=utf-8",
+            "application/zip",
+            "application/octet-stream",
+            "video/mp4",
+            "+json",
+            "",
+        ] {
+            assert_eq!(decided(&[("content-type", bad)], |_| {}), Decision::Plain, "{bad}");
+        }
+        assert_eq!(decided(&[], |_| {}), Decision::Plain);
+        assert_eq!(decided(&[JSON], |a| a.length = Some(99)), Decision::Plain);
+        assert_eq!(decided(&[JSON], |a| a.head = true), Decision::Plain);
+        for status in [101, 204, 205, 206, 304] {
+            assert_eq!(decided(&[JSON], |a| a.status = status), Decision::Plain, "{status}");
+        }
+        for field in [
+            ("content-encoding", "br"),
+            ("cache-control", "max-age=1, No-Transform"),
+            ("content-range", "bytes 0-1/2"),
+            ("content-digest", "sha-256=:x:"),
+        ] {
+            assert_eq!(decided(&[JSON, field], |_| {}), Decision::Plain, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn settings_and_the_client_have_their_say() {
+        let answer = headers(&[JSON]);
+        let answer = Answer { status: 200, headers: &answer, length: Some(100), head: false };
+        let off = Compression { enabled: false, ..ON };
+        assert_eq!(
+            decide(&off, &headers(&[("accept-encoding", "gzip")]), &answer),
+            Decision::Plain
+        );
+        assert_eq!(
+            decide(&ON, &headers(&[("accept-encoding", "br")]), &answer),
+            Decision::PlainVaries
+        );
+        assert_eq!(decide(&ON, &Headers::new(), &answer), Decision::PlainVaries);
+    }
+
+    #[test]
+    fn headers_say_what_was_done() {
+        let mut marked =
+            headers(&[("content-length", "9"), ("ETag", "\"a\""), ("accept-ranges", "bytes")]);
+        mark(Decision::Gzip, &mut marked);
+        let fields: Vec<_> =
+            marked.iter().map(|(_, n, v)| (n, std::str::from_utf8(v).unwrap())).collect();
+        assert_eq!(
+            fields,
+            [("vary", "accept-encoding"), ("etag", "W/\"a\""), ("content-encoding", "gzip")]
+        );
+        weaken_etag(&mut marked);
+        assert_eq!(marked.get("etag"), Some(&b"W/\"a\""[..]));
+        let mut plain = headers(&[("etag", "\"a\"")]);
+        mark(Decision::PlainVaries, &mut plain);
+        assert_eq!(plain.get("etag"), Some(&b"\"a\""[..]));
+        assert_eq!(plain.get("vary"), Some(&b"accept-encoding"[..]));
+    }
+
+    fn unzip(bytes: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        GzDecoder::new(bytes).read_to_end(&mut plain).expect("valid gzip");
+        plain
+    }
+
+    #[test]
+    fn a_flush_makes_everything_readable() {
+        let mut gzip = Gzip::new(1);
+        let mut out = Vec::new();
+        gzip.write(b"first event", &mut out).unwrap();
+        gzip.flush(&mut out).unwrap();
+        let mut seen = [0; 11];
+        GzDecoder::new(&out[..]).read_exact(&mut seen).expect("readable before the end");
+        assert_eq!(&seen, b"first event");
+    }
+
+    #[test]
+    fn an_empty_body_and_a_used_encoder() {
+        let mut gzip = Gzip::new(9);
+        for body in [&b""[..], b"again"] {
+            let mut out = Vec::new();
+            gzip.write(body, &mut out).unwrap();
+            gzip.finish(&mut out).unwrap();
+            assert_eq!(unzip(&out), body);
+            gzip.reset();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_in_any_pieces_comes_back(
+            body in prop::collection::vec(any::<u8>(), 0..40_000),
+            repeat in 1usize..4,
+            piece in 1usize..9_000,
+            flush_every in 1usize..5,
+            room in 0usize..3_000,
+            level in 1u32..=9,
+        ) {
+            let body = body.repeat(repeat);
+            let mut gzip = Gzip::new(level);
+            let mut out = Vec::with_capacity(room);
+            for (number, part) in body.chunks(piece).enumerate() {
+                gzip.write(part, &mut out).unwrap();
+                if number % flush_every == 0 {
+                    gzip.flush(&mut out).unwrap();
+                }
+            }
+            gzip.finish(&mut out).unwrap();
+            prop_assert_eq!(unzip(&out), body);
+        }
+    }
+}

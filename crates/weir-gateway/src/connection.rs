@@ -1,0 +1,131 @@
+//! A connection, from accept to its protocol.
+
+mod http1;
+mod http2;
+
+use crate::buffer::Buffer;
+use crate::proxy_protocol::{self, Parsed};
+use crate::stream::Stream;
+use crate::worker::Worker;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// A connection that is counted as open, until dropped.
+struct Open(&'static Worker);
+
+impl Open {
+    /// Takes a place, if there is one.
+    fn new(worker: &'static Worker, limit: usize) -> Option<Self> {
+        let before = worker.shared.connections.fetch_add(1, Relaxed);
+        worker.stats.connections.add(1);
+        let open = Self(worker);
+        (before < limit).then_some(open)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.shared.connections.fetch_sub(1, Relaxed);
+        self.0.stats.connections.sub(1);
+    }
+}
+
+/// Serves an accepted connection in a task of its own.
+pub(crate) fn start(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: SocketAddr) {
+    let limit = worker.live().site.config.limits.connections;
+    let Some(open) = Open::new(worker, limit) else {
+        worker.stats.refused_connections.add(1);
+        return;
+    };
+    worker.stats.accepted.add(1);
+    tokio::task::spawn_local(async move {
+        let _open = open;
+        serve(worker, listener, tcp, peer).await;
+    });
+}
+
+async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: SocketAddr) {
+    // A failure here is a connection that is broken already; the first read says so.
+    let _ = tcp.set_nodelay(true);
+    let live = worker.live();
+    let settings = &live.site.config.listen[listener];
+    let patience = live.site.config.limits.header_time;
+    let peer = if settings.proxy_protocol {
+        match timeout(patience, read_proxy_header(&tcp)).await {
+            Ok(Ok(source)) => source.unwrap_or(peer),
+            Ok(Err(_)) | Err(_) => {
+                worker.stats.proxy_protocol_failures.add(1);
+                return;
+            }
+        }
+    } else {
+        peer
+    };
+    let start = Start { worker, listener, peer };
+    let Some(tls) = live.site.tls[listener].as_ref().map(|tls| Arc::clone(tls.config())) else {
+        drop(live);
+        return http1::serve(start, Stream::tcp(tcp)).await;
+    };
+    drop(live);
+    // Boxed: a handshake needs much more room than the connection does afterwards.
+    let handshake = Box::pin(timeout(patience, TlsAcceptor::from(tls).accept(tcp)));
+    let Ok(Ok(tls)) = handshake.await else {
+        worker.stats.handshake_failures.add(1);
+        return;
+    };
+    let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = Stream::server_tls(tls);
+    if is_http2 {
+        http2::serve(start, Buffer::default(), stream).await;
+    } else {
+        http1::serve(start, stream).await;
+    }
+}
+
+/// What a protocol needs to know of a connection.
+#[derive(Clone, Copy)]
+struct Start {
+    worker: &'static Worker,
+    listener: usize,
+    peer: SocketAddr,
+}
+
+/// How long to wait for the rest of a PROXY header that came in pieces.
+const PIECE: Duration = Duration::from_millis(5);
+
+/// Reads exactly the PROXY protocol header, so that TLS finds its own first byte next.
+async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut bytes = [0; proxy_protocol::V2_LONGEST];
+    let mut seen = 0;
+    loop {
+        let count = tcp.peek(&mut bytes).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match proxy_protocol::parse(&bytes[..count]) {
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            Ok(Parsed::Done { consumed, source }) => {
+                // They are in the socket's buffer already.
+                let read = tcp.try_read(&mut bytes[..consumed])?;
+                return if read == consumed {
+                    Ok(source)
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
+                };
+            }
+            Ok(Parsed::Partial) => {
+                if count == seen {
+                    // Peeking is ready as long as the first piece is there.
+                    tokio::time::sleep(PIECE).await;
+                }
+                seen = count;
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! HTTP/1.x: one request after the other.
+
+use super::{Start, http2};
+use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
+use crate::buffer::Buffer;
+use crate::deadline::{Expired, Wait};
+use crate::exchange::{Exchange, Protocol};
+use crate::flow::{self, Gone, flow};
+use crate::headers;
+use crate::outgoing::Outgoing;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::stream::Stream;
+use crate::worker::{Phase, Worker};
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
+
+/// An unread body up to this many bytes is read and dropped, to keep the connection.
+const DROPPED: u64 = 64 * 1024;
+/// How long a closing connection is read from, so that the client gets to see the answer: closing
+/// with unread bytes would reset it away (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// Most bytes read meanwhile.
+const LINGER_BYTES: usize = 1024 * 1024;
+/// How long a connection without a request is kept open in [`Phase::Closing`]: a request may be on
+/// its way.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
+
+struct Connection {
+    start: Start,
+    stream: Stream,
+    incoming: Incoming,
+    exchange: Exchange,
+    out: Outgoing,
+    /// No request has come yet.
+    fresh: bool,
+}
+
+/// What a connection brings next.
+enum Next {
+    /// A request; its head is in the exchange.
+    Request,
+    /// The preface of HTTP/2.
+    Http2,
+    /// Nothing more.
+    Close,
+    /// Something that is no request.
+    Bad(HeadError),
+    /// A head that takes too long.
+    Late,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Next,
+    /// The client may still be sending: linger.
+    Close,
+    /// There is nobody left.
+    Drop,
+}
+
+/// Serves a connection until it is closed.
+pub(super) async fn serve(start: Start, stream: Stream) {
+    let worker = start.worker;
+    let mut connection = Connection {
+        start,
+        stream,
+        incoming: Incoming::default(),
+        exchange: Exchange::new(worker, start.peer, Protocol::Http1),
+        out: Outgoing::default(),
+        fresh: true,
+    };
+    let _watch = poll_fn(|cx| Poll::Ready(worker.watch_phase(cx.waker().clone()))).await;
+    loop {
+        let after = match connection.next().await {
+            Next::Request => connection.exchange().await,
+            Next::Http2 => {
+                let Connection { incoming, stream, .. } = connection;
+                return http2::serve(start, incoming.buffer, stream).await;
+            }
+            Next::Close => After::Drop,
+            Next::Bad(error) => connection.refuse(refusal_of(error)).await,
+            Next::Late => connection.refuse(Problem::RequestTimeout.into()).await,
+        };
+        match after {
+            After::Next => connection.fresh = false,
+            After::Close => return connection.linger().await,
+            After::Drop => return,
+        }
+    }
+}
+
+fn refusal_of(error: HeadError) -> Refusal {
+    let problem = match error {
+        HeadError::TooLong | HeadError::TooManyFields => Problem::HeadersTooLarge,
+        HeadError::TargetTooLong => Problem::UrlTooLong,
+        _ => Problem::BadRequest,
+    };
+    Refusal::new(problem).detail(error.to_string())
+}
+
+impl Connection {
+    /// Waits for a request head.
+    async fn next(&mut self) -> Next {
+        let worker = self.start.worker;
+        let (limits, wire_limits) = {
+            let live = worker.live();
+            (live.site.config.limits, live.site.wire_limits)
+        };
+        self.incoming.scan = Scan::new();
+        self.exchange.deadline.set_request(None);
+        self.exchange.deadline.progress();
+        poll_fn(|cx| {
+            loop {
+                let bytes = self.incoming.buffer.filled();
+                if !bytes.is_empty() {
+                    if self.fresh && is_http2(bytes) {
+                        return Poll::Ready(Next::Http2);
+                    }
+                    let request = &mut self.exchange.request;
+                    match request.parse(bytes, &mut self.incoming.scan, &wire_limits) {
+                        Ok(None) => {}
+                        Ok(Some(length)) => {
+                            self.incoming.buffer.consume(length);
+                            return Poll::Ready(Next::Request);
+                        }
+                        Err(error) => return Poll::Ready(Next::Bad(error)),
+                    }
+                }
+                if self.incoming.closed {
+                    return Poll::Ready(Next::Close);
+                }
+                if self.incoming.poll_fill(&self.stream, cx).is_pending() {
+                    let (wait, limit) = self.patience(worker, limits.idle, limits.header_time);
+                    return self.exchange.deadline.poll(cx, wait, limit).map(|_| match wait {
+                        Wait::Head => Next::Late,
+                        _ => Next::Close,
+                    });
+                }
+            }
+        })
+        .await
+    }
+
+    /// What is waited for, and how long.
+    fn patience(&self, worker: &Worker, idle: Duration, head: Duration) -> (Wait, Duration) {
+        if !self.incoming.buffer.is_empty() {
+            (Wait::Head, head)
+        } else if worker.phase() >= Phase::Closing {
+            (Wait::LastChance, LAST_CHANCE)
+        } else {
+            (Wait::Idle, idle)
+        }
+    }
+
+    /// Answers the request whose head has come.
+    async fn exchange(&mut self) -> After {
+        let Self { start, stream, incoming, exchange, out, .. } = self;
+        let worker = start.worker;
+        let framing = exchange.request.framing;
+        let expects_continue = exchange.request.version == Version::Http11
+            && exchange.request.expects_continue() == Some(true);
+        exchange.begin(start.listener, stream.is_tls());
+        let idle = exchange.live().site.config.limits.idle;
+        incoming.start(framing, expects_continue && !framing.is_empty());
+
+        let body = match framing {
+            Framing::None => RequestBody::empty(),
+            _ => RequestBody::http1(Http1Body::new(incoming, stream, framing), idle),
+        };
+        let answer = match flow(exchange, body).await {
+            Ok(answer) => answer,
+            Err(Gone) => return After::Drop,
+        };
+        let close = !exchange.request.keep_alive || worker.phase() >= Phase::Draining;
+        let sent = match answer.detach() {
+            Ok(answer) => {
+                let close = close || unread_is_long(incoming);
+                send(stream, exchange, out, answer, close, idle).await
+            }
+            Err(answer) => send(stream, exchange, out, answer, close, idle).await,
+        };
+        out.reset();
+        match sent {
+            Sent::Whole { close: true } => After::Close,
+            Sent::Whole { close: false } => skip_rest(incoming, stream, exchange, idle).await,
+            Sent::Broken => After::Drop,
+        }
+    }
+
+    /// Answers what is no request.
+    async fn refuse(&mut self, refusal: Refusal) -> After {
+        let exchange = &mut self.exchange;
+        exchange.request.clear();
+        exchange.begin(self.start.listener, self.stream.is_tls());
+        self.start.worker.stats.bad_requests.add(1);
+        let idle = exchange.live().site.config.limits.idle;
+        let answer = flow::refuse(exchange, refusal);
+        send(&self.stream, exchange, &mut self.out, answer, true, idle).await;
+        After::Close
+    }
+
+    /// Ends the answer's direction, then reads until the client has seen it.
+    async fn linger(self) {
+        let mut left = LINGER_BYTES;
+        self.exchange.deadline.progress();
+        let mut shut = false;
+        poll_fn(|cx| {
+            if !shut {
+                match self.stream.poll_shutdown(cx) {
+                    Poll::Ready(Ok(())) => shut = true,
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => {}
+                }
+            }
+            let mut dropped = Buffer::default();
+            while let Poll::Ready(read) = self.stream.poll_read(cx, dropped.room(true)) {
+                match read {
+                    Ok(count @ 1..) if count < left => left -= count,
+                    _ => return Poll::Ready(()),
+                }
+            }
+            self.exchange.deadline.poll(cx, Wait::Linger, LINGER).map(|_| ())
+        })
+        .await;
+    }
+}
+
+/// The client connection preface of HTTP/2 (RFC 9113 section 3.4), or the start of it that no
+/// HTTP/1 method could be.
+fn is_http2(bytes: &[u8]) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    bytes.len() >= 16 && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
+}
+
+/// More of the request is unread than would be read just to keep the connection; or the client
+/// has been told nothing and may not send it at all.
+fn unread_is_long(incoming: &Incoming) -> bool {
+    !incoming.body.is_done()
+        && (incoming.expects_continue || incoming.body.remaining().is_none_or(|n| n > DROPPED))
+}
+
+/// Reads what is left of the request, so that the next one can be found behind it.
+async fn skip_rest(
+    incoming: &mut Incoming,
+    stream: &Stream,
+    exchange: &Exchange,
+    idle: Duration,
+) -> After {
+    if incoming.body.is_done() && incoming.is_at_end() {
+        return After::Next;
+    }
+    if incoming.expects_continue {
+        return After::Close;
+    }
+    let mut rest = RequestBody::http1(Http1Body::resume(incoming, stream), idle);
+    let mut skipped = 0;
+    exchange.deadline.progress();
+    while let Ok(true) = poll_fn(|cx| rest.poll_data(cx, Some(&exchange.deadline))).await {
+        let count = rest.data().len();
+        rest.consume(count);
+        skipped += count as u64;
+        if skipped > DROPPED {
+            return After::Close;
+        }
+    }
+    if rest.is_done() { After::Next } else { After::Close }
+}
+
+/// How sending an answer ended.
+enum Sent {
+    /// To the last byte; the connection may or may not be used again.
+    Whole { close: bool },
+    /// The client is gone, or the answer broke off: the connection must not look complete.
+    Broken,
+}
+
+/// Sends an answer: head and body in as few writes as can be.
+async fn send(
+    stream: &Stream,
+    exchange: &mut Exchange,
+    out: &mut Outgoing,
+    mut body: Body<'_>,
+    close: bool,
+    idle: Duration,
+) -> Sent {
+    let close = write_head(exchange, out, &body, close);
+    if !has_body(exchange) {
+        body = Body::Empty;
+    }
+    exchange.deadline.progress();
+    let mut over = false;
+    let sent = poll_fn(|cx| poll_send(stream, exchange, out, &mut body, &mut over, idle, cx)).await;
+    match sent {
+        Ok(()) => Sent::Whole { close },
+        Err(why) => {
+            exchange.abort(why.as_ref());
+            Sent::Broken
+        }
+    }
+}
+
+/// Whether an answer has a body at all (RFC 9110 section 6.4.1).
+fn has_body(exchange: &Exchange) -> bool {
+    exchange.request.method != Method::Head && !matches!(exchange.response.status, 204 | 304)
+}
+
+/// Writes the head; gives whether the connection ends with this answer.
+fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: bool) -> bool {
+    let response = &exchange.response;
+    let head = out.head();
+    head.reserve(512);
+    encode::status_line(head, response.status);
+    encode::fields(head, &response.headers);
+    if response.headers.known(Known::Date).is_none() {
+        head.extend_from_slice(b"date: ");
+        exchange.worker.push_date(exchange.unix, head);
+        head.extend_from_slice(b"\r\n");
+    }
+    encode::field(head, headers::TRANSACTION_ID, exchange.id.as_bytes());
+    let http10 = exchange.request.version == Version::Http10;
+    let declared = response.headers.known(Known::ContentLength).is_some();
+    let (chunked, ends_it) = match body.length() {
+        _ if declared || matches!(response.status, 204 | 304) => (false, false),
+        Some(length) => {
+            encode::content_length(head, length);
+            (false, false)
+        }
+        None if exchange.request.method == Method::Head => (false, false),
+        None if http10 => (false, true),
+        None => {
+            encode::field(head, "transfer-encoding", b"chunked");
+            (true, false)
+        }
+    };
+    let close = close || ends_it;
+    if close {
+        encode::field(head, "connection", b"close");
+    } else if http10 {
+        encode::field(head, "connection", b"keep-alive");
+    }
+    head.extend_from_slice(b"\r\n");
+    out.set_chunked(chunked);
+    close
+}
+
+/// Sends on. `None` as error: the client is gone.
+fn poll_send(
+    stream: &Stream,
+    exchange: &mut Exchange,
+    out: &mut Outgoing,
+    body: &mut Body<'_>,
+    over: &mut bool,
+    idle: Duration,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Option<AnswerError>>> {
+    loop {
+        if !*over && out.has_room() {
+            match body.poll_data(cx, &exchange.deadline) {
+                Poll::Ready(Ok(true)) => {
+                    exchange.sent += body.data().len() as u64;
+                    if body.is_last() {
+                        exchange.complete();
+                    }
+                    let copied = out.take(body.data());
+                    body.consume(copied);
+                    continue;
+                }
+                Poll::Ready(Ok(false)) => {
+                    exchange.complete();
+                    out.end();
+                    *over = true;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
+                Poll::Pending if out.is_empty() => {
+                    if ready!(out.poll_flush(stream, cx)).is_err() {
+                        return Poll::Ready(Err(None));
+                    }
+                    return Poll::Pending;
+                }
+                Poll::Pending => {}
+            }
+        }
+        if out.is_empty() {
+            if *over {
+                return out.poll_flush(stream, cx).map_err(|_| None);
+            }
+            continue;
+        }
+        match out.poll_write(stream, cx, body.data()) {
+            Poll::Ready(Ok(direct)) => {
+                body.consume(direct);
+                exchange.deadline.progress();
+            }
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(None)),
+            Poll::Pending => {
+                body.poll_request(cx);
+                let expired: Expired = ready!(exchange.deadline.poll(cx, Wait::Client, idle));
+                return Poll::Ready(Err(Some(AnswerError::Late(expired))));
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! One request in flight, from its head to the last byte of its answer.
+
+use crate::auth::Principal;
+use crate::body::AnswerError;
+use crate::deadline::Deadline;
+use crate::forwarded::Client;
+use crate::limit::Standing;
+use crate::path;
+use crate::problem::Problem;
+use crate::worker::{Live, Worker};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_config::{Api, Route, Segment};
+use weir_wire::{Known, RequestHead, ResponseHead, Version};
+
+/// One request in flight. Reused by the next request of a connection, so that its memory is.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) worker: &'static Worker,
+    /// Transaction id (UUIDv7), as text.
+    pub(crate) id: TransactionId,
+    pub(crate) request: RequestHead,
+    pub(crate) response: ResponseHead,
+    pub(crate) deadline: Deadline,
+    /// The other end of the connection, or who the PROXY protocol says it is.
+    pub(crate) peer: SocketAddr,
+    /// Who it comes from, as far as trusted hops tell.
+    pub(crate) client: Client,
+    /// Host asked for: lower case, without port.
+    pub(crate) host: String,
+    /// The Config it started with, until it is over.
+    live: Option<Rc<Live>>,
+    /// Index of the API it is for, once that is found.
+    pub(crate) api: Option<usize>,
+    /// Index of API and route.
+    pub(crate) route: Option<(usize, usize)>,
+    pub(crate) principal: Option<Rc<Principal>>,
+    /// How the caller stands with its limits.
+    pub(crate) standing: Option<Standing>,
+    pub(crate) started: Instant,
+    /// Seconds since 1970 when it started.
+    pub(crate) unix: u64,
+    /// What weir itself answered with.
+    pub(crate) problem: Option<Problem>,
+    /// Bytes of the answer's body that were sent.
+    pub(crate) sent: u64,
+    protocol: Protocol,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    InFlight,
+}
+
+/// Protocol a request came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// A transaction id in its text form, 36 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransactionId([u8; uuid::fmt::Hyphenated::LENGTH]);
+
+impl TransactionId {
+    fn new(unix_ms: u64) -> Self {
+        let mut random = [0; 10];
+        random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
+        random[8..].copy_from_slice(&fastrand::u16(..).to_ne_bytes());
+        let id = uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid();
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        id.hyphenated().encode_lower(&mut text);
+        Self(text)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl Exchange {
+    /// Ready for the requests of a connection.
+    pub(crate) fn new(worker: &'static Worker, peer: SocketAddr, protocol: Protocol) -> Self {
+        let nobody = Client { address: peer.ip(), trusted: false, https: false, host: None };
+        Self {
+            worker,
+            id: TransactionId([b'0'; 36]),
+            request: RequestHead::default(),
+            response: ResponseHead::default(),
+            deadline: Deadline::default(),
+            peer,
+            client: nobody,
+            host: String::new(),
+            live: None,
+            api: None,
+            route: None,
+            principal: None,
+            standing: None,
+            started: Instant::now(),
+            unix: 0,
+            problem: None,
+            sent: 0,
+            protocol,
+            state: State::Idle,
+        }
+    }
+
+    /// Starts on the request whose head is in `request`.
+    pub(crate) fn begin(&mut self, listener: usize, https: bool) {
+        let worker = self.worker;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.id = TransactionId::new(now.as_millis() as u64);
+        self.unix = now.as_secs();
+        self.started = Instant::now();
+        let live = worker.live();
+        let trust = &live.site.config.listen[listener].trust;
+        self.client = Client::identify(self.peer.ip(), https, trust, &self.request.headers);
+        if !self.client.trusted {
+            crate::forwarded::strip(&mut self.request.headers);
+        }
+        self.host.clear();
+        let authority = self.client.host.as_deref().unwrap_or(self.request.authority());
+        push_host(&mut self.host, authority);
+        self.deadline.set_request(None);
+        self.deadline.progress();
+        self.live = Some(live);
+        self.api = None;
+        self.route = None;
+        self.principal = None;
+        self.standing = None;
+        self.problem = None;
+        self.sent = 0;
+        self.response.clear();
+        self.state = State::InFlight;
+        worker.stats.active.add(1);
+    }
+
+    /// The Config and what was made of it for this worker; from `begin` to `complete`.
+    pub(crate) fn live(&self) -> &Rc<Live> {
+        self.live.as_ref().expect("an exchange in flight has its Config")
+    }
+
+    /// The API and the route it goes to, once they are found.
+    pub(crate) fn matched(&self) -> Option<(&Api, &Route)> {
+        let (api, route) = self.route?;
+        let api = &self.live.as_ref()?.site.config.apis[api];
+        Some((api, &api.routes[route]))
+    }
+
+    /// Protocol version as `Via` names it.
+    pub(crate) fn version_name(&self) -> &'static str {
+        match (self.protocol, self.request.version) {
+            (Protocol::Http2, _) => "2",
+            (Protocol::Http1, Version::Http10) => "1.0",
+            (Protocol::Http1, Version::Http11) => "1.1",
+        }
+    }
+
+    /// Segments of the path below the API's base, still escaped.
+    pub(crate) fn segments_below_base(&self) -> impl Iterator<Item = &str> {
+        let depth = self.route.map_or(0, |(api, _)| self.live().site.router.depth(api));
+        path::segments(self.request.path()).skip(depth)
+    }
+
+    /// A path parameter as it stands in the path; `*` is what the wildcard took.
+    pub(crate) fn raw_parameter(&self, name: &str) -> String {
+        let Some((_, route)) = self.matched() else { return String::new() };
+        let pattern = &route.path;
+        if name == "*" {
+            let rest: Vec<&str> = self.segments_below_base().skip(pattern.segments.len()).collect();
+            return rest.join("/");
+        }
+        let is_it = |segment: &Segment| matches!(segment, Segment::Template(n) if n == name);
+        let at = pattern.segments.iter().position(is_it);
+        at.and_then(|at| self.segments_below_base().nth(at)).unwrap_or_default().to_owned()
+    }
+
+    /// What expressions may look at.
+    pub(crate) fn scope(&self) -> weir_config::expr::Scope {
+        let live = self.live();
+        let principal = self.principal.as_deref();
+        let consumer = principal.and_then(Principal::consumer);
+        weir_config::expr::Scope {
+            request: Some(self.facts()),
+            claims: principal.and_then(|p| p.claims().cloned()),
+            consumer: consumer.map(|id| live.site.config.consumers[id.0].name.clone()),
+        }
+    }
+
+    fn facts(&self) -> weir_config::expr::RequestFacts {
+        let request = &self.request;
+        let templates = self.matched().into_iter().flat_map(|(_, route)| &route.path.segments);
+        let names = templates.filter_map(|segment| match segment {
+            Segment::Template(name) => Some(name),
+            Segment::Literal(_) => None,
+        });
+        weir_config::expr::RequestFacts {
+            method: request.method_name().to_owned(),
+            target: request.path().to_owned(),
+            host: self.host.clone(),
+            address: self.client.address.to_string(),
+            path: names
+                .map(|name| (name.clone(), path::decode(&self.raw_parameter(name)).into_owned()))
+                .collect(),
+            query: path::query_pairs(request.query().unwrap_or_default())
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+            headers: request
+                .headers
+                .iter()
+                .map(|(_, name, value)| {
+                    (name.to_ascii_lowercase(), crate::headers::text(value).into_owned())
+                })
+                .collect(),
+        }
+    }
+
+    /// Limits the whole request; `None` lifts the limit.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
+        self.deadline.set_request(timeout.map(|timeout| self.started + timeout));
+    }
+
+    /// Everything about the answer is known and its last byte is about to leave: this is the
+    /// moment to write down what happened (`completed`).
+    pub(crate) fn complete(&mut self) {
+        if self.finish() {
+            self.worker.observe(self, self.started.elapsed());
+            self.live = None;
+        }
+    }
+
+    /// The answer broke off, or could not be sent.
+    pub(crate) fn abort(&mut self, why: Option<&AnswerError>) {
+        if self.finish() {
+            self.worker.stats.aborted.add(1);
+            if matches!(why, Some(AnswerError::Late(_))) {
+                self.worker.stats.timeouts.add(1);
+            }
+            self.worker.log(self, self.started.elapsed(), true);
+            self.live = None;
+        }
+    }
+
+    fn finish(&mut self) -> bool {
+        let in_flight = self.state == State::InFlight;
+        if in_flight {
+            self.state = State::Idle;
+            self.worker.stats.active.sub(1);
+            self.worker.stats.response_bytes.add(self.sent);
+        }
+        in_flight
+    }
+
+    /// The media type of a body, without parameters.
+    pub(crate) fn is_json(headers: &weir_wire::Headers) -> bool {
+        headers.known(Known::ContentType).is_some_and(|value| {
+            let essence = value.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
+            essence.eq_ignore_ascii_case(b"application/json")
+                || essence
+                    .len()
+                    .checked_sub(b"+json".len())
+                    .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
+        })
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.abort(None);
+    }
+}
+
+/// Appends the host of an authority: lower case, without port.
+fn push_host(out: &mut String, authority: &str) {
+    let host = if authority.starts_with('[') {
+        authority.find(']').map_or(authority, |end| &authority[..=end])
+    } else {
+        authority.split(':').next().unwrap_or_default()
+    };
+    out.push_str(host.strip_suffix('.').unwrap_or(host));
+    out.make_ascii_lowercase();
+}

@@ -1,0 +1,253 @@
+//! The life of a request, in order: route → auth → limit → validate → map → handler → map →
+//! compress → client. The stages know nothing of each other; what they share is the Exchange.
+
+use crate::body::{Body, RequestBody};
+use crate::compress::{self, Decision};
+use crate::cors;
+use crate::exchange::Exchange;
+use crate::headers::apply_edits;
+use crate::limit::Caller;
+use crate::path;
+use crate::problem::{Problem, ProblemFormat};
+use crate::refusal::Refusal;
+use crate::route::Found;
+use crate::{proxy, reply, transform};
+use bytes::Bytes;
+use std::rc::Rc;
+use weir_config::{Handler, Route};
+use weir_wire::{Known, Method};
+
+/// The client went away before there was an answer to give.
+pub(crate) struct Gone;
+
+/// Answers a request. Whatever happens, there is an answer for the client, with its head in
+/// `exchange.response`; unless the client is gone.
+pub(crate) async fn flow<'a>(
+    exchange: &mut Exchange,
+    body: RequestBody<'a>,
+) -> Result<Body<'a>, Gone> {
+    match stages(exchange, body).await {
+        Ok(body) => Ok(body),
+        Err(refusal) if refusal.unheard => Err(Gone),
+        Err(refusal) => Ok(refuse(exchange, refusal)),
+    }
+}
+
+async fn stages<'a>(
+    exchange: &mut Exchange,
+    mut body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    expectation(exchange)?;
+    if let Some(answer) = route(exchange)? {
+        return Ok(answer);
+    }
+    let live = Rc::clone(exchange.live());
+    let (api, index) = exchange.route.ok_or(Problem::NoRoute)?;
+    let route = &live.site.config.apis[api].routes[index];
+    exchange.set_timeout(route.timeout);
+
+    authenticate(exchange, route)?;
+    limit(exchange)?;
+    body.limit(route.body_limit)?;
+    let body = transform::request(exchange, route, body).await?;
+    // Head and principal are known, nothing has been done yet: what is durable of a request
+    // (`received`) is written here, and its parts as `body` passes.
+    let body = match &route.handler {
+        Handler::Reply(reply) => {
+            let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
+            reply::answer(exchange, reply, plan, body).await?
+        }
+        Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+    };
+    let body = transform::response(exchange, route, body).await?;
+    apply_edits(&mut exchange.response.headers, &route.response_headers);
+    let body = compress(exchange, route, body);
+    tell_limits(exchange);
+    share(exchange);
+    Ok(body)
+}
+
+/// 417 for what cannot be expected of weir.
+fn expectation(exchange: &Exchange) -> Result<(), Refusal> {
+    match exchange.request.expects_continue() {
+        Some(false) => Err(Problem::ExpectationFailed.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the route. A preflight, and OPTIONS where no route says otherwise, are answered here.
+fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
+    let method = exchange.request.method;
+    if matches!(method, Method::Connect) {
+        return Err(Problem::NotImplemented.into());
+    }
+    if method == Method::Options && exchange.request.path() == "*" {
+        // About the server as a whole (RFC 9110 section 9.3.7).
+        exchange.response.status = 204;
+        return Ok(Some(Body::Empty));
+    }
+    normalise(exchange)?;
+    let live = Rc::clone(exchange.live());
+    let request = &exchange.request;
+    let found = live.site.router.find(&exchange.host, request.path(), request.method_name());
+    if let Found::Route { api, .. } | Found::OtherMethods { api, .. } | Found::NoRoute { api } =
+        &found
+    {
+        exchange.api = Some(*api);
+    }
+    if let Some(answer) = preflight(exchange, &found) {
+        return Ok(Some(answer));
+    }
+    match found {
+        Found::Route { api, route } => {
+            exchange.route = Some((api, route));
+            Ok(None)
+        }
+        Found::OtherMethods { allow, .. } if method == Method::Options => {
+            exchange.response.status = 204;
+            exchange.response.headers.push("allow", allow.join(", ").as_bytes());
+            share(exchange);
+            Ok(Some(Body::Empty))
+        }
+        Found::OtherMethods { allow, .. } => {
+            Err(Refusal::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
+        }
+        Found::NoRoute { .. } => Err(Problem::NoRoute.into()),
+        Found::NoApi if live.site.router.knows_host(&exchange.host) => Err(Problem::NoRoute.into()),
+        Found::NoApi => Err(Problem::UnknownHost.into()),
+    }
+}
+
+/// Brings the path into its normal form, which is what is matched and what is forwarded.
+fn normalise(exchange: &mut Exchange) -> Result<(), Refusal> {
+    let normal = match path::normalise(exchange.request.path()) {
+        Ok(std::borrow::Cow::Borrowed(_)) => return Ok(()),
+        Ok(std::borrow::Cow::Owned(normal)) => normal,
+        Err(error) => return Err(Refusal::new(Problem::BadRequest).detail(error.to_string())),
+    };
+    exchange.request.set_path(&normal);
+    Ok(())
+}
+
+fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
+    let live = Rc::clone(exchange.live());
+    let api = &live.site.config.apis[exchange.api?];
+    let settings = api.cors.as_ref()?;
+    let headers = &exchange.request.headers;
+    if !cors::is_preflight(exchange.request.method_name(), headers) {
+        return None;
+    }
+    let methods: Vec<&str> = match found {
+        Found::OtherMethods { allow, .. } => allow.iter().map(String::as_str).collect(),
+        Found::Route { route, .. } => {
+            api.routes[*route].methods.iter().map(String::as_str).collect()
+        }
+        Found::NoRoute { .. } | Found::NoApi => return None,
+    };
+    exchange.response.status = 204;
+    cors::preflight(settings, headers, methods, &mut exchange.response.headers);
+    Some(Body::Empty)
+}
+
+/// Finds out who calls.
+fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+    let live = Rc::clone(exchange.live());
+    let config = &live.site.config;
+    let request = &exchange.request;
+    let query = request.query().map(str::as_bytes);
+    let headers = &request.headers;
+    match live.authenticator.authenticate(config, &route.access, headers, query, exchange.unix) {
+        Ok(principal) => {
+            exchange.principal = Some(principal);
+            Ok(())
+        }
+        Err(failure) => {
+            let challenge = failure.challenge(config, &route.access);
+            Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
+        }
+    }
+}
+
+/// Admits the request by the consumer's plan and the limits of API and route.
+fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
+    let live = Rc::clone(exchange.live());
+    let (Some((api, route)), Some(principal)) = (exchange.route, exchange.principal.clone()) else {
+        return Err(Problem::Internal.into());
+    };
+    let caller = Caller { api, route, principal: &principal, address: exchange.client.address };
+    let limits = &live.site.limits;
+    let now = exchange.worker.shared.limiter.now();
+    match limits.admit(&live.site.config, &caller, || exchange.scope(), now) {
+        Ok(admission) => {
+            exchange.standing = admission.standing;
+            Ok(())
+        }
+        Err(rejection) => {
+            exchange.standing = Some(rejection.standing);
+            let stats = &exchange.worker.stats;
+            let over_quota = rejection.problem == Problem::QuotaExhausted;
+            let counter = if over_quota { &stats.over_quota } else { &stats.limited };
+            counter.add(1);
+            Err(rejection.problem.into())
+        }
+    }
+}
+
+/// Tells how the client stands with its limits.
+fn tell_limits(exchange: &mut Exchange) {
+    if let Some(standing) = exchange.standing {
+        let live = Rc::clone(exchange.live());
+        let headers = &mut exchange.response.headers;
+        live.site.limits.write_headers(&standing, &mut Vec::new(), headers);
+    }
+}
+
+fn compress<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<'a> {
+    let response = &mut exchange.response;
+    let answer = compress::Answer {
+        status: response.status,
+        headers: &response.headers,
+        length: body.length(),
+        head: exchange.request.method == Method::Head,
+    };
+    let decision = compress::decide(&route.compress, &exchange.request.headers, &answer);
+    if decision == Decision::Plain {
+        return body;
+    }
+    compress::mark(decision, &mut response.headers);
+    match decision {
+        Decision::Gzip => body.gzip(route.compress.level),
+        Decision::Plain | Decision::PlainVaries => body,
+    }
+}
+
+/// Says which origins may read the answer.
+fn share(exchange: &mut Exchange) {
+    let Some(api) = exchange.api else { return };
+    let live = Rc::clone(exchange.live());
+    if let Some(settings) = &live.site.config.apis[api].cors {
+        cors::respond(settings, &exchange.request.headers, &mut exchange.response.headers);
+    }
+}
+
+/// Answers with a problem document.
+pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
+    let Refusal { problem, detail, headers, .. } = refusal;
+    exchange.problem = Some(problem);
+    let format = ProblemFormat::negotiated(&exchange.request.headers);
+    let mut document = Vec::with_capacity(384);
+    problem.render(format, detail.as_deref(), Some(exchange.id.as_str()), &mut document);
+    let response = &mut exchange.response;
+    response.clear();
+    response.status = problem.status();
+    response.headers.push("content-type", format.content_type().as_bytes());
+    response.headers.push("cache-control", b"no-store");
+    for (name, value) in &headers {
+        response.headers.push(name, value.as_bytes());
+    }
+    tell_limits(exchange);
+    if exchange.request.headers.known(Known::Origin).is_some() {
+        share(exchange);
+    }
+    Body::Whole(Bytes::from(document))
+}

@@ -1,0 +1,218 @@
+use super::*;
+use proptest::prelude::*;
+
+fn headers(fields: &[(&str, &str)]) -> Headers {
+    let mut headers = Headers::new();
+    for (name, value) in fields {
+        headers.push(name, value.as_bytes());
+    }
+    headers
+}
+
+fn trust() -> Vec<IpNet> {
+    ["10.0.0.0/8", "fd00::/8"].iter().map(|net| net.parse().expect("a net")).collect()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn client(peer: &str, fields: &[(&str, &str)]) -> Client {
+    Client::identify(ip(peer), false, &trust(), &headers(fields))
+}
+
+#[test]
+fn an_untrusted_peer_is_the_client_whatever_it_says() {
+    let seen = client(
+        "192.0.2.1",
+        &[
+            ("x-forwarded-for", "1.1.1.1"),
+            ("forwarded", "for=1.1.1.1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "evil"),
+        ],
+    );
+    assert_eq!(seen, Client { address: ip("192.0.2.1"), trusted: false, https: false, host: None });
+}
+
+#[test]
+fn the_client_is_the_rightmost_untrusted_entry() {
+    for (value, address) in [
+        ("1.1.1.1", "1.1.1.1"),
+        ("6.6.6.6, 1.1.1.1", "1.1.1.1"),
+        ("6.6.6.6, 1.1.1.1, 10.0.0.9,10.1.1.1", "1.1.1.1"),
+        ("10.0.0.3, 10.0.0.2", "10.0.0.3"),
+        ("1.1.1.1:1234, 10.0.0.2:80", "1.1.1.1"),
+        ("[2001:db8::1]:443", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("2001:db8::1, fd00::1", "2001:db8::1"),
+        ("::ffff:1.1.1.1, ::ffff:10.0.0.1", "1.1.1.1"),
+    ] {
+        assert_eq!(
+            client("10.0.0.1", &[("X-Forwarded-For", value)]).address,
+            ip(address),
+            "{value}"
+        );
+    }
+    let lines = [("x-forwarded-for", "6.6.6.6, 1.1.1.1"), ("x-forwarded-for", "10.0.0.2")];
+    assert_eq!(client("10.0.0.1", &lines).address, ip("1.1.1.1"));
+    assert_eq!(client("::ffff:10.0.0.1", &lines).address, ip("1.1.1.1"));
+}
+
+#[test]
+fn an_entry_that_is_no_address_ends_the_walk_at_who_reported_it() {
+    for value in ["1.1.1.1, unknown", "1.1.1.1, _x", "1.1.1.1,", "1.1.1.1, 10.0.0.300", "\"", ""] {
+        assert_eq!(
+            client("10.0.0.1", &[("x-forwarded-for", value)]).address,
+            ip("10.0.0.1"),
+            "{value}"
+        );
+    }
+    let hidden = client("10.0.0.1", &[("x-forwarded-for", "1.1.1.1, junk, 10.0.0.2")]);
+    assert_eq!(hidden.address, ip("10.0.0.2"));
+    let hidden = client("10.0.0.1", &[("forwarded", "for=1.1.1.1, for=_hidden, for=10.0.0.2")]);
+    assert_eq!(hidden.address, ip("10.0.0.2"));
+}
+
+#[test]
+fn forwarded_is_read_with_its_quoting() {
+    let seen = client(
+        "10.0.0.1",
+        &[(
+            "Forwarded",
+            "for=6.6.6.6, For=\"[2001:db8:cafe::17]:4711\";Proto=https;host=\"a.example:8443\", for=10.0.0.2;proto=http;by=\"x,y;for=9.9.9.9\"",
+        )],
+    );
+    assert_eq!(seen.address, ip("2001:db8:cafe::17"));
+    assert!(seen.https);
+    assert_eq!(seen.host.as_deref(), Some("a.example:8443"));
+}
+
+#[test]
+fn x_forwarded_for_comes_before_forwarded() {
+    let both = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "1.1.1.1")];
+    assert_eq!(client("10.0.0.1", &both).address, ip("1.1.1.1"));
+}
+
+#[test]
+fn scheme_and_host_of_the_nearest_trusted_hop_are_believed_if_plausible() {
+    let seen = client(
+        "10.0.0.1",
+        &[("x-forwarded-proto", "http, HTTPS"), ("x-forwarded-host", "x, Shop.example")],
+    );
+    assert!(seen.https);
+    assert_eq!(seen.host.as_deref(), Some("shop.example"));
+    let seen =
+        client("10.0.0.1", &[("x-forwarded-proto", "gopher"), ("x-forwarded-host", "a b/<")]);
+    assert!(!seen.https);
+    assert_eq!(seen.host, None);
+}
+
+#[test]
+fn strip_removes_what_proxies_say_and_nothing_else() {
+    let mut headers = headers(&[
+        ("Forwarded", "for=x"),
+        ("X-Forwarded-For", "1"),
+        ("x-forwarded-PORT", "1"),
+        ("X-Forwarded-Proto", "1"),
+        ("x-forwarded-host", "1"),
+        ("Weir-Anything", "1"),
+        ("x-forwarded", "stays"),
+        ("weird", "stays"),
+        ("via", "1.1 x"),
+        ("host", "h"),
+    ]);
+    strip(&mut headers);
+    let left: Vec<_> = headers.iter().map(|(_, name, _)| name.to_owned()).collect();
+    assert_eq!(left, ["x-forwarded", "weird", "via", "host"]);
+}
+
+fn announced(peer: &str, host: &str, fields: &[(&str, &str)]) -> Headers {
+    let mut headers = headers(fields);
+    let client = Client::identify(ip(peer), true, &trust(), &headers);
+    if !client.trusted {
+        strip(&mut headers);
+    }
+    let hop = Hop { peer: ip(peer), host: host.as_bytes(), version: "1.1" };
+    announce(&mut headers, &hop, &client, &mut b"left over".to_vec());
+    headers
+}
+
+fn value<'h>(headers: &'h Headers, name: &'h str) -> &'h str {
+    assert_eq!(headers.get_all(name).count(), 1, "{name}");
+    headers.get(name).and_then(|v| std::str::from_utf8(v).ok()).unwrap_or_default()
+}
+
+#[test]
+fn an_untrusted_peer_starts_new_chains() {
+    let headers = announced(
+        "2001:db8::1",
+        "shop.example:8443",
+        &[("x-forwarded-for", "6.6.6.6"), ("forwarded", "for=6.6.6.6"), ("via", "1.0 fred")],
+    );
+    assert_eq!(value(&headers, "x-forwarded-for"), "2001:db8::1");
+    assert_eq!(value(&headers, "x-forwarded-proto"), "https");
+    assert_eq!(value(&headers, "x-forwarded-host"), "shop.example:8443");
+    assert_eq!(
+        value(&headers, "forwarded"),
+        "for=\"[2001:db8::1]\";host=\"shop.example:8443\";proto=https"
+    );
+    assert_eq!(value(&headers, "via"), "1.0 fred, 1.1 weir");
+}
+
+#[test]
+fn a_trusted_peer_s_chains_go_on() {
+    let headers = announced(
+        "10.0.0.1",
+        "inner",
+        &[
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-for", "10.0.0.2"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "shop.example"),
+        ],
+    );
+    assert_eq!(value(&headers, "x-forwarded-for"), "1.1.1.1, 10.0.0.2, 10.0.0.1");
+    assert_eq!(value(&headers, "x-forwarded-proto"), "http");
+    assert_eq!(value(&headers, "x-forwarded-host"), "shop.example");
+    assert_eq!(value(&headers, "forwarded"), "for=10.0.0.1;host=shop.example;proto=http");
+}
+
+#[test]
+fn a_host_cannot_break_out_of_its_quotes() {
+    let headers = announced("192.0.2.1", "a\";for=1.1.1.1;x=\"", &[]);
+    assert_eq!(
+        value(&headers, "forwarded"),
+        "for=192.0.2.1;host=\"a\\\";for=1.1.1.1;x=\\\"\";proto=https"
+    );
+    assert_eq!(headers.get("via"), Some(&b"1.1 weir"[..]));
+    assert_eq!(announced("192.0.2.1", "", &[]).get("x-forwarded-host"), None);
+}
+
+proptest! {
+    #[test]
+    fn hostile_chains_never_reach_past_an_untrusted_hop(
+        garbage in "[ -~]{0,60}", which in prop::sample::select(vec!["x-forwarded-for", "forwarded"])
+    ) {
+        let real = if which == "forwarded" { "for=192.0.2.9" } else { "192.0.2.9" };
+        // Not even a quote left open may swallow what the trusted hop appended.
+        let seen = client("10.0.0.1", &[(which, &format!("{garbage}, {real}"))]);
+        prop_assert_eq!(seen.address, ip("192.0.2.9"));
+    }
+
+    #[test]
+    fn what_weir_announces_it_reads_back(bits: [u16; 8], v6: bool, host in "[a-z]{1,9}(:[0-9]{1,4})?") {
+        let address = if v6 { IpAddr::from(bits) } else { IpAddr::from([1, 2, bits[0] as u8, bits[1] as u8]) };
+        let mut told = Headers::new();
+        let client = Client::identify(address, true, &[], &told);
+        announce(&mut told, &Hop { peer: address, host: host.as_bytes(), version: "2" }, &client, &mut Vec::new());
+        for without in ["forwarded", "x-forwarded-for"] {
+            let mut told = told.clone();
+            told.remove(without);
+            let seen = Client::identify(ip("10.0.0.1"), false, &trust(), &told);
+            prop_assert_eq!(seen.address, address.to_canonical());
+            prop_assert!(seen.https);
+            prop_assert_eq!(seen.host.as_deref(), Some(&host[..]));
+        }
+    }
+}

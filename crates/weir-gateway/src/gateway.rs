@@ -1,0 +1,207 @@
+//! The gateway as a whole: bind, start, reload, drain.
+
+use crate::access_log::AccessLog;
+use crate::auth::AuthCounters;
+use crate::limit::Limiter;
+use crate::listen::{self, BindError};
+use crate::site::Site;
+use crate::stats::{Snapshot, WorkerStats};
+use crate::tls::TlsError;
+use crate::upstream::Healths;
+use crate::worker::{self, Control, Phase, Shared, Worker};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use weir_config::Config;
+
+/// Why the gateway cannot start, or cannot take over a Config.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A certificate cannot be used or made.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Every socket is bound; nothing is served yet.
+#[derive(Debug)]
+pub struct Bound {
+    /// By listener, then by worker.
+    listeners: Vec<Vec<TcpListener>>,
+    addrs: Vec<SocketAddr>,
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    control: watch::Sender<Control>,
+    workers: Vec<JoinHandle<()>>,
+    stats: Vec<(Arc<WorkerStats>, Arc<AuthCounters>)>,
+    shared: Arc<Shared>,
+}
+
+/// How a stop went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainReport {
+    /// Requests that were read but not answered when the deadline came.
+    pub failed: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// How often a stop looks whether everything is over.
+const TICK: Duration = Duration::from_millis(10);
+
+impl Gateway {
+    /// Binds every socket of a Config.
+    ///
+    /// # Errors
+    /// An address is in use or not this machine's.
+    pub fn bind(config: &Config) -> Result<Bound, BindError> {
+        let listeners = config
+            .listen
+            .iter()
+            .map(|listener| listen::bind(listener.addr, config.workers))
+            .collect::<Result<Vec<_>, _>>()?;
+        let addrs = listeners
+            .iter()
+            .zip(&config.listen)
+            .map(|(sockets, listener)| {
+                sockets.first().and_then(|s| s.local_addr().ok()).unwrap_or(listener.addr)
+            })
+            .collect();
+        Ok(Bound { listeners, addrs })
+    }
+
+    /// Serves another Config from the next request on. Requests in flight end with the one they
+    /// started with. What needs a restart (addresses, number of workers) is not looked at.
+    ///
+    /// # Errors
+    /// A certificate cannot be used; nothing has changed then.
+    pub fn reload(&self, config: Arc<Config>) -> Result<(), GatewayError> {
+        self.shared.log.set_target(&config.access_log.target);
+        let before = Arc::clone(&self.control.borrow().site);
+        let site = Site::new(config, &self.shared.limiter, Some(&before))?;
+        self.control.send_modify(|control| control.site = Arc::new(site));
+        Ok(())
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> Snapshot {
+        let workers = self.stats.iter().map(|(stats, _)| &**stats);
+        let mut snapshot = Snapshot::of(workers, &self.shared.healths);
+        for (_, auth) in &self.stats {
+            snapshot.token_hits += auth.cache_hits.load(Relaxed);
+            snapshot.token_misses += auth.cache_misses.load(Relaxed);
+            snapshot.token_evictions += auth.cache_evictions.load(Relaxed);
+        }
+        let limits = self.shared.limiter.statistics();
+        snapshot.limit_keys = limits.keys as u64;
+        snapshot.limit_evictions = limits.evicted;
+        snapshot.limit_overflow = limits.overflowed;
+        snapshot
+    }
+
+    /// Opens log files again.
+    pub fn reopen_logs(&self) {
+        self.shared.log.reopen();
+    }
+
+    /// From now on every answer ends its connection. Connections are still accepted, so that
+    /// load balancers have time to look elsewhere.
+    pub fn start_draining(&self) {
+        self.set_phase(Phase::Draining);
+    }
+
+    /// Stops: no connection is accepted any more, what is in flight may take until `deadline`.
+    /// Blocks until everything is over.
+    pub fn finish_draining(mut self, deadline: Duration) -> DrainReport {
+        let start = Instant::now();
+        self.set_phase(Phase::Closing);
+        while self.shared.connections.load(Relaxed) > 0 && start.elapsed() < deadline {
+            std::thread::sleep(TICK);
+        }
+        let failed = self.stats.iter().map(|(stats, _)| stats.active.get()).sum();
+        self.set_phase(Phase::Over);
+        for worker in self.workers.drain(..) {
+            // A panic has been reported by its hook already.
+            let _ = worker.join();
+        }
+        DrainReport { failed, took: start.elapsed() }
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.control.send_modify(|control| control.phase = phase);
+    }
+}
+
+impl Bound {
+    /// Addresses in the order of the Config, ports filled in.
+    pub fn listen_addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// Starts serving.
+    ///
+    /// # Errors
+    /// A certificate cannot be used or made, or a thread cannot be started.
+    pub fn start(self, config: Arc<Config>) -> Result<Gateway, GatewayError> {
+        let shared = Arc::new(Shared {
+            connections: AtomicUsize::new(0),
+            healths: Healths::default(),
+            limiter: Arc::new(Limiter::default()),
+            log: AccessLog::start(config.access_log.target.clone())?,
+        });
+        let count = config.workers;
+        let site = Arc::new(Site::new(config, &shared.limiter, None)?);
+        let (control, receiver) =
+            watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving });
+        let mut sockets: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
+        for listener in self.listeners {
+            for (worker, socket) in listener.into_iter().enumerate() {
+                sockets[worker].push(socket);
+            }
+        }
+        let mut gateway = Gateway { control, workers: Vec::new(), stats: Vec::new(), shared };
+        for (index, listeners) in sockets.into_iter().enumerate() {
+            gateway.spawn(index, Arc::clone(&site), listeners, receiver.clone())?;
+        }
+        Ok(gateway)
+    }
+}
+
+impl Gateway {
+    fn spawn(
+        &mut self,
+        index: usize,
+        site: Arc<Site>,
+        listeners: Vec<TcpListener>,
+        control: watch::Receiver<Control>,
+    ) -> io::Result<()> {
+        let stats = Arc::new(WorkerStats::default());
+        let auth = Arc::new(AuthCounters::default());
+        self.stats.push((Arc::clone(&stats), Arc::clone(&auth)));
+        let shared = Arc::clone(&self.shared);
+        let run = move || {
+            let worker: &'static Worker =
+                Box::leak(Box::new(Worker::new(site, stats, auth, shared)));
+            if let Err(error) = worker::run(worker, listeners, control) {
+                // Without its runtime a worker is nothing: say so where it can be seen.
+                eprintln!("worker {index} cannot run: {error}");
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?;
+        self.workers.push(thread);
+        Ok(())
+    }
+}

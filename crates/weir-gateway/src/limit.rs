@@ -1,0 +1,372 @@
+//! Limits: rates by the generic cell rate algorithm, and calendar quotas.
+//!
+//! A request passes its consumer's plan rate, then the rate limits of its API and route, then its
+//! consumer's quota, in that order, and all must admit it. One that is refused by any of them has
+//! used up none: what was taken before is put back.
+//!
+//! The [`Limiter`] holds the counters and outlives every Config; a [`LimitPlan`] is what one Config
+//! says about limits, with the counters found beforehand. Counters are known by names (plan and
+//! consumer; API and limit), so they survive a reload; when a rate changes, what was taken stays
+//! taken and flows back at the new rate.
+
+mod gcra;
+mod headers;
+mod keys;
+mod quota;
+mod registry;
+
+pub use registry::{LimitStatistics, Limiter, QuotaCount};
+
+use crate::auth::Principal;
+use crate::problem::Problem;
+use gcra::Gcra;
+use headers::Policy;
+use keys::{Key, Slot, lock};
+use quota::Calendar;
+use registry::{LimitCounter, LimitName, PlanCell, Registry};
+use serde_json::Value;
+use std::cell::LazyCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_config::config::Config;
+use weir_config::expr::Scope;
+use weir_config::{ConsumerId, LimitKey, RateLimit};
+use weir_wire::Headers;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// A point in time, on the two clocks that limits need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds on a clock that never goes back, since the limiter was made.
+    pub nanos: u64,
+    /// Seconds since 1970, for the calendar.
+    pub unix: u64,
+}
+
+/// The limits of one Config.
+#[derive(Debug)]
+pub struct LimitPlan {
+    limiter: Arc<Limiter>,
+    policies: Vec<Policy>,
+    plans: Vec<PlanLimits>,
+    consumers: Vec<ConsumerLimits>,
+    /// By API, route and position, as in the Config.
+    routes: Vec<Vec<Vec<RouteLimit>>>,
+}
+
+#[derive(Debug)]
+struct PlanLimits {
+    rate: Option<(Gcra, usize)>,
+    quota: Option<(Calendar, usize)>,
+}
+
+#[derive(Debug)]
+struct ConsumerLimits {
+    /// Number of the name, as a key.
+    number: u32,
+    /// Index of the plan, and what is used of it.
+    plan: Option<(usize, Arc<PlanCell>)>,
+}
+
+#[derive(Debug)]
+struct RouteLimit {
+    gcra: Gcra,
+    policy: usize,
+    counter: Arc<LimitCounter>,
+}
+
+/// How a request stands with the limit that is nearest to refusing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which policy of the [`LimitPlan`] it is.
+    policy: usize,
+    /// Requests left now.
+    pub remaining: u64,
+    /// Seconds until all of them are there again, rounded up.
+    pub reset: u64,
+    /// The policy's window in seconds: the time an empty bucket takes to fill, or the calendar
+    /// period.
+    pub window: u64,
+    /// Seconds after which a refused request may come again, rounded up, at least 1.
+    pub retry_after: Option<u64>,
+}
+
+/// The request is within every limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// `None` when no limit applies.
+    pub standing: Option<Standing>,
+}
+
+/// The request is beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// [`Problem::RateLimited`] or [`Problem::QuotaExhausted`].
+    pub problem: Problem,
+    /// How it stands with that limit.
+    pub standing: Standing,
+}
+
+/// A request, as far as limits are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// Index of its API in the Config.
+    pub api: usize,
+    /// Index of its route in the API.
+    pub route: usize,
+    /// Who calls.
+    pub principal: &'a Principal,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+/// What admission needs to know at every step.
+struct Asked<'a, F> {
+    caller: &'a Caller<'a>,
+    scope: &'a LazyCell<Scope, F>,
+    now: Moment,
+    plan: Option<&'a (usize, Arc<PlanCell>)>,
+}
+
+impl LimitPlan {
+    /// Finds or makes the counters of a Config; `now` is when it is loaded.
+    pub fn new(limiter: &Arc<Limiter>, config: &Config, now: Moment) -> Self {
+        let mut plan = Self {
+            limiter: Arc::clone(limiter),
+            policies: Vec::new(),
+            plans: Vec::new(),
+            consumers: Vec::new(),
+            routes: Vec::new(),
+        };
+        let mut registry = lock(&limiter.registry);
+        plan.add_plans(config);
+        plan.add_consumers(config, &mut registry, now);
+        plan.add_routes(config, &mut registry, now);
+        plan
+    }
+
+    fn policy(&mut self, name: &str, quantity: u64) -> usize {
+        self.policies.push(Policy::new(name, quantity));
+        self.policies.len() - 1
+    }
+
+    fn add_plans(&mut self, config: &Config) {
+        for plan in &config.plans {
+            let rate = plan.rate.map(|rate| {
+                let gcra = Gcra::new(rate);
+                (gcra, self.policy(&plan.name, gcra.burst()))
+            });
+            let quota = plan.quota.clone().map(|quota| {
+                let calendar = Calendar::new(quota);
+                let calls = calendar.calls();
+                (calendar, self.policy(&format!("{}-quota", plan.name), calls))
+            });
+            self.plans.push(PlanLimits { rate, quota });
+        }
+    }
+
+    fn add_consumers(&mut self, config: &Config, registry: &mut Registry, now: Moment) {
+        for consumer in &config.consumers {
+            let number = registry.consumer(&consumer.name);
+            let plan = consumer.plan.map(|id| {
+                let name = (config.plans[id.0].name.clone(), consumer.name.clone());
+                (id.0, Arc::clone(registry.cells.entry(name).or_default()))
+            });
+            self.consumers.push(ConsumerLimits { number, plan });
+        }
+        for (plan, limits) in config.plans.iter().zip(&self.plans) {
+            let Some((gcra, _)) = limits.rate else { continue };
+            let before = registry.plan_rules.insert(plan.name.clone(), gcra);
+            if let Some(before) = before.filter(|before| *before != gcra) {
+                let of_plan = registry.cells.iter().filter(|((name, _), _)| *name == plan.name);
+                of_plan.for_each(|(_, cell)| gcra.take_over(before, &cell.tat, now.nanos));
+            }
+        }
+    }
+
+    fn add_routes(&mut self, config: &Config, registry: &mut Registry, now: Moment) {
+        let mut changed = HashMap::new();
+        for api in &config.apis {
+            let mut routes = Vec::with_capacity(api.routes.len());
+            for route in &api.routes {
+                let mut limits = Vec::with_capacity(route.rate_limits.len());
+                for (index, limit) in route.rate_limits.iter().enumerate() {
+                    let same = |other: &&RateLimit| other.name == limit.name;
+                    let occurrence = route.rate_limits[..index].iter().filter(same).count();
+                    let name =
+                        LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
+                    let counter = registry.limit(name);
+                    let gcra = Gcra::new(limit.rate);
+                    if let Some(before) = registry.limit_rules.insert(counter.number, gcra)
+                        && before != gcra
+                    {
+                        changed.insert(counter.number, (before, gcra));
+                        gcra.take_over(before, &counter.overflow, now.nanos);
+                    }
+                    let policy = self.policy(&limit.name, gcra.burst());
+                    limits.push(RouteLimit { gcra, policy, counter });
+                }
+                routes.push(limits);
+            }
+            self.routes.push(routes);
+        }
+        if !changed.is_empty() {
+            self.limiter.buckets.take_over(&changed, now.nanos);
+        }
+    }
+
+    /// Admits a request or says which limit refuses it; then nothing is used up.
+    ///
+    /// `scope` is made only if a limit is keyed by an expression, and then once.
+    ///
+    /// # Errors
+    /// The limit that refuses. Of several the first is told, in the order rate of the plan, limits of
+    /// API and route, quota of the plan.
+    pub fn admit(
+        &self,
+        config: &Config,
+        caller: &Caller<'_>,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+    ) -> Result<Admission, Rejection> {
+        let limits = &self.routes[caller.api][caller.route];
+        let consumer = caller.principal.consumer().map(|ConsumerId(index)| &self.consumers[index]);
+        let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
+        if limits.is_empty() && plan.is_none() {
+            return Ok(Admission { standing: None });
+        }
+        let mut standing = None;
+        let rate = plan.and_then(|(index, cell)| {
+            self.plans[*index].rate.as_ref().map(|(gcra, policy)| (*gcra, *policy, cell))
+        });
+        if let Some((gcra, policy, cell)) = rate {
+            tighten(&mut standing, decide(gcra, policy, gcra.admit(&cell.tat, now.nanos))?);
+        }
+        let wanted = &config.apis[caller.api].routes[caller.route].rate_limits;
+        let scope = LazyCell::new(scope);
+        let asked = Asked { caller, scope: &scope, now, plan };
+        let rest = self.admit_by_limits(limits, wanted, &asked, standing);
+        if let (Err(_), Some((gcra, _, cell))) = (&rest, rate) {
+            gcra.put_back(&cell.tat);
+        }
+        rest
+    }
+
+    /// Goes through the limits that are left, then the quota. Each limit puts back what it took when
+    /// one behind it refuses.
+    fn admit_by_limits<F: FnOnce() -> Scope>(
+        &self,
+        limits: &[RouteLimit],
+        wanted: &[RateLimit],
+        asked: &Asked<'_, F>,
+        mut standing: Option<Standing>,
+    ) -> Result<Admission, Rejection> {
+        let (Some((limit, limits)), Some((rule, wanted))) =
+            (limits.split_first(), wanted.split_first())
+        else {
+            return self.admit_by_quota(asked.plan, asked.now, standing);
+        };
+        let slot = Slot { limit: limit.counter.number, key: self.key(&rule.key, asked) };
+        let buckets = &self.limiter.buckets;
+        let overflow = &limit.counter.overflow;
+        let (outcome, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
+        tighten(&mut standing, decide(limit.gcra, limit.policy, outcome)?);
+        let rest = self.admit_by_limits(limits, wanted, asked, standing);
+        if rest.is_err() {
+            buckets.put_back(&slot, place, overflow, limit.gcra);
+        }
+        rest
+    }
+
+    fn admit_by_quota(
+        &self,
+        plan: Option<&(usize, Arc<PlanCell>)>,
+        now: Moment,
+        mut standing: Option<Standing>,
+    ) -> Result<Admission, Rejection> {
+        let quota = plan.and_then(|(index, cell)| Some((self.plans[*index].quota.as_ref()?, cell)));
+        if let Some(((calendar, policy), cell)) = quota {
+            let window = calendar.window(now.unix);
+            let reset = window.ends_in(now.unix);
+            let left = cell.used.admit(calendar.calls(), window);
+            let here = Standing {
+                policy: *policy,
+                remaining: left.unwrap_or(0),
+                reset,
+                window: window.seconds(),
+                retry_after: left.is_err().then_some(reset.max(1)),
+            };
+            if left.is_err() {
+                return Err(Rejection { problem: Problem::QuotaExhausted, standing: here });
+            }
+            tighten(&mut standing, here);
+        }
+        Ok(Admission { standing })
+    }
+
+    fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, asked: &Asked<'_, F>) -> Key {
+        let special = match key {
+            LimitKey::Address => None,
+            LimitKey::Consumer => {
+                let consumer = asked.caller.principal.consumer();
+                consumer.map(|id| Key::Consumer(self.consumers[id.0].number))
+            }
+            LimitKey::Expr(expr) => expr.value(asked.scope).map(|value| match value {
+                Value::String(text) => Key::text(text),
+                other => Key::text(other.to_string()),
+            }),
+        };
+        special.unwrap_or_else(|| Key::address(asked.caller.address))
+    }
+
+    /// Writes `RateLimit-Policy`, `RateLimit` and, for a refusal, `Retry-After` into the answer's
+    /// headers. `scratch` is a buffer to reuse.
+    pub fn write_headers(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
+        if let Some(policy) = self.policies.get(standing.policy) {
+            policy.write(standing, scratch, headers);
+        }
+    }
+}
+
+/// Turns a bucket's answer into a standing or a rejection.
+fn decide(
+    gcra: Gcra,
+    policy: usize,
+    outcome: Result<gcra::Level, u64>,
+) -> Result<Standing, Rejection> {
+    let window = gcra.depth().div_ceil(NANOS).max(1);
+    match outcome {
+        Ok(level) => Ok(Standing {
+            policy,
+            remaining: level.remaining,
+            reset: level.full_in.div_ceil(NANOS),
+            window,
+            retry_after: None,
+        }),
+        Err(wait) => {
+            // It is refused because it lacks `wait` for one request: the rest takes the whole depth.
+            let full_in = gcra.full_after_refusal(wait);
+            let standing = Standing {
+                policy,
+                remaining: 0,
+                reset: full_in.div_ceil(NANOS),
+                window,
+                retry_after: Some(wait.div_ceil(NANOS).max(1)),
+            };
+            Err(Rejection { problem: Problem::RateLimited, standing })
+        }
+    }
+}
+
+/// Keeps the standing with fewer requests left; of equal ones, the one that lasts longer.
+fn tighten(standing: &mut Option<Standing>, other: Standing) {
+    let rank = |standing: &Standing| (standing.remaining, std::cmp::Reverse(standing.reset));
+    if standing.is_none_or(|before| rank(&other) < rank(&before)) {
+        *standing = Some(other);
+    }
+}
+
+#[cfg(test)]
+mod tests;

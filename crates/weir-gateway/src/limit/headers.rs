@@ -1,0 +1,78 @@
+//! What a client is told about its limits: `RateLimit-Policy` and `RateLimit`
+//! (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After`.
+
+use super::Standing;
+use std::io::Write as _;
+use weir_wire::Headers;
+
+/// A limit as its headers name it.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    /// The name as a structured-field string, quotes included (RFC 8941 section 3.3.3).
+    quoted: String,
+    /// Requests in a window: the burst, or the quota.
+    quantity: u64,
+}
+
+impl Policy {
+    pub(super) fn new(name: &str, quantity: u64) -> Self {
+        let mut quoted = String::with_capacity(name.len() + 2);
+        quoted.push('"');
+        for character in name.chars() {
+            match character {
+                '"' | '\\' => quoted.extend(['\\', character]),
+                ' '..='~' => quoted.push(character),
+                // Such a string is ASCII.
+                _ => quoted.push('_'),
+            }
+        }
+        quoted.push('"');
+        Self { quoted, quantity }
+    }
+
+    /// Writes the headers, in place of any the upstream sent: a client can only heed one.
+    pub(super) fn write(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
+        let name = &self.quoted;
+        let mut set = |field: &str, value: std::fmt::Arguments<'_>| {
+            scratch.clear();
+            // Writing to a Vec cannot fail.
+            let _ = scratch.write_fmt(value);
+            headers.set(field, scratch);
+        };
+        set("ratelimit-policy", format_args!("{name};q={};w={}", self.quantity, standing.window));
+        set("ratelimit", format_args!("{name};r={};t={}", standing.remaining, standing.reset));
+        if let Some(seconds) = standing.retry_after {
+            set("retry-after", format_args!("{seconds}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_structured_strings() {
+        assert_eq!(Policy::new("gold", 1).quoted, "\"gold\"");
+        assert_eq!(Policy::new("a\"b\\c\né", 1).quoted, "\"a\\\"b\\\\c__\"");
+    }
+
+    #[test]
+    fn headers_are_written_in_place_of_others() {
+        let standing =
+            Standing { policy: 0, remaining: 50, reset: 30, window: 60, retry_after: Some(2) };
+        let (mut headers, mut scratch) = (Headers::new(), b"left over".to_vec());
+        headers.push("RateLimit", b"of the upstream");
+        Policy::new("gold", 100).write(&standing, &mut scratch, &mut headers);
+        let fields: Vec<_> =
+            headers.iter().map(|(_, n, v)| (n, std::str::from_utf8(v).unwrap())).collect();
+        assert_eq!(
+            fields,
+            [
+                ("ratelimit-policy", "\"gold\";q=100;w=60"),
+                ("ratelimit", "\"gold\";r=50;t=30"),
+                ("retry-after", "2"),
+            ]
+        );
+    }
+}

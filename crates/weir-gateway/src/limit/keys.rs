@@ -1,0 +1,316 @@
+//! Buckets by key: bounded in number, in shards with short locks.
+
+use super::gcra::{Gcra, Level};
+use aws_lc_rs::digest;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 64;
+
+/// Most buckets in one shard: 262,144 in all, about 25 MiB with short keys.
+const SHARD_CAPACITY: usize = 4096;
+
+/// A full shard is searched for buckets to evict no more often than this, in nanoseconds, so that
+/// somebody who invents keys cannot make weir search all the time.
+const SEARCH_PAUSE: u64 = 100_000_000;
+
+/// Longest text kept as a key, in bytes; a longer one is kept as its SHA-256.
+const LONGEST_TEXT: usize = 64;
+
+/// Whose requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// An IPv4 address.
+    V4(u32),
+    /// The first 64 bits of an IPv6 address: what one subscriber is given, at least.
+    V6(u64),
+    /// A consumer, by the number its name has in the registry.
+    Consumer(u32),
+    /// What an expression gave.
+    Text(Box<str>),
+}
+
+impl Key {
+    /// An IPv4-mapped address counts as the IPv4 address it stands for.
+    pub(super) fn address(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+
+    pub(super) fn text(text: String) -> Self {
+        if text.len() <= LONGEST_TEXT {
+            return Self::Text(text.into());
+        }
+        let hash = digest::digest(&digest::SHA256, text.as_bytes());
+        Self::Text(
+            hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        )
+    }
+}
+
+/// A limit, and whose bucket of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Slot {
+    /// Number of the limit in the registry.
+    pub(super) limit: u32,
+    pub(super) key: Key,
+}
+
+/// Which bucket a request was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The key's own.
+    Own,
+    /// The one all keys share that found no room.
+    Overflow,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    buckets: HashMap<Slot, AtomicU64, foldhash::fast::RandomState>,
+    /// No bucket that can go before this time.
+    search_at: u64,
+    /// Where new buckets begin. An evicted one was full at that time, so its key loses nothing and,
+    /// if it asks with an older clock, wins nothing.
+    floor: u64,
+}
+
+impl Shard {
+    /// Drops every bucket that is full again: it has nothing to remember. Gives how many went.
+    fn make_room(&mut self, now: u64) -> usize {
+        if now < self.search_at {
+            return 0;
+        }
+        let (before, mut next) = (self.buckets.len(), u64::MAX);
+        self.buckets.retain(|_, tat| {
+            let tat = *tat.get_mut();
+            if tat > now {
+                next = next.min(tat);
+            }
+            tat > now
+        });
+        self.floor = self.floor.max(now);
+        self.search_at = next.max(now.saturating_add(SEARCH_PAUSE));
+        before - self.buckets.len()
+    }
+}
+
+/// All buckets that are found by key.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    shards: Vec<Mutex<Shard>>,
+    hasher: foldhash::fast::RandomState,
+    evicted: AtomicU64,
+    overflowed: AtomicU64,
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: foldhash::fast::RandomState::default(),
+            evicted: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Buckets {
+    /// Takes a request out of a key's bucket, or out of `overflow` if there is no room for one more.
+    pub(super) fn admit(
+        &self,
+        slot: &Slot,
+        overflow: &AtomicU64,
+        gcra: Gcra,
+        now: u64,
+    ) -> (Result<Level, u64>, Place) {
+        let mut shard = self.shard(slot);
+        if let Some(tat) = shard.buckets.get(slot) {
+            return (gcra.admit(tat, now), Place::Own);
+        }
+        if shard.buckets.len() >= SHARD_CAPACITY {
+            let evicted = shard.make_room(now);
+            self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
+            if evicted == 0 {
+                drop(shard);
+                self.overflowed.fetch_add(1, Ordering::Relaxed);
+                return (gcra.admit(overflow, now), Place::Overflow);
+            }
+        }
+        let tat = AtomicU64::new(shard.floor);
+        let outcome = gcra.admit(&tat, now);
+        shard.buckets.insert(slot.clone(), tat);
+        (outcome, Place::Own)
+    }
+
+    /// Puts back what [`Buckets::admit`] took.
+    pub(super) fn put_back(&self, slot: &Slot, place: Place, overflow: &AtomicU64, gcra: Gcra) {
+        match place {
+            Place::Overflow => gcra.put_back(overflow),
+            Place::Own => {
+                if let Some(tat) = self.shard(slot).buckets.get(slot) {
+                    gcra.put_back(tat);
+                }
+            }
+        }
+    }
+
+    /// Makes the buckets of limits that changed (by number: before, after) follow the new rules.
+    pub(super) fn take_over(&self, changed: &HashMap<u32, (Gcra, Gcra)>, now: u64) {
+        for shard in &self.shards {
+            for (slot, tat) in &lock(shard).buckets {
+                if let Some((before, after)) = changed.get(&slot.limit) {
+                    after.take_over(*before, tat, now);
+                }
+            }
+        }
+    }
+
+    /// Buckets held, evicted so far, requests counted in overflow buckets so far.
+    pub(super) fn statistics(&self) -> (usize, u64, u64) {
+        let held = self.shards.iter().map(|shard| lock(shard).buckets.len()).sum();
+        (held, self.evicted.load(Ordering::Relaxed), self.overflowed.load(Ordering::Relaxed))
+    }
+
+    fn shard(&self, slot: &Slot) -> MutexGuard<'_, Shard> {
+        // Bits that the map itself does not choose by.
+        let number = (self.hasher.hash_one(slot) >> 24) as usize % SHARDS;
+        lock(&self.shards[number])
+    }
+}
+
+/// Nothing here panics while holding a lock; if it did, the numbers would still be numbers.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weir_config::Rate;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn per_second(requests: u64) -> Gcra {
+        Gcra::new(Rate { requests, per: Duration::from_secs(1), burst: requests })
+    }
+
+    fn slot(number: u32) -> Slot {
+        Slot { limit: 0, key: Key::V4(number) }
+    }
+
+    fn key(text: &str) -> Key {
+        Key::address(text.parse().expect("an address"))
+    }
+
+    #[test]
+    fn addresses_are_one_key_by_subscriber() {
+        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::2"));
+        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+        assert_ne!(key("192.0.2.2"), key("192.0.2.1"));
+    }
+
+    #[test]
+    fn long_texts_are_bounded_and_still_differ() {
+        let (a, b) = (Key::text("a".repeat(5000)), Key::text("a".repeat(5001)));
+        assert_ne!(a, b);
+        assert!(matches!(a, Key::Text(text) if text.len() == LONGEST_TEXT));
+        assert_eq!(Key::text("short".into()), Key::Text("short".into()));
+    }
+
+    #[test]
+    fn keys_and_limits_have_buckets_of_their_own() {
+        let (buckets, overflow, gcra) = (Buckets::default(), AtomicU64::new(0), per_second(1));
+        let other_limit = Slot { limit: 1, ..slot(1) };
+        for slot in [slot(1), slot(2), other_limit] {
+            assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_ok());
+            assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_err());
+            buckets.put_back(&slot, Place::Own, &overflow, gcra);
+            assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_ok());
+        }
+        assert_eq!(buckets.statistics(), (3, 0, 0));
+    }
+
+    /// Fills every shard with buckets that are full again after a second.
+    fn crowded(now: u64) -> Buckets {
+        let (buckets, overflow) = (Buckets::default(), AtomicU64::new(0));
+        let mut number = 0;
+        while buckets.statistics().0 < SHARDS * SHARD_CAPACITY {
+            for _ in 0..20_000 {
+                let _ = buckets.admit(&slot(number), &overflow, per_second(1), now);
+                number += 1;
+            }
+        }
+        buckets
+    }
+
+    #[test]
+    fn keys_without_room_share_a_bucket_until_others_are_full_again() {
+        let (buckets, overflow, gcra) = (crowded(SECOND), AtomicU64::new(0), per_second(1));
+        let overflowed = buckets.statistics().2;
+        let (first, second) = (slot(u32::MAX), slot(u32::MAX - 1));
+        assert!(matches!(buckets.admit(&first, &overflow, gcra, SECOND), (Ok(_), Place::Overflow)));
+        assert!(matches!(
+            buckets.admit(&second, &overflow, gcra, SECOND),
+            (Err(_), Place::Overflow)
+        ));
+        assert_eq!(buckets.statistics().2, overflowed + 2);
+        buckets.put_back(&first, Place::Overflow, &overflow, gcra);
+        assert!(buckets.admit(&second, &overflow, gcra, SECOND).0.is_ok());
+
+        let later = 2 * SECOND + SEARCH_PAUSE;
+        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Ok(_), Place::Own)));
+        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Err(_), Place::Own)));
+        let (held, evicted, _) = buckets.statistics();
+        assert_eq!(evicted, SHARD_CAPACITY as u64);
+        assert_eq!(held, (SHARDS - 1) * SHARD_CAPACITY + 1);
+    }
+
+    #[test]
+    fn a_bucket_that_is_not_full_is_never_evicted() {
+        let (buckets, overflow) = (crowded(SECOND), AtomicU64::new(0));
+        // Half of a shard's buckets last longer.
+        let slow = Gcra::new(Rate { requests: 1, per: Duration::from_secs(3600), burst: 1 });
+        let late = 2 * SECOND + SEARCH_PAUSE;
+        let kept: Vec<_> = (0..2000).map(slot).collect();
+        for slot in &kept {
+            assert!(buckets.admit(slot, &overflow, slow, late - 1).0.is_ok());
+        }
+        for number in 0..5_000_000u32 {
+            let _ = buckets.admit(&slot(u32::MAX - number), &overflow, slow, late);
+            if buckets.statistics_evicted() >= ((SHARDS * SHARD_CAPACITY) as u64) - 2000 {
+                break;
+            }
+        }
+        for slot in &kept {
+            assert!(buckets.admit(slot, &overflow, slow, late).0.is_err());
+        }
+    }
+
+    impl Buckets {
+        fn statistics_evicted(&self) -> u64 {
+            self.evicted.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn buckets_of_a_changed_limit_keep_what_was_taken() {
+        let (buckets, overflow) = (Buckets::default(), AtomicU64::new(0));
+        let (before, after) = (per_second(1), per_second(10));
+        let untouched = Slot { limit: 1, ..slot(1) };
+        for slot in [&slot(1), &untouched] {
+            assert!(buckets.admit(slot, &overflow, before, SECOND).0.is_ok());
+        }
+        buckets.take_over(&HashMap::from([(0, (before, after))]), SECOND);
+        let left = |slot: &Slot, gcra| buckets.admit(slot, &overflow, gcra, SECOND).0;
+        assert_eq!(left(&slot(1), after).map(|level| level.remaining), Ok(8));
+        assert_eq!(left(&untouched, before), Err(SECOND));
+    }
+}

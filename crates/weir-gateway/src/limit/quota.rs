@@ -1,0 +1,284 @@
+//! Calendar quotas: so many calls from midnight to midnight, in a zone.
+//!
+//! A window and its count share one 64-bit atomic, so that a window rolls and a call is counted in
+//! one step: in no window are more calls admitted than the quota says, however many threads admit
+//! while it rolls.
+
+use jiff::civil::Weekday;
+use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_config::{Quota, QuotaPeriod};
+
+/// Bits of the count; the 28 above hold the window's first minute since 1970, until the year 2480.
+const COUNT_BITS: u32 = 36;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// The last minute a window may begin at.
+const LAST_MINUTE: u32 = (1 << (u64::BITS - COUNT_BITS)) - 2;
+
+/// A calendar window, in minutes since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    start: u32,
+    end: u32,
+}
+
+impl Window {
+    /// Length in seconds.
+    pub(super) fn seconds(self) -> u64 {
+        u64::from(self.end - self.start) * 60
+    }
+
+    /// Seconds from `unix` to its end.
+    pub(super) fn ends_in(self, unix: u64) -> u64 {
+        (u64::from(self.end) * 60).saturating_sub(unix)
+    }
+}
+
+/// A quota of one plan, with the window it is in. Shared by all consumers of the plan.
+#[derive(Debug)]
+pub(super) struct Calendar {
+    quota: Quota,
+    /// The window found last: start minute above, length in minutes below. 0 before the first.
+    current: AtomicU64,
+}
+
+impl Calendar {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self { quota, current: AtomicU64::new(0) }
+    }
+
+    /// Calls in a window; counts have 36 bits, so it is 68 billion at most.
+    pub(super) fn calls(&self) -> u64 {
+        self.quota.calls.min(COUNT_MASK)
+    }
+
+    /// The window that `unix` (seconds since 1970) is in. The calendar is asked once a window.
+    pub(super) fn window(&self, unix: u64) -> Window {
+        let minute = u32::try_from(unix / 60).unwrap_or(u32::MAX).min(LAST_MINUTE);
+        let packed = self.current.load(Ordering::Relaxed);
+        let (start, length) = ((packed >> 32) as u32, packed as u32);
+        if minute >= start && minute - start < length {
+            return Window { start, end: start + length };
+        }
+        let window = self.look_up(unix).unwrap_or(Window { start: minute, end: minute + 1 });
+        let packed = u64::from(window.start) << 32 | u64::from(window.end - window.start);
+        self.current.store(packed, Ordering::Relaxed);
+        window
+    }
+
+    /// `None` beyond what counts can say.
+    fn look_up(&self, unix: u64) -> Option<Window> {
+        let instant = Timestamp::from_second(i64::try_from(unix).ok()?).ok()?;
+        let (start, end) =
+            bounds(&instant.to_zoned(self.quota.zone.clone()), self.quota.per).ok()?;
+        let minute =
+            |zoned: &Zoned| u32::try_from(zoned.timestamp().as_second().div_euclid(60)).ok();
+        let (start, end) = (minute(&start)?, minute(&end)?);
+        (start < end && start <= LAST_MINUTE).then_some(Window { start, end })
+    }
+}
+
+/// Beginning and end of the period `now` is in. Days, weeks and longer begin at the first instant of
+/// the civil day, which is not always midnight; hours and minutes are those of the wall clock.
+fn bounds(now: &Zoned, per: QuotaPeriod) -> Result<(Zoned, Zoned), jiff::Error> {
+    let trunc = |unit| now.round(ZonedRound::new().smallest(unit).mode(jiff::RoundMode::Trunc));
+    let day = now.start_of_day()?;
+    let (start, length) = match per {
+        QuotaPeriod::Minute => (trunc(Unit::Minute)?, 1.minute()),
+        QuotaPeriod::Hour => (trunc(Unit::Hour)?, 1.hour()),
+        QuotaPeriod::Day => (day, 1.day()),
+        QuotaPeriod::Week => {
+            let back = i64::from(day.weekday().since(Weekday::Monday));
+            (day.checked_sub(back.days())?.start_of_day()?, 1.week())
+        }
+        QuotaPeriod::Month => (day.first_of_month()?.start_of_day()?, 1.month()),
+        QuotaPeriod::Year => (day.first_of_year()?.start_of_day()?, 1.year()),
+    };
+    let end = start.checked_add(length)?;
+    let end = match per {
+        QuotaPeriod::Minute | QuotaPeriod::Hour => end,
+        _ => end.start_of_day()?,
+    };
+    Ok((start, end))
+}
+
+/// What one consumer has used.
+#[derive(Debug, Default)]
+pub(super) struct Used(AtomicU64);
+
+impl Used {
+    /// Counts a call if the window has room; gives what is left, or `Err` when there is none.
+    ///
+    /// A caller whose clock is behind and still in the window before counts in the one the counter
+    /// has reached. A counter more than a window ahead was left by a clock that has been set back
+    /// since, and begins anew.
+    pub(super) fn admit(&self, calls: u64, window: Window) -> Result<u64, ()> {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let (start, count) = Self::in_window(seen, window);
+            if count >= calls {
+                return Err(());
+            }
+            let next = u64::from(start) << COUNT_BITS | (count + 1);
+            match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(calls - count - 1),
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    /// The window start and count a call in `window` finds.
+    fn in_window(packed: u64, window: Window) -> (u32, u64) {
+        let (start, count) = ((packed >> COUNT_BITS) as u32, packed & COUNT_MASK);
+        let length = window.end - window.start;
+        if start < window.start || start >= window.end.saturating_add(length) {
+            (window.start, 0)
+        } else {
+            (start, count)
+        }
+    }
+
+    /// Start of the window in seconds since 1970, and calls counted in it.
+    pub(super) fn read(&self) -> (u64, u64) {
+        let packed = self.0.load(Ordering::Relaxed);
+        ((packed >> COUNT_BITS) * 60, packed & COUNT_MASK)
+    }
+
+    /// Takes over a count from before, unless there is a later window or a higher count already.
+    pub(super) fn restore(&self, start: u64, count: u64) {
+        let packed = (start / 60) << COUNT_BITS | count.min(COUNT_MASK);
+        self.0.fetch_max(packed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    fn unix(text: &str) -> u64 {
+        u64::try_from(text.parse::<Timestamp>().expect("a time").as_second()).expect("after 1970")
+    }
+
+    fn calendar(per: QuotaPeriod, zone: &str) -> Calendar {
+        Calendar::new(Quota { calls: 3, per, zone: TimeZone::get(zone).expect("a zone") })
+    }
+
+    fn window(per: QuotaPeriod, zone: &str, at: &str) -> (u64, u64) {
+        let window = calendar(per, zone).window(unix(at));
+        (u64::from(window.start) * 60, u64::from(window.end) * 60)
+    }
+
+    #[test]
+    fn windows_follow_the_calendar_of_their_zone() {
+        use QuotaPeriod::{Day, Hour, Minute, Month, Week, Year};
+        for (per, zone, at, start, end) in [
+            (Minute, "UTC", "2026-11-21T09:15:59Z", "2026-11-21T09:15:00Z", "2026-11-21T09:16:00Z"),
+            (Hour, "UTC", "2026-11-21T09:15:59Z", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z"),
+            (
+                Hour,
+                "Asia/Kolkata",
+                "2026-11-21T09:15:00Z",
+                "2026-11-21T08:30:00Z",
+                "2026-11-21T09:30:00Z",
+            ),
+            (Day, "UTC", "2026-11-21T23:59:59Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"),
+            (
+                Day,
+                "Europe/Berlin",
+                "2026-11-21T23:30:00Z",
+                "2026-11-21T23:00:00Z",
+                "2026-11-22T23:00:00Z",
+            ),
+            // 23 and 25 hours.
+            (
+                Day,
+                "Europe/Berlin",
+                "2026-03-29T12:00:00Z",
+                "2026-03-28T23:00:00Z",
+                "2026-03-29T22:00:00Z",
+            ),
+            (
+                Day,
+                "Europe/Berlin",
+                "2026-10-25T12:00:00Z",
+                "2026-10-24T22:00:00Z",
+                "2026-10-25T23:00:00Z",
+            ),
+            // A Sunday still belongs to the week that began on Monday.
+            (Week, "UTC", "2026-11-22T12:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"),
+            (Week, "UTC", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"),
+            (Month, "UTC", "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"),
+            (
+                Month,
+                "America/New_York",
+                "2026-12-01T04:59:00Z",
+                "2026-11-01T04:00:00Z",
+                "2026-12-01T05:00:00Z",
+            ),
+            (Year, "UTC", "2026-11-21T00:00:00Z", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(window(per, zone, at), (unix(start), unix(end)), "{per:?} {zone} {at}");
+        }
+    }
+
+    #[test]
+    fn a_window_found_once_is_used_until_it_ends() {
+        let calendar = calendar(QuotaPeriod::Day, "UTC");
+        let first = calendar.window(unix("2026-11-21T00:00:00Z"));
+        assert_eq!(calendar.window(unix("2026-11-21T23:59:59Z")), first);
+        let second = calendar.window(unix("2026-11-22T00:00:00Z"));
+        assert_eq!(second.start, first.end);
+        assert_eq!(second.ends_in(unix("2026-11-22T23:59:30Z")), 30);
+        assert_eq!(calendar.window(u64::MAX).seconds(), 60);
+    }
+
+    #[test]
+    fn calls_are_counted_by_window() {
+        let (used, today) = (Used::default(), Window { start: 1440, end: 2880 });
+        assert_eq!([(); 4].map(|()| used.admit(3, today)), [Ok(2), Ok(1), Ok(0), Err(())]);
+        let tomorrow = Window { start: 2880, end: 4320 };
+        assert_eq!(used.admit(3, tomorrow), Ok(2));
+        assert_eq!(used.admit(3, today), Ok(1), "a late clock counts in the window reached");
+        assert_eq!(used.read(), (2880 * 60, 2));
+        assert_eq!(used.admit(0, tomorrow), Err(()));
+    }
+
+    #[test]
+    fn a_clock_set_far_back_begins_anew() {
+        let used = Used::default();
+        used.admit(1, Window { start: 144_000, end: 145_440 }).expect("room");
+        assert_eq!(used.admit(1, Window { start: 1440, end: 2880 }), Ok(0));
+    }
+
+    #[test]
+    fn counts_can_be_restored_but_never_lowered() {
+        let (used, today) = (Used::default(), Window { start: 1440, end: 2880 });
+        used.restore(1440 * 60, 2);
+        assert_eq!(used.admit(3, today), Ok(0));
+        used.restore(1440 * 60, 1);
+        used.restore(0, 900);
+        assert_eq!(used.admit(3, today), Err(()));
+    }
+
+    #[test]
+    fn threads_that_roll_the_window_admit_no_more_than_the_quota_in_each() {
+        let windows = [Window { start: 0, end: 10 }, Window { start: 10, end: 20 }];
+        for _ in 0..200 {
+            let used = Used::default();
+            let barrier = std::sync::Barrier::new(2);
+            let admit = || {
+                barrier.wait();
+                let tries = windows.iter().flat_map(|window| std::iter::repeat_n(window, 20));
+                tries.filter(|window| used.admit(7, **window).is_ok()).count()
+            };
+            let admitted: usize = std::thread::scope(|scope| {
+                let threads = [scope.spawn(admit), scope.spawn(admit)];
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+            });
+            assert!((7..=14).contains(&admitted), "{admitted}");
+            assert_eq!(used.read(), (10 * 60, 7));
+        }
+    }
+}

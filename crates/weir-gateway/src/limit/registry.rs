@@ -1,0 +1,129 @@
+//! The counters that outlive every Config, found by name.
+
+use super::Moment;
+use super::gcra::Gcra;
+use super::keys::{Buckets, lock};
+use super::quota::Used;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The counters of every limit, shared by all workers, for as long as the process lives.
+#[derive(Debug)]
+pub struct Limiter {
+    started: Instant,
+    pub(super) buckets: Buckets,
+    pub(super) registry: Mutex<Registry>,
+}
+
+/// What the limiter holds and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitStatistics {
+    /// Buckets held by key.
+    pub keys: usize,
+    /// Buckets dropped for room, full ones only.
+    pub evicted: u64,
+    /// Requests counted in a shared bucket because there was no room for one of their own.
+    pub overflowed: u64,
+}
+
+/// Calls a consumer has used of its plan's quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaCount {
+    /// Name of the plan.
+    pub plan: String,
+    /// Name of the consumer.
+    pub consumer: String,
+    /// Begin of the window, in seconds since 1970.
+    pub window_start: u64,
+    /// Calls counted in it.
+    pub calls: u64,
+}
+
+/// Names to counters. Looked at when a Config is loaded, never by a request.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    pub(super) limits: HashMap<LimitName, Arc<LimitCounter>>,
+    /// The rules each limit's and each plan's buckets were filled by last.
+    pub(super) limit_rules: HashMap<u32, Gcra>,
+    pub(super) plan_rules: HashMap<String, Gcra>,
+    pub(super) cells: HashMap<(String, String), Arc<PlanCell>>,
+    pub(super) consumers: HashMap<String, u32>,
+}
+
+/// A limit of an API or of one of its routes. Both may have the same name, so a route's limits are
+/// told apart by how many of that name stand before; an API's come first on all its routes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LimitName {
+    pub(super) api: String,
+    pub(super) limit: String,
+    pub(super) occurrence: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct LimitCounter {
+    pub(super) number: u32,
+    pub(super) overflow: AtomicU64,
+}
+
+/// What one consumer has used of its plan.
+#[derive(Debug, Default)]
+pub(super) struct PlanCell {
+    pub(super) tat: AtomicU64,
+    pub(super) used: Used,
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Self { started: Instant::now(), buckets: Buckets::default(), registry: Mutex::default() }
+    }
+}
+
+impl Limiter {
+    /// Now, as [`LimitPlan::admit`] wants it.
+    pub fn now(&self) -> Moment {
+        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Moment { nanos, unix }
+    }
+
+    /// What the limiter holds and has done.
+    pub fn statistics(&self) -> LimitStatistics {
+        let (keys, evicted, overflowed) = self.buckets.statistics();
+        LimitStatistics { keys, evicted, overflowed }
+    }
+
+    /// Every quota count, in no order.
+    pub fn quota_counts(&self) -> Vec<QuotaCount> {
+        let registry = lock(&self.registry);
+        let counts = registry.cells.iter().map(|((plan, consumer), cell)| {
+            let (window_start, calls) = cell.used.read();
+            QuotaCount { plan: plan.clone(), consumer: consumer.clone(), window_start, calls }
+        });
+        counts.filter(|count| count.calls > 0).collect()
+    }
+
+    /// Takes over counts from an earlier run; what has been counted since is kept if it is more.
+    pub fn restore_quota_counts(&self, counts: &[QuotaCount]) {
+        let mut registry = lock(&self.registry);
+        for count in counts {
+            let name = (count.plan.clone(), count.consumer.clone());
+            registry.cells.entry(name).or_default().used.restore(count.window_start, count.calls);
+        }
+    }
+}
+
+impl Registry {
+    /// The number of a consumer's name; the same for as long as the process lives.
+    pub(super) fn consumer(&mut self, name: &str) -> u32 {
+        let next = self.consumers.len() as u32;
+        *self.consumers.entry(name.to_owned()).or_insert(next)
+    }
+
+    pub(super) fn limit(&mut self, name: LimitName) -> Arc<LimitCounter> {
+        let number = self.limits.len() as u32;
+        let fresh = || Arc::new(LimitCounter { number, overflow: AtomicU64::new(0) });
+        Arc::clone(self.limits.entry(name).or_insert_with(fresh))
+    }
+}

@@ -1,0 +1,334 @@
+use super::*;
+use std::cell::Cell;
+use std::time::Duration;
+use weir_config::{
+    Access, Api, Compression, Consumer, Handler, HeaderEdits, PathPattern, Plan, PlanId, Quota,
+    QuotaPeriod, Rate, Reply, ReplyBody, Route,
+};
+
+/// 1 January 2026, 00:00:30 UTC.
+const UNIX: u64 = 1_767_225_630;
+
+fn at(seconds: u64) -> Moment {
+    Moment { nanos: (1000 + seconds) * NANOS, unix: UNIX + seconds }
+}
+
+fn rate(requests: u64, burst: u64) -> Rate {
+    Rate { requests, per: Duration::from_secs(1), burst }
+}
+
+fn route(rate_limits: Vec<RateLimit>) -> Route {
+    Route {
+        operation: "GET /".into(),
+        methods: vec![],
+        path: PathPattern { text: "/".into(), segments: vec![], wildcard: false },
+        access: Access::default(),
+        rate_limits,
+        body_limit: 0,
+        timeout: None,
+        request_headers: HeaderEdits::default(),
+        request_map: None,
+        handler: Handler::Reply(Reply { status: 200, headers: vec![], body: ReplyBody::Empty }),
+        response_map: None,
+        response_headers: HeaderEdits::default(),
+        compress: Compression { enabled: false, min_size: 0, level: 1 },
+        location: weir_config::Location::default(),
+    }
+}
+
+fn limit(name: &str, rate: Rate, key: LimitKey) -> RateLimit {
+    RateLimit { name: name.into(), rate, key }
+}
+
+/// Consumers `acme` and `beta` on plan `gold`, `free` without a plan; one API with these routes.
+fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -> Config {
+    let quota =
+        calls.map(|calls| Quota { calls, per: QuotaPeriod::Minute, zone: jiff::tz::TimeZone::UTC });
+    let consumer =
+        |name: &str, plan| Consumer { name: name.into(), plan, matches: None, api_keys: vec![] };
+    Config {
+        plans: vec![Plan { name: "gold".into(), rate, quota }],
+        consumers: vec![
+            consumer("acme", Some(PlanId(0))),
+            consumer("beta", Some(PlanId(0))),
+            consumer("free", None),
+        ],
+        apis: vec![Api {
+            name: "orders".into(),
+            hosts: vec![],
+            base: "/".into(),
+            cors: None,
+            routes: routes.into_iter().map(route).collect(),
+            location: weir_config::Location::default(),
+        }],
+        ..crate::sample::config()
+    }
+}
+
+struct Gate {
+    limiter: Arc<Limiter>,
+    config: Config,
+    plan: LimitPlan,
+}
+
+impl Gate {
+    fn new(config: Config) -> Self {
+        let limiter = Arc::new(Limiter::default());
+        let plan = LimitPlan::new(&limiter, &config, at(0));
+        Self { limiter, config, plan }
+    }
+
+    fn reload(&mut self, config: Config, now: Moment) {
+        self.plan = LimitPlan::new(&self.limiter, &config, now);
+        self.config = config;
+    }
+
+    fn ask(
+        &self,
+        consumer: Option<usize>,
+        address: &str,
+        route: usize,
+        seconds: u64,
+    ) -> Result<Admission, Rejection> {
+        let principal = Principal::for_test(consumer.map(ConsumerId));
+        let address = address.parse().expect("an address");
+        let caller = Caller { api: 0, route, principal: &principal, address };
+        self.plan.admit(&self.config, &caller, Scope::default, at(seconds))
+    }
+
+    /// How many of 20 requests pass.
+    fn passed(&self, consumer: Option<usize>, address: &str, route: usize, seconds: u64) -> usize {
+        (0..20).filter(|_| self.ask(consumer, address, route, seconds).is_ok()).count()
+    }
+}
+
+const ONE: &str = "192.0.2.1";
+const TWO: &str = "192.0.2.2";
+
+#[test]
+fn without_limits_everybody_passes_and_hears_nothing() {
+    let gate = Gate::new(config(Some(rate(1, 1)), None, vec![vec![]]));
+    for consumer in [None, Some(2)] {
+        assert_eq!(gate.ask(consumer, ONE, 0, 0), Ok(Admission { standing: None }));
+        assert_eq!(gate.passed(consumer, ONE, 0, 0), 20);
+    }
+}
+
+#[test]
+fn each_consumer_has_its_plan_s_rate() {
+    let gate = Gate::new(config(Some(rate(1, 3)), None, vec![vec![], vec![]]));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 3);
+    assert_eq!(gate.passed(Some(0), TWO, 1, 0), 0, "on every route, from every address");
+    assert_eq!(gate.passed(Some(1), ONE, 0, 0), 3);
+    assert_eq!(gate.passed(Some(0), ONE, 0, 2), 2);
+}
+
+#[test]
+fn limits_count_by_address_or_consumer() {
+    let by_address = limit("orders", rate(1, 2), LimitKey::Address);
+    let by_consumer = limit("orders", rate(1, 4), LimitKey::Consumer);
+    let gate = Gate::new(config(None, None, vec![vec![by_address], vec![], vec![by_consumer]]));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 2);
+    assert_eq!(gate.passed(Some(1), ONE, 0, 0), 0);
+    assert_eq!(gate.passed(Some(0), TWO, 0, 0), 2);
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 20);
+    assert_eq!(gate.passed(Some(0), ONE, 2, 0), 4);
+    assert_eq!(gate.passed(Some(0), TWO, 2, 0), 0);
+    assert_eq!(gate.passed(Some(2), ONE, 2, 0), 4, "a consumer without a plan is one, too");
+}
+
+#[test]
+fn nobody_in_particular_is_counted_by_address() {
+    let gate =
+        Gate::new(config(None, None, vec![vec![limit("orders", rate(1, 2), LimitKey::Consumer)]]));
+    assert_eq!(gate.passed(None, "2001:db8::1", 0, 0), 2);
+    assert_eq!(gate.passed(None, "2001:db8::2", 0, 0), 0, "the same /64");
+    assert_eq!(gate.passed(None, TWO, 0, 0), 2);
+}
+
+#[test]
+fn an_api_s_limit_is_shared_by_its_routes_and_a_route_s_is_not() {
+    let api = || limit("orders", rate(1, 5), LimitKey::Address);
+    let own = |name: &str| limit(name, rate(1, 2), LimitKey::Address);
+    // The second route has the API's name: it is still another limit.
+    let gate = Gate::new(config(
+        None,
+        None,
+        vec![vec![api(), own("GET /a")], vec![api(), own("orders")], vec![api()]],
+    ));
+    assert_eq!(gate.passed(None, ONE, 0, 0), 2);
+    assert_eq!(gate.passed(None, ONE, 1, 0), 2);
+    assert_eq!(gate.passed(None, ONE, 2, 0), 1, "refused requests used up nothing");
+}
+
+#[test]
+fn a_quota_counts_what_is_admitted_only() {
+    let gate = Gate::new(config(Some(rate(2, 2)), Some(3), vec![vec![]]));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 2);
+    let refused = gate.ask(Some(0), ONE, 0, 0).unwrap_err();
+    assert_eq!(refused.problem, Problem::RateLimited);
+    assert_eq!(gate.passed(Some(0), ONE, 0, 1), 1);
+    // One place in the bucket is free, but the quota is used up: nothing is taken for that.
+    for _ in 0..5 {
+        let refused = gate.ask(Some(0), ONE, 0, 1).unwrap_err();
+        assert_eq!(refused.problem, Problem::QuotaExhausted);
+        assert_eq!(refused.standing.retry_after, Some(29));
+    }
+    assert_eq!(gate.passed(Some(1), ONE, 0, 1), 2, "each consumer by itself");
+    assert_eq!(gate.passed(Some(0), ONE, 0, 30), 2, "the next minute");
+}
+
+#[test]
+fn a_limit_that_refuses_gives_back_what_others_took() {
+    let strict = limit("GET /", rate(1, 1), LimitKey::Consumer);
+    let gate = Gate::new(config(Some(rate(1, 3)), Some(10), vec![vec![strict], vec![]]));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 1);
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 2);
+    assert_eq!(gate.limiter.quota_counts()[0].calls, 3);
+}
+
+#[test]
+fn the_tightest_policy_is_told() {
+    let gate = Gate::new(config(
+        Some(rate(10, 10)),
+        Some(4),
+        vec![vec![limit("GET /", rate(1, 6), LimitKey::Address)]],
+    ));
+    let told = |outcome: Result<Admission, Rejection>| {
+        let standing = match outcome {
+            Ok(admission) => admission.standing.expect("limits apply"),
+            Err(rejection) => rejection.standing,
+        };
+        let (mut headers, mut scratch) = (Headers::new(), Vec::new());
+        gate.plan.write_headers(&standing, &mut scratch, &mut headers);
+        let values: Vec<_> =
+            headers.iter().map(|(_, _, v)| String::from_utf8_lossy(v).into_owned()).collect();
+        values.join(" | ")
+    };
+    assert_eq!(
+        told(gate.ask(Some(0), ONE, 0, 0)),
+        "\"gold-quota\";q=4;w=60 | \"gold-quota\";r=3;t=30"
+    );
+    assert_eq!(told(gate.ask(None, ONE, 0, 0)), "\"GET /\";q=6;w=6 | \"GET /\";r=4;t=2");
+    assert_eq!(gate.passed(None, ONE, 0, 0), 4);
+    assert_eq!(told(gate.ask(None, ONE, 0, 0)), "\"GET /\";q=6;w=6 | \"GET /\";r=0;t=6 | 1");
+    gate.passed(Some(0), TWO, 0, 0);
+    assert_eq!(
+        told(gate.ask(Some(0), "192.0.2.3", 0, 0)),
+        "\"gold-quota\";q=4;w=60 | \"gold-quota\";r=0;t=30 | 30"
+    );
+}
+
+#[test]
+fn the_scope_is_made_for_expressions_only() {
+    let gate = Gate::new(config(
+        Some(rate(1, 5)),
+        None,
+        vec![vec![limit("GET /", rate(1, 5), LimitKey::Address)]],
+    ));
+    let principal = Principal::for_test(Some(ConsumerId(0)));
+    let caller = Caller { api: 0, route: 0, principal: &principal, address: [192, 0, 2, 1].into() };
+    let made = Cell::new(0);
+    let scope = || {
+        made.set(made.get() + 1);
+        Scope::default()
+    };
+    assert!(gate.plan.admit(&gate.config, &caller, scope, at(0)).is_ok());
+    assert_eq!(made.get(), 0);
+}
+
+#[test]
+fn limits_count_by_what_an_expression_gives() {
+    let by = |text: &str| {
+        let expr = weir_config::expr::Expr::compile(text, &["consumer"]).expect("an expression");
+        vec![limit("GET /", rate(1, 2), LimitKey::Expr(expr))]
+    };
+    let gate = Gate::new(config(None, None, vec![by("consumer")]));
+    let ask = |name: Option<&str>, address: [u8; 4]| {
+        let principal = Principal::for_test(None);
+        let caller = Caller { api: 0, route: 0, principal: &principal, address: address.into() };
+        let scope = || Scope { consumer: name.map(str::to_owned), ..Scope::default() };
+        (0..20).filter(|_| gate.plan.admit(&gate.config, &caller, scope, at(0)).is_ok()).count()
+    };
+    assert_eq!(ask(Some("a"), [192, 0, 2, 1]), 2);
+    assert_eq!(ask(Some("a"), [192, 0, 2, 2]), 0);
+    assert_eq!(ask(Some("b"), [192, 0, 2, 1]), 2);
+    assert_eq!(ask(None, [192, 0, 2, 1]), 2, "the address when it gives nothing");
+    assert_eq!(ask(None, [192, 0, 2, 2]), 2);
+}
+
+#[test]
+fn counters_survive_a_reload_and_a_changed_rate() {
+    let limits = |burst| vec![vec![limit("GET /", rate(1, burst), LimitKey::Address)], vec![]];
+    let mut gate = Gate::new(config(Some(rate(1, 5)), Some(100), limits(4)));
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 5);
+    assert_eq!(gate.passed(None, ONE, 0, 0), 4);
+    gate.reload(config(Some(rate(1, 5)), Some(100), limits(4)), at(0));
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 0);
+    assert_eq!(gate.passed(None, ONE, 0, 0), 0);
+    // Five and four stay taken.
+    gate.reload(config(Some(rate(10, 7)), Some(6), limits(5)), at(0));
+    assert_eq!(gate.passed(None, ONE, 0, 0), 1);
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 1, "quota: five of six are used");
+    assert_eq!(gate.passed(Some(0), ONE, 1, 30), 6, "the next minute");
+}
+
+#[test]
+fn counters_follow_names_not_places() {
+    let mut gate = Gate::new(config(
+        Some(rate(1, 5)),
+        None,
+        vec![vec![limit("GET /", rate(1, 3), LimitKey::Consumer)]],
+    ));
+    assert_eq!(gate.passed(Some(1), ONE, 0, 0), 3);
+    let mut moved = config(
+        Some(rate(1, 5)),
+        None,
+        vec![vec![], vec![limit("GET /", rate(1, 3), LimitKey::Consumer)]],
+    );
+    moved.consumers.swap(0, 1);
+    gate.reload(moved, at(0));
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 0);
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 2);
+    assert_eq!(gate.passed(Some(1), ONE, 1, 0), 3);
+}
+
+#[test]
+fn quota_counts_can_be_kept_and_restored() {
+    let gate = Gate::new(config(None, Some(5), vec![vec![]]));
+    (0..3).for_each(|_| assert!(gate.ask(Some(0), ONE, 0, 0).is_ok()));
+    let counts = gate.limiter.quota_counts();
+    assert_eq!(
+        counts,
+        [QuotaCount {
+            plan: "gold".into(),
+            consumer: "acme".into(),
+            window_start: UNIX - 30,
+            calls: 3,
+        }]
+    );
+    let limiter = Arc::new(Limiter::default());
+    limiter.restore_quota_counts(&counts);
+    let config = config(None, Some(5), vec![vec![]]);
+    let plan = LimitPlan::new(&limiter, &config, at(0));
+    let restored = Gate { limiter, config, plan };
+    assert_eq!(restored.passed(Some(0), ONE, 0, 0), 2);
+    assert_eq!(restored.passed(Some(1), ONE, 0, 0), 5);
+}
+
+#[test]
+fn threads_share_every_counter() {
+    let gate = Gate::new(config(
+        Some(rate(1, 200)),
+        Some(150),
+        vec![vec![limit("GET /", rate(1, 100), LimitKey::Address)]],
+    ));
+    let passed: usize = std::thread::scope(|scope| {
+        let gate = &gate;
+        let ask = move || (0..200).filter(|_| gate.ask(Some(0), ONE, 0, 0).is_ok()).count();
+        let threads = [scope.spawn(ask), scope.spawn(ask)];
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    assert_eq!(passed, 100);
+    assert_eq!(gate.limiter.quota_counts()[0].calls, 100);
+}

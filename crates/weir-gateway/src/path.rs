@@ -1,0 +1,148 @@
+//! Paths, normalised once before anything looks at them (RFC 3986 section 6.2.2).
+//!
+//! What is matched is what is forwarded: an upstream never sees a spelling that the router did
+//! not. Escapes of unreserved characters are decoded, others get upper-case digits; dot segments
+//! are removed; an escaped slash stays escaped and so never separates segments. Refused: broken
+//! escapes, an escaped NUL, and paths that climb above the root.
+
+use std::borrow::Cow;
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A percent sign without two hexadecimal digits, or `%00`.
+    #[error("the path has a broken or forbidden percent-escape")]
+    Escape,
+    /// More `..` than segments before it.
+    #[error("the path climbs above the root")]
+    AboveRoot,
+    /// Not in origin form.
+    #[error("the path does not start with a slash")]
+    Relative,
+}
+
+/// Normalises a path in origin form. Borrowed when it was normal already, as nearly every path
+/// is.
+///
+/// # Errors
+/// See [`PathError`].
+pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
+    if !path.starts_with('/') {
+        return Err(PathError::Relative);
+    }
+    if is_normal(path.as_bytes()) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let decoded = decode_unreserved(path)?;
+    remove_dot_segments(&decoded).map(Cow::Owned)
+}
+
+/// No escapes at all, and no segment that starts with a dot.
+fn is_normal(path: &[u8]) -> bool {
+    !path.windows(2).any(|pair| pair == b"/.") && !path.contains(&b'%')
+}
+
+fn decode_unreserved(path: &str) -> Result<String, PathError> {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let byte = escape(rest.as_bytes(), at).ok_or(PathError::Escape)?;
+        match byte {
+            0 => return Err(PathError::Escape),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => push_escape(&mut out, byte),
+        }
+        rest = &rest[at + 3..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The byte that the escape at `at` stands for.
+fn escape(text: &[u8], at: usize) -> Option<u8> {
+    let digit = |i: usize| text.get(i).and_then(|&b| char::from(b).to_digit(16));
+    Some((digit(at + 1)? << 4 | digit(at + 2)?) as u8)
+}
+
+fn push_escape(out: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.push('%');
+    out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    out.push(char::from(DIGITS[usize::from(byte & 0xf)]));
+}
+
+fn remove_dot_segments(path: &str) -> Result<String, PathError> {
+    let mut out = String::with_capacity(path.len());
+    let mut segments = path[1..].split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    let parent = out.rfind('/').ok_or(PathError::AboveRoot)?;
+                    out.truncate(parent);
+                }
+                if last {
+                    out.push('/');
+                }
+            }
+            _ => {
+                out.push('/');
+                out.push_str(segment);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Segments of a normalised path, still escaped; none for `/`.
+pub fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    // `/` has no segments, but `/a/` has an empty second one.
+    let count = if rest.is_empty() { 0 } else { usize::MAX };
+    rest.split('/').take(count)
+}
+
+/// Decodes every escape of a segment or a query part; bytes that are no UTF-8 become U+FFFD.
+pub fn decode(text: &str) -> Cow<'_, str> {
+    if text.contains('%') {
+        percent_encoding::percent_decode_str(text).decode_utf8_lossy()
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Decodes one side of a query parameter: `+` is a space (WHATWG form encoding).
+pub fn decode_query(text: &str) -> Cow<'_, str> {
+    if text.contains('+') {
+        Cow::Owned(decode(&text.replace('+', " ")).into_owned())
+    } else {
+        decode(text)
+    }
+}
+
+/// Parameters of a query, decoded, in order.
+pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query.split('&').filter(|part| !part.is_empty()).map(|part| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        (decode_query(name), decode_query(value))
+    })
+}
+
+/// Escapes everything in `text` but unreserved characters, as one segment or query part.
+pub fn encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => push_escape(out, byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Problem documents (RFC 9457): what a client is told when weir itself answers with an error.
+//!
+//! Every problem has a stable type, says who is at fault and whether sending the same request again
+//! is safe. `docs/reference/problems.md` lists them all; a test keeps it so.
+
+use crate::negotiate;
+use weir_wire::Headers;
+
+/// Who has to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The request is not acceptable as it is.
+    Client,
+    /// weir, or its operator.
+    Weir,
+    /// The server behind weir.
+    Upstream,
+}
+
+impl Fault {
+    /// As written in documents: `client`, `weir` or `upstream`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Weir => "weir",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+/// Whether the same request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It would be refused again.
+    Pointless,
+    /// Nothing was done with it: it may be sent again, after `Retry-After` if that is given.
+    Safe,
+    /// The upstream may have acted on it: only if doing it twice does no harm.
+    IfIdempotent,
+}
+
+impl Retry {
+    /// As written in documents: `pointless`, `safe` or `if-idempotent`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pointless => "pointless",
+            Self::Safe => "safe",
+            Self::IfIdempotent => "if-idempotent",
+        }
+    }
+}
+
+macro_rules! problems {
+    ($($(#[$doc:meta])+ $name:ident = $status:literal $slug:literal $title:literal $fault:ident $retry:ident,)+) => {
+        /// Everything weir itself answers with an error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Problem {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Problem {
+            /// Every problem, in the order of the reference.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Status code.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)+ }
+            }
+
+            /// The last part of the type, `urn:weir:problem:<slug>`; stable, and fit for a metrics
+            /// label.
+            pub fn slug(self) -> &'static str {
+                match self { $(Self::$name => $slug,)+ }
+            }
+
+            /// Short summary, the same for every occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)+ }
+            }
+
+            /// Who is at fault.
+            pub fn fault(self) -> Fault {
+                match self { $(Self::$name => Fault::$fault,)+ }
+            }
+
+            /// Whether a retry is safe.
+            pub fn retry(self) -> Retry {
+                match self { $(Self::$name => Retry::$retry,)+ }
+            }
+        }
+    };
+}
+
+problems! {
+    /// The bytes are not an acceptable HTTP request; the detail says which rule is broken.
+    BadRequest = 400 "bad-request" "Malformed request" Client Pointless,
+    /// The body ended before it was whole, or its coding is malformed.
+    BadBody = 400 "bad-body" "Malformed request body" Client Pointless,
+    /// A route that maps its request body got something that is not JSON.
+    MalformedJson = 400 "malformed-json" "The request body is not valid JSON" Client Pointless,
+    /// The JSON is well formed, but the route's map cannot be applied to it.
+    UnmappableBody = 422 "unmappable-body" "The request body cannot be mapped" Client Pointless,
+    /// The route needs a credential and there is none.
+    MissingCredential = 401 "missing-credential" "A credential is required" Client Pointless,
+    /// The Authorization header, or the API key, is given more than once or in an unknown form.
+    MalformedCredential = 401 "malformed-credential" "The credential is malformed" Client Pointless,
+    /// The token's time is over.
+    TokenExpired = 401 "token-expired" "The token has expired" Client Pointless,
+    /// The token's time has not come.
+    TokenNotYetValid = 401 "token-not-yet-valid" "The token is not valid yet" Client Pointless,
+    /// The token's signature is wrong.
+    TokenSignature = 401 "token-signature" "The token's signature is invalid" Client Pointless,
+    /// No key of weir's fits the token.
+    TokenKey = 401 "token-key" "The token is signed with an unknown key" Client Pointless,
+    /// The token is signed with an algorithm that is not accepted.
+    TokenAlgorithm = 401 "token-algorithm" "The token's algorithm is not accepted" Client Pointless,
+    /// The token is from another issuer.
+    TokenIssuer = 401 "token-issuer" "The token's issuer is not accepted" Client Pointless,
+    /// The token is for somebody else.
+    TokenAudience = 401 "token-audience" "The token is for another audience" Client Pointless,
+    /// The token lacks a claim that is required.
+    TokenClaim = 401 "token-claim" "The token lacks a required claim" Client Pointless,
+    /// The API key is not known.
+    UnknownApiKey = 401 "unknown-api-key" "The API key is not known" Client Pointless,
+    /// The credential is good but may not do this.
+    Forbidden = 403 "forbidden" "Not allowed" Client Pointless,
+    /// The token lacks a scope that is required.
+    InsufficientScope = 403 "insufficient-scope" "The token lacks a required scope" Client Pointless,
+    /// No API answers to this host.
+    UnknownHost = 404 "unknown-host" "No API answers to this host" Client Pointless,
+    /// No route has this path.
+    NoRoute = 404 "no-route" "No route has this path" Client Pointless,
+    /// The path exists, but not with this method; `Allow` names those that do.
+    MethodNotAllowed = 405 "method-not-allowed" "The method is not allowed on this path" Client Pointless,
+    /// None of the formats offered is acceptable.
+    NotAcceptable = 406 "not-acceptable" "No acceptable representation" Client Pointless,
+    /// The request did not arrive in time.
+    RequestTimeout = 408 "request-timeout" "The request took too long to arrive" Client Safe,
+    /// The body is larger than allowed.
+    BodyTooLarge = 413 "body-too-large" "The request body is too large" Client Pointless,
+    /// The request target is longer than allowed.
+    UrlTooLong = 414 "url-too-long" "The URL is too long" Client Pointless,
+    /// The route maps JSON and got another content type or coding.
+    UnsupportedMediaType = 415 "unsupported-media-type" "The content type is not supported" Client Pointless,
+    /// An `Expect` other than `100-continue`.
+    ExpectationFailed = 417 "expectation-failed" "The expectation cannot be met" Client Pointless,
+    /// The request head is larger than allowed, or has too many fields.
+    HeadersTooLarge = 431 "headers-too-large" "The request headers are too large" Client Pointless,
+    /// A rate limit is exhausted; `Retry-After` says for how long.
+    RateLimited = 429 "rate-limited" "Too many requests" Client Safe,
+    /// The plan's quota is used up; `Retry-After` says when the next period begins.
+    QuotaExhausted = 429 "quota-exhausted" "The quota is used up" Client Safe,
+    /// A fault in weir itself.
+    Internal = 500 "internal" "Internal error" Weir IfIdempotent,
+    /// The method is not one HTTP/1.1 servers implement here (CONNECT).
+    NotImplemented = 501 "not-implemented" "Not implemented" Client Pointless,
+    /// No connection to the upstream could be made.
+    UpstreamUnreachable = 502 "upstream-unreachable" "The upstream cannot be reached" Upstream Safe,
+    /// The upstream's answer is not acceptable HTTP.
+    UpstreamGarbage = 502 "upstream-garbage" "The upstream's answer is malformed" Upstream IfIdempotent,
+    /// The upstream closed the connection before its answer was whole.
+    UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
+    /// The upstream's answer cannot be mapped: it is not JSON, or too large.
+    UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
+    /// Every target of the upstream is out of service.
+    NoHealthyTarget = 503 "no-healthy-target" "No healthy upstream target" Upstream Safe,
+    /// The upstream has as many connections as it may.
+    UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
+    /// weir is stopping.
+    ShuttingDown = 503 "shutting-down" "Shutting down" Weir Safe,
+    /// The upstream did not answer in time.
+    UpstreamTimeout = 504 "upstream-timeout" "The upstream took too long" Upstream IfIdempotent,
+    /// The whole request took longer than it may.
+    DeadlineExceeded = 504 "deadline-exceeded" "The request took too long" Upstream IfIdempotent,
+}
+
+/// What every problem type starts with.
+const TYPE_PREFIX: &str = "urn:weir:problem:";
+
+/// The media types a problem can be sent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemFormat {
+    /// `application/problem+json`.
+    Json,
+    /// `application/problem+xml`.
+    Xml,
+}
+
+impl ProblemFormat {
+    /// By the request's `Accept`; JSON when it accepts neither, since an error about an error helps
+    /// nobody. A client that accepts `application/xml` means this kind, too.
+    pub fn negotiated(request: &Headers) -> Self {
+        const OFFERED: [(&str, ProblemFormat); 4] = [
+            ("application/problem+json", ProblemFormat::Json),
+            ("application/json", ProblemFormat::Json),
+            ("application/problem+xml", ProblemFormat::Xml),
+            ("application/xml", ProblemFormat::Xml),
+        ];
+        let chosen = negotiate::content_type(request, OFFERED.iter().map(|(name, _)| *name));
+        chosen.map_or(Self::Json, |index| OFFERED[index].1)
+    }
+
+    /// Content-Type value.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/problem+json",
+            Self::Xml => "application/problem+xml",
+        }
+    }
+}
+
+impl Problem {
+    /// Appends the document to `out`.
+    ///
+    /// `detail` tells this occurrence apart and must hold neither credentials nor bodies;
+    /// `transaction` is the id that is sent as `weir-transaction-id`, too.
+    pub fn render(
+        self,
+        format: ProblemFormat,
+        detail: Option<&str>,
+        transaction: Option<&str>,
+        out: &mut Vec<u8>,
+    ) {
+        match format {
+            ProblemFormat::Json => self.render_json(detail, transaction, out),
+            ProblemFormat::Xml => self.render_xml(detail, transaction, out),
+        }
+    }
+
+    fn render_json(self, detail: Option<&str>, transaction: Option<&str>, out: &mut Vec<u8>) {
+        let mut json = |before: &str, text: &str, after: &str| {
+            out.extend_from_slice(before.as_bytes());
+            push_json(text, out);
+            out.extend_from_slice(after.as_bytes());
+        };
+        json("{\"type\":\"urn:weir:problem:", self.slug(), "\"");
+        json(",\"title\":\"", self.title(), "\"");
+        let mut digits = [0; 3];
+        json(",\"status\":", status_digits(self.status(), &mut digits), "");
+        if let Some(detail) = detail {
+            json(",\"detail\":\"", detail, "\"");
+        }
+        if let Some(transaction) = transaction {
+            json(",\"instance\":\"urn:uuid:", transaction, "\"");
+            json(",\"transaction\":\"", transaction, "\"");
+        }
+        json(",\"fault\":\"", self.fault().as_str(), "\"");
+        json(",\"retry\":\"", self.retry().as_str(), "\"}\n");
+    }
+
+    /// RFC 9457 appendix B.
+    fn render_xml(self, detail: Option<&str>, transaction: Option<&str>, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<problem xmlns=\"urn:ietf:rfc:7807\">",
+        );
+        let mut element = |name: &str, prefix: &str, text: &str| {
+            out.extend_from_slice(b"<");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b">");
+            push_xml(prefix, out);
+            push_xml(text, out);
+            out.extend_from_slice(b"</");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b">");
+        };
+        element("type", TYPE_PREFIX, self.slug());
+        element("title", "", self.title());
+        let mut digits = [0; 3];
+        element("status", "", status_digits(self.status(), &mut digits));
+        if let Some(detail) = detail {
+            element("detail", "", detail);
+        }
+        if let Some(transaction) = transaction {
+            element("instance", "urn:uuid:", transaction);
+            element("transaction", "", transaction);
+        }
+        element("fault", "", self.fault().as_str());
+        element("retry", "", self.retry().as_str());
+        out.extend_from_slice(b"</problem>\n");
+    }
+}
+
+fn status_digits(status: u16, digits: &mut [u8; 3]) -> &str {
+    for (digit, scale) in digits.iter_mut().zip([100, 10, 1]) {
+        *digit = b'0' + (status / scale % 10) as u8;
+    }
+    std::str::from_utf8(digits).unwrap_or("500")
+}
+
+/// The text as it stands between the quotes of a JSON string.
+fn push_json(text: &str, out: &mut Vec<u8>) {
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
+            '\u{0}'..='\u{1f}' => {
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                let code = character as usize;
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[DIGITS[code >> 4], DIGITS[code & 15]]);
+            }
+            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+/// The text as XML character data; characters XML 1.0 cannot hold become U+FFFD.
+fn push_xml(text: &str, out: &mut Vec<u8>) {
+    for character in text.chars() {
+        match character {
+            '&' => out.extend_from_slice(b"&amp;"),
+            '<' => out.extend_from_slice(b"&lt;"),
+            '>' => out.extend_from_slice(b"&gt;"),
+            '\u{0}'..='\u{8}'
+            | '\u{b}'
+            | '\u{c}'
+            | '\u{e}'..='\u{1f}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                out.extend_from_slice("\u{fffd}".as_bytes());
+            }
+            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The request head that an upstream gets.
+
+use crate::exchange::Exchange;
+use crate::forwarded::{self, Hop};
+use crate::headers::{apply_edits, strip_hop_by_hop};
+use crate::outgoing::Outgoing;
+use crate::trace_context::TraceContext;
+use crate::{headers, path};
+use std::borrow::Cow;
+use weir_config::{Credential, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
+use weir_wire::{Framing, Known, Method, encode};
+
+/// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
+/// route and handler are made, the way so far is told, weir's own credential is put in.
+pub(super) fn prepare(
+    exchange: &mut Exchange,
+    route: &Route,
+    proxy: &Proxy,
+    credential: Option<&Credential>,
+) {
+    let version = exchange.version_name();
+    let request = &mut exchange.request;
+    strip_hop_by_hop(&mut request.headers, |known| {
+        matches!(known, Known::Host | Known::Expect | Known::ContentLength)
+    });
+    let (authority, headers) = request.authority_and_headers();
+    let hop = Hop { peer: exchange.peer.ip(), host: authority.as_bytes(), version };
+    forwarded::announce(headers, &hop, &exchange.client, &mut Vec::with_capacity(64));
+    TraceContext::establish(&mut request.headers);
+    if route.response_map.is_some() {
+        // What is mapped must be readable.
+        request.headers.remove("accept-encoding");
+    }
+    apply_edits(&mut request.headers, &route.request_headers);
+    apply_edits(&mut request.headers, &proxy.headers);
+    if let Some(credential) = credential {
+        request.headers.set(&credential.header, credential.value.as_bytes());
+    }
+    request.headers.set(headers::TRANSACTION_ID, exchange.id.as_bytes());
+}
+
+/// Writes the head for one target.
+pub(super) fn encode(
+    exchange: &Exchange,
+    proxy: &Proxy,
+    authority: &str,
+    framing: Framing,
+) -> Outgoing {
+    let request = &exchange.request;
+    let mut out = Outgoing::default();
+    let head = out.head();
+    head.reserve(1024);
+    encode::request_line(head, request.method_name(), &target(exchange, proxy));
+    let host = match &proxy.host {
+        HostMode::Upstream => authority,
+        HostMode::Client if !request.authority().is_empty() => request.authority(),
+        HostMode::Client => authority,
+        HostMode::Fixed(host) => host,
+    };
+    encode::field(head, "host", host.as_bytes());
+    encode::fields(head, &request.headers);
+    match framing {
+        Framing::None | Framing::UntilClose => {}
+        Framing::Length(length) => encode::content_length(head, length),
+        Framing::Chunked => encode::field(head, "transfer-encoding", b"chunked"),
+    }
+    head.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Turns the upstream's headers into the client's, in place.
+pub(super) fn receive(exchange: &mut Exchange) {
+    let response = &mut exchange.response;
+    // The length of a body that is not sent can only be had from its declaration.
+    let bodiless = exchange.request.method == Method::Head || response.status == 304;
+    strip_hop_by_hop(&mut response.headers, |known| known == Known::ContentLength && !bodiless);
+    response.headers.remove(headers::TRANSACTION_ID);
+}
+
+/// Path and query for the upstream.
+fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> {
+    let request = &exchange.request;
+    if proxy.path == PathMode::Keep && proxy.query == QueryMode::Keep {
+        return Cow::Borrowed(request.target());
+    }
+    let mut target = match &proxy.path {
+        PathMode::Keep => request.path().to_owned(),
+        PathMode::StripBase => below_base(exchange),
+        PathMode::Template(parts) => fill(exchange, parts),
+    };
+    let query = request.query();
+    match &proxy.query {
+        QueryMode::Keep => {
+            if let Some(query) = query {
+                target.push('?');
+                target.push_str(query);
+            }
+        }
+        QueryMode::Drop => {}
+        QueryMode::Edit { remove, set } => edit_query(&mut target, query, remove, set),
+    }
+    Cow::Owned(target)
+}
+
+fn below_base(exchange: &Exchange) -> String {
+    let mut below = String::new();
+    for segment in exchange.segments_below_base() {
+        below.push('/');
+        below.push_str(segment);
+    }
+    if below.is_empty() {
+        below.push('/');
+    }
+    below
+}
+
+fn fill(exchange: &Exchange, parts: &[PathPart]) -> String {
+    let mut filled = String::new();
+    for part in parts {
+        match part {
+            PathPart::Text(text) => filled.push_str(text),
+            PathPart::Parameter(name) => filled.push_str(&exchange.raw_parameter(name)),
+        }
+    }
+    if !filled.starts_with('/') {
+        filled.insert(0, '/');
+    }
+    filled
+}
+
+fn edit_query(
+    target: &mut String,
+    query: Option<&str>,
+    remove: &[String],
+    set: &[(String, String)],
+) {
+    let mut before = '?';
+    for part in query.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
+        let name = path::decode_query(part.split('=').next().unwrap_or_default());
+        let gone = remove.iter().chain(set.iter().map(|(name, _)| name)).any(|n| *n == *name);
+        if !gone {
+            target.push(before);
+            target.push_str(part);
+            before = '&';
+        }
+    }
+    for (name, value) in set {
+        target.push(before);
+        path::encode(name, target);
+        target.push('=');
+        path::encode(value, target);
+        before = '&';
+    }
+}

@@ -1,0 +1,148 @@
+//! The request on its way to an upstream.
+
+use crate::body::{RequestBody, RequestBodyError};
+use crate::outgoing::Outgoing;
+use crate::stream::Stream;
+use std::task::{Context, Poll, ready};
+use weir_wire::{Framing, Method};
+
+/// A request being sent.
+pub(crate) struct Sending<'a> {
+    out: Outgoing,
+    body: RequestBody<'a>,
+    state: State,
+    /// All of the request is in `out`, so that it can be sent again.
+    repeatable: bool,
+    /// Something went out or came in since the last question.
+    moved: bool,
+    /// The client, not the upstream, is what is waited for.
+    waits_for_client: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Body,
+    /// Everything is in `out`, or there already.
+    Last,
+    Over,
+    /// The upstream takes no more.
+    Broken,
+}
+
+/// Why sending stopped.
+pub(crate) enum SendingError {
+    /// The body cannot be had.
+    Client(RequestBodyError),
+    /// The connection broke, or the other end closed it.
+    Upstream,
+}
+
+impl<'a> Sending<'a> {
+    /// Starts on a request with this head. A body that is at hand and small goes with it.
+    pub(super) fn new(mut out: Outgoing, mut body: RequestBody<'a>) -> Self {
+        out.set_chunked(body.framing() == Framing::Chunked);
+        if !body.is_done() && !body.data().is_empty() {
+            let copied = out.take(body.data());
+            body.consume(copied);
+        }
+        let mut state = State::Body;
+        if body.is_done() {
+            out.end();
+            out.keep();
+            state = State::Last;
+        }
+        Self {
+            out,
+            body,
+            state,
+            repeatable: state == State::Last,
+            moved: false,
+            waits_for_client: false,
+        }
+    }
+
+    /// Nothing more will be sent.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over | State::Broken)
+    }
+
+    /// All of it has been sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Whether sending the request again, after the connection closed without a byte of answer,
+    /// does no harm: nothing of it had gone out, or doing it twice is the same as once.
+    pub(super) fn may_repeat(&self, method: Method) -> bool {
+        self.repeatable && (method.is_idempotent() || self.out.is_untouched())
+    }
+
+    /// Starts again, over another connection.
+    pub(super) fn rewind(&mut self) {
+        self.out.rewind();
+        self.state = State::Last;
+    }
+
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.waits_for_client
+    }
+
+    /// Sends on until everything is out.
+    pub(super) fn poll(
+        &mut self,
+        stream: &Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SendingError>> {
+        loop {
+            if self.state == State::Body && self.out.has_room() {
+                self.waits_for_client = false;
+                match self.body.poll_data(cx, None) {
+                    Poll::Ready(Ok(true)) => {
+                        let copied = self.out.take(self.body.data());
+                        self.body.consume(copied);
+                        self.moved = true;
+                        continue;
+                    }
+                    Poll::Ready(Ok(false)) => {
+                        self.out.end();
+                        self.state = State::Last;
+                    }
+                    Poll::Ready(Err(error)) => {
+                        return Poll::Ready(Err(SendingError::Client(error)));
+                    }
+                    Poll::Pending if self.out.is_empty() => {
+                        self.waits_for_client = true;
+                        if ready!(self.out.poll_flush(stream, cx)).is_err() {
+                            return self.broken();
+                        }
+                        return Poll::Pending;
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if self.out.is_empty() {
+                if ready!(self.out.poll_flush(stream, cx)).is_err() {
+                    return self.broken();
+                }
+                self.state = State::Over;
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(self.out.poll_write(stream, cx, self.body.data())) {
+                Ok(direct) => {
+                    self.body.consume(direct);
+                    self.moved = true;
+                }
+                Err(_) => return self.broken(),
+            }
+        }
+    }
+
+    fn broken(&mut self) -> Poll<Result<(), SendingError>> {
+        self.state = State::Broken;
+        Poll::Ready(Err(SendingError::Upstream))
+    }
+}

@@ -1,0 +1,91 @@
+//! A request that weir itself answers with an error: the problem, this occurrence of it, and the
+//! headers that belong to it.
+
+use crate::body::{AnswerError, RequestBodyError};
+use crate::deadline::{Expired, Wait};
+use crate::problem::Problem;
+use std::borrow::Cow;
+
+/// Why a request is not answered by its handler.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) problem: Problem,
+    /// This occurrence; never a credential, never a body.
+    pub(crate) detail: Option<Cow<'static, str>>,
+    /// `WWW-Authenticate`, `Retry-After`, `Allow` and the like.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// The client is gone: there is nobody to tell.
+    pub(crate) unheard: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(problem: Problem) -> Self {
+        Self { problem, detail: None, headers: Vec::new(), unheard: false }
+    }
+
+    pub(crate) fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem)
+    }
+}
+
+impl From<RequestBodyError> for Refusal {
+    fn from(error: RequestBodyError) -> Self {
+        match error {
+            RequestBodyError::Gone => {
+                Self { unheard: true, ..Self::new(Problem::BadBody) }.detail("the client went away")
+            }
+            RequestBodyError::Malformed(error) => {
+                Self::new(Problem::BadBody).detail(error.to_string())
+            }
+            RequestBodyError::TooLarge => Self::new(Problem::BodyTooLarge),
+            RequestBodyError::Late(expired) => Self::from(expired),
+        }
+    }
+}
+
+impl From<Expired> for Refusal {
+    fn from(expired: Expired) -> Self {
+        match expired {
+            Expired::Request => Self::new(Problem::DeadlineExceeded),
+            Expired::Wait(
+                Wait::Idle
+                | Wait::Head
+                | Wait::RequestBody
+                | Wait::Client
+                | Wait::LastChance
+                | Wait::Linger,
+            ) => Self::new(Problem::RequestTimeout),
+            Expired::Wait(Wait::Connect) => {
+                Self::new(Problem::UpstreamUnreachable).detail("connecting took too long")
+            }
+            Expired::Wait(Wait::FirstByte | Wait::UpstreamBody) => {
+                Self::new(Problem::UpstreamTimeout)
+            }
+        }
+    }
+}
+
+impl From<AnswerError> for Refusal {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::UpstreamClosed => Self::new(Problem::UpstreamClosed),
+            AnswerError::UpstreamGarbage(error) => {
+                Self::new(Problem::UpstreamGarbage).detail(error.to_string())
+            }
+            AnswerError::Late(expired) => Self::from(expired),
+            AnswerError::Compression => Self::new(Problem::Internal),
+        }
+    }
+}

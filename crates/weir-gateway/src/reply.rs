@@ -1,0 +1,96 @@
+//! The `reply` handler: a declared answer.
+
+use crate::body::{Body, RequestBody};
+use crate::exchange::Exchange;
+use crate::negotiate;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::transform;
+use bytes::Bytes;
+use weir_config::map::JsonMap;
+use weir_config::{Format, Reply, ReplyBody, Representation};
+use weir_wire::Known;
+
+/// A reply's constant representations, held so that sending one copies nothing.
+#[derive(Debug)]
+pub(crate) struct ReplyPlan {
+    representations: Vec<(String, Bytes)>,
+}
+
+impl ReplyPlan {
+    pub(crate) fn new(reply: &Reply) -> Self {
+        let hold = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
+        let representations = match &reply.body {
+            ReplyBody::Empty | ReplyBody::Mapped { .. } => Vec::new(),
+            ReplyBody::Fixed(one) => vec![hold(one)],
+            ReplyBody::Negotiated(all) => all.iter().map(hold).collect(),
+        };
+        Self { representations }
+    }
+}
+
+/// Answers with what is declared.
+pub(crate) async fn answer<'a>(
+    exchange: &mut Exchange,
+    reply: &Reply,
+    plan: &ReplyPlan,
+    body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let (content_type, bytes) = match &reply.body {
+        ReplyBody::Empty => (None, Bytes::new()),
+        ReplyBody::Fixed(_) => {
+            let (content_type, bytes) = &plan.representations[0];
+            (Some(content_type.as_str()), bytes.clone())
+        }
+        ReplyBody::Negotiated(_) => {
+            let offered =
+                plan.representations.iter().map(|(content_type, _)| content_type.as_str());
+            let index = choose(exchange, offered)?;
+            let (content_type, bytes) = &plan.representations[index];
+            (Some(content_type.as_str()), bytes.clone())
+        }
+        ReplyBody::Mapped { map, formats } => {
+            let (content_type, bytes) = mapped(exchange, map, formats, body).await?;
+            (Some(content_type), bytes)
+        }
+    };
+    let response = &mut exchange.response;
+    response.status = reply.status;
+    for (name, value) in &reply.headers {
+        response.headers.push(name, value.as_bytes());
+    }
+    if let Some(content_type) = content_type
+        && response.headers.known(Known::ContentType).is_none()
+    {
+        response.headers.push("content-type", content_type.as_bytes());
+    }
+    if plan.representations.len() > 1 {
+        crate::cors::add_vary(&mut response.headers, "accept");
+    }
+    Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
+}
+
+async fn mapped(
+    exchange: &Exchange,
+    map: &JsonMap,
+    formats: &[Format],
+    body: RequestBody<'_>,
+) -> Result<(&'static str, Bytes), Refusal> {
+    let index = choose(exchange, formats.iter().map(Format::content_type))?;
+    let input =
+        if map.reads_body() { transform::read_json(exchange, body).await? } else { Vec::new() };
+    let json = transform::apply(exchange, map, &input)?;
+    let format = &formats[index];
+    let rendered = format.render(&json).map_err(|_| Refusal::new(Problem::Internal))?;
+    Ok((format.content_type(), Bytes::from(rendered)))
+}
+
+fn choose<'o>(
+    exchange: &Exchange,
+    offered: impl Iterator<Item = &'o str> + Clone,
+) -> Result<usize, Refusal> {
+    negotiate::content_type(&exchange.request.headers, offered.clone()).ok_or_else(|| {
+        let offered: Vec<&str> = offered.collect();
+        Refusal::new(Problem::NotAcceptable).detail(format!("offered: {}", offered.join(", ")))
+    })
+}

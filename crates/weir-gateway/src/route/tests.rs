@@ -1,0 +1,189 @@
+use super::*;
+use proptest::prelude::*;
+use std::path::PathBuf;
+use weir_config::*;
+
+fn pattern(text: &str) -> PathPattern {
+    let wildcard = text.ends_with("/*");
+    let text_segments = text.strip_suffix("/*").unwrap_or(text);
+    let segments = path::segments(text_segments)
+        .map(|s| match s.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
+            Some(name) => Segment::Template(name.to_owned()),
+            None => Segment::Literal(path::decode(s).into_owned()),
+        })
+        .collect();
+    PathPattern { text: text.to_owned(), segments, wildcard }
+}
+
+fn route(methods: &[&str], path: &str) -> Route {
+    Route {
+        operation: path.to_owned(),
+        methods: methods.iter().map(|m| (*m).to_owned()).collect(),
+        path: pattern(path),
+        access: Access::default(),
+        rate_limits: Vec::new(),
+        body_limit: 0,
+        timeout: None,
+        request_headers: HeaderEdits::default(),
+        request_map: None,
+        handler: Handler::Reply(Reply { status: 204, headers: Vec::new(), body: ReplyBody::Empty }),
+        response_map: None,
+        response_headers: HeaderEdits::default(),
+        compress: Compression { enabled: false, min_size: 0, level: 1 },
+        location: Location::default(),
+    }
+}
+
+fn api(hosts: &[&str], base: &str, routes: Vec<Route>) -> Api {
+    Api {
+        name: base.to_owned(),
+        hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
+        base: base.to_owned(),
+        cors: None,
+        routes,
+        location: Location::default(),
+    }
+}
+
+fn router(apis: Vec<Api>) -> Router {
+    Router::new(&config(apis))
+}
+
+fn config(apis: Vec<Api>) -> Config {
+    let second = std::time::Duration::from_secs(1);
+    Config {
+        listen: Vec::new(),
+        admin: Admin { addr: ([127, 0, 0, 1], 0).into(), hosts: Vec::new() },
+        data: PathBuf::new(),
+        workers: 1,
+        limits: Limits {
+            header_bytes: 0,
+            headers: 0,
+            url: 0,
+            body: 0,
+            connections: 0,
+            header_time: second,
+            idle: second,
+            request: None,
+            http2_streams: 1,
+        },
+        drain: Drain { delay: second, deadline: second },
+        access_log: AccessLog { format: None, target: LogTarget::Stderr },
+        upstreams: Vec::new(),
+        auths: Vec::new(),
+        plans: Vec::new(),
+        consumers: Vec::new(),
+        apis,
+        sources: Vec::new(),
+    }
+}
+
+#[test]
+fn literal_goes_before_template_before_wildcard() {
+    let router = router(vec![api(
+        &[],
+        "/",
+        vec![
+            route(&[], "/*"),
+            route(&["GET"], "/x/{id}"),
+            route(&["GET"], "/x/me"),
+            route(&["GET"], "/x/{id}/y"),
+            route(&["POST"], "/x/{id}"),
+            route(&["GET"], "/"),
+            route(&["GET"], "/x/a%2Fb"),
+        ],
+    )]);
+    let find = |path, method| match router.find("h", path, method) {
+        Found::Route { route, .. } => Some(route),
+        _ => None,
+    };
+    assert_eq!(find("/x/me", "GET"), Some(2));
+    assert_eq!(find("/x/me", "POST"), Some(4));
+    assert_eq!(find("/x/7", "GET"), Some(1));
+    assert_eq!(find("/x/me/y", "GET"), Some(3));
+    assert_eq!(find("/x/me/z", "GET"), Some(0));
+    assert_eq!(find("/x/", "GET"), Some(0), "a template takes no empty segment");
+    assert_eq!(find("/", "GET"), Some(5));
+    assert_eq!(find("/x/a%2Fb", "GET"), Some(6));
+    assert_eq!(find("/x/a/b", "GET"), Some(0));
+    assert_eq!(find("/x/7", "HEAD"), Some(0), "a route that says HEAD wins over GET's");
+}
+
+#[test]
+fn methods_that_are_missing_are_named() {
+    let router = router(vec![api(
+        &[],
+        "/api",
+        vec![route(&["GET"], "/x/me"), route(&["PUT"], "/x/{id}"), route(&["GET"], "/y")],
+    )]);
+    let allow = |path: &str| match router.find("h", path, "DELETE") {
+        Found::OtherMethods { allow, .. } => allow.join(", "),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(allow("/api/x/me"), "GET, HEAD, OPTIONS, PUT");
+    assert_eq!(allow("/api/x/7"), "OPTIONS, PUT");
+    assert_eq!(router.find("h", "/api/y", "HEAD"), Found::Route { api: 0, route: 2 });
+    assert_eq!(router.find("h", "/api/z", "GET"), Found::NoRoute { api: 0 });
+    assert_eq!(router.find("h", "/apis", "GET"), Found::NoApi);
+}
+
+#[test]
+fn the_longest_base_wins_and_nothing_falls_through() {
+    let router = router(vec![
+        api(&[], "/", vec![route(&[], "/*")]),
+        api(&[], "/a/b", vec![route(&["GET"], "/x")]),
+        api(&["one.example"], "/a", vec![route(&[], "/*")]),
+        api(&["*.example"], "/a", vec![route(&[], "/*")]),
+    ]);
+    let api = |host: &str, path: &str| match router.find(host, path, "GET") {
+        Found::Route { api, .. } | Found::NoRoute { api } => Some(api),
+        _ => None,
+    };
+    assert_eq!(api("h", "/a"), Some(0));
+    assert_eq!(router.find("h", "/a/b/y", "GET"), Found::NoRoute { api: 1 });
+    assert_eq!(api("one.example", "/a/q"), Some(2));
+    assert_eq!(api("two.example", "/a/q"), Some(3));
+    assert_eq!(api("one.example", "/a/b/x"), Some(1), "the longest base, whatever the host");
+    assert_eq!(api("example", "/a"), Some(0));
+}
+
+proptest! {
+    /// The tree finds what a plain comparison with every route finds.
+    #[test]
+    fn the_tree_agrees_with_a_list(
+        patterns in proptest::collection::vec("(/([ab]|\\{x\\})){1,4}(/\\*)?", 1..12),
+        path in "(/[abc]?){1,5}",
+    ) {
+        let mut unique: Vec<String> = Vec::new();
+        for text in patterns {
+            if !unique.contains(&text) {
+                unique.push(text);
+            }
+        }
+        let router = router(vec![api(&[], "/", unique.iter().map(|p| route(&[], p)).collect())]);
+        let matches = |text: &str| {
+            let p = pattern(text);
+            let have: Vec<&str> = path::segments(&path).collect();
+            let fits = p.segments.iter().zip(&have).all(|(want, have)| match want {
+                Segment::Literal(text) => text == have,
+                Segment::Template(_) => !have.is_empty(),
+            });
+            let long_enough = have.len() >= p.segments.len();
+            fits && long_enough && (p.wildcard || have.len() == p.segments.len())
+        };
+        // Segment by segment: literal 0, template 1, wildcard 2.
+        let rank = |text: &str| -> Vec<u8> {
+            let p = pattern(text);
+            let mut ranks: Vec<u8> =
+                p.segments.iter().map(|s| u8::from(matches!(s, Segment::Template(_)))).collect();
+            ranks.push(if p.wildcard { 2 } else { 0 });
+            ranks
+        };
+        let best = unique.iter().enumerate().filter(|(_, t)| matches(t)).min_by_key(|(_, t)| rank(t));
+        let found = match router.find("h", &path, "GET") {
+            Found::Route { route, .. } => Some(route),
+            _ => None,
+        };
+        prop_assert_eq!(found, best.map(|(index, _)| index));
+    }
+}

@@ -1,0 +1,139 @@
+//! Trees of path segments.
+
+use super::Map;
+use crate::path;
+use weir_config::{PathPattern, Segment};
+
+/// Base paths, and the API under each.
+#[derive(Debug, Default)]
+pub(super) struct Bases {
+    api: Option<usize>,
+    below: Map<String, Bases>,
+}
+
+impl Bases {
+    pub(super) fn add(&mut self, base: &str, api: usize) {
+        let mut node = self;
+        for segment in path::segments(base) {
+            node = node.below.entry(path::decode(segment).into_owned()).or_default();
+        }
+        node.api = Some(api);
+    }
+
+    /// The API with the longest base that `path` starts with, and that base's depth.
+    pub(super) fn longest(&self, path: &str) -> Option<(usize, usize)> {
+        let mut node = self;
+        let mut best = self.api.map(|api| (api, 0));
+        for (index, segment) in path::segments(path).enumerate() {
+            match node.below.get(path::decode(segment).as_ref()) {
+                Some(next) => node = next,
+                None => break,
+            }
+            best = node.api.map(|api| (api, index + 1)).or(best);
+        }
+        best
+    }
+}
+
+/// The routes of one API, below its base.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    literal: Map<String, Routes>,
+    template: Option<Box<Routes>>,
+    /// Routes that end here.
+    here: Vec<Entry>,
+    /// Routes that take whatever follows.
+    rest: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Empty: every method.
+    methods: Vec<String>,
+    route: usize,
+}
+
+impl Entry {
+    fn admits(&self, method: &str) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|m| m == method)
+    }
+}
+
+impl Routes {
+    pub(super) fn add(&mut self, pattern: &PathPattern, methods: &[String], route: usize) {
+        let mut node = self;
+        for segment in &pattern.segments {
+            node = match segment {
+                Segment::Literal(text) => node.literal.entry(text.clone()).or_default(),
+                Segment::Template(_) => node.template.get_or_insert_default(),
+            };
+        }
+        let entries = if pattern.wildcard { &mut node.rest } else { &mut node.here };
+        entries.push(Entry { methods: methods.to_vec(), route });
+    }
+
+    /// The first route in order of preference that matches the path and admits the method.
+    pub(super) fn find<'a>(
+        &self,
+        segments: impl Iterator<Item = &'a str> + Clone,
+        method: &str,
+    ) -> Option<usize> {
+        self.visit(segments, &mut |entries| {
+            entries.iter().find(|e| e.admits(method)).map(|e| e.route)
+        })
+    }
+
+    /// Methods of every route that matches the path; empty when none does.
+    pub(super) fn methods<'a>(
+        &self,
+        segments: impl Iterator<Item = &'a str> + Clone,
+    ) -> Vec<String> {
+        let mut methods: Vec<String> = Vec::new();
+        self.visit(segments, &mut |entries| -> Option<()> {
+            methods.extend(entries.iter().flat_map(|e| e.methods.iter().cloned()));
+            None
+        });
+        if methods.is_empty() {
+            return methods;
+        }
+        if methods.iter().any(|m| m == "GET") {
+            methods.push("HEAD".to_owned());
+        }
+        methods.push("OPTIONS".to_owned());
+        methods.sort();
+        methods.dedup();
+        methods
+    }
+
+    /// Visits the entries of every match, the most specific first, until `visit` gives something.
+    /// The work is bounded by the number of nodes, however the path is made.
+    fn visit<'a, T>(
+        &self,
+        mut segments: impl Iterator<Item = &'a str> + Clone,
+        visit: &mut dyn FnMut(&[Entry]) -> Option<T>,
+    ) -> Option<T> {
+        let at_rest = &self.rest;
+        let found = match segments.next().map(path::decode) {
+            None => visit(&self.here),
+            Some(segment) => self.visit_below(&segment, segments, visit),
+        };
+        found.or_else(|| if at_rest.is_empty() { None } else { visit(at_rest) })
+    }
+
+    fn visit_below<'a, T>(
+        &self,
+        segment: &str,
+        segments: impl Iterator<Item = &'a str> + Clone,
+        visit: &mut dyn FnMut(&[Entry]) -> Option<T>,
+    ) -> Option<T> {
+        if let Some(below) = self.literal.get(segment)
+            && let Some(found) = below.visit(segments.clone(), visit)
+        {
+            return Some(found);
+        }
+        match &self.template {
+            Some(below) if !segment.is_empty() => below.visit(segments, visit),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
+
+use crate::limit::{LimitPlan, Limiter};
+use crate::reply::ReplyPlan;
+use crate::route::Router;
+use crate::tls::{ServerTls, TlsError};
+use std::sync::Arc;
+use weir_config::{Config, Handler};
+
+/// What all workers share of one Config.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) config: Arc<Config>,
+    pub(crate) router: Router,
+    /// TLS settings by listener.
+    pub(crate) tls: Vec<Option<ServerTls>>,
+    pub(crate) limits: LimitPlan,
+    /// Declared answers by API and route; `None` where another handler answers.
+    pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
+    pub(crate) wire_limits: weir_wire::HeadLimits,
+}
+
+impl Site {
+    /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
+    ///
+    /// # Errors
+    /// A certificate cannot be used or made.
+    pub(crate) fn new(
+        config: Arc<Config>,
+        limiter: &Arc<Limiter>,
+        before: Option<&Self>,
+    ) -> Result<Self, TlsError> {
+        let mut tls = Vec::with_capacity(config.listen.len());
+        for (index, listener) in config.listen.iter().enumerate() {
+            let before = before.and_then(|site| site.tls.get(index)?.as_ref());
+            let settings = listener.tls.as_ref();
+            tls.push(settings.map(|s| ServerTls::new(s, &config.data, before)).transpose()?);
+        }
+        let replies = config.apis.iter().map(|api| {
+            let plan = |handler: &Handler| match handler {
+                Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
+                Handler::Proxy(_) => None,
+            };
+            api.routes.iter().map(|route| plan(&route.handler)).collect()
+        });
+        Ok(Self {
+            router: Router::new(&config),
+            tls,
+            limits: LimitPlan::new(limiter, &config, limiter.now()),
+            replies: replies.collect(),
+            wire_limits: weir_wire::HeadLimits {
+                bytes: config.limits.header_bytes,
+                fields: config.limits.headers,
+                target: config.limits.url,
+            },
+            config,
+        })
+    }
+}

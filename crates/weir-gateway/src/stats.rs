@@ -1,0 +1,151 @@
+//! Statistics: counters that one worker writes and anybody reads, and their sum over workers.
+
+mod snapshot;
+
+pub use snapshot::{RequestSeries, Snapshot, TargetSeries};
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weir_wire::Method;
+
+/// A number that only one thread changes, so that changing it takes no locked instruction.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it; from its own thread only.
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Takes from it; from its own thread only.
+    pub fn sub(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(count), Relaxed);
+    }
+
+    /// Its value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Upper bounds of the duration buckets in seconds: those that OpenTelemetry's semantic
+/// conventions advise, with finer ones below 5 ms, where a gateway's answers are.
+pub const BUCKETS: [f64; 17] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    7.5, 10.0,
+];
+
+/// The same in nanoseconds, for comparisons without floating point.
+const BUCKETS_NS: [u64; BUCKETS.len()] = {
+    let mut nanos = [0; BUCKETS.len()];
+    let mut i = 0;
+    while i < BUCKETS.len() {
+        nanos[i] = (BUCKETS[i] * 1e9) as u64;
+        i += 1;
+    }
+    nanos
+};
+
+/// Durations of the requests that share their labels.
+#[derive(Debug, Default)]
+pub(crate) struct Durations {
+    /// One count a bucket, the last for everything above; not cumulative.
+    buckets: [Counter; BUCKETS.len() + 1],
+    sum_ns: Counter,
+}
+
+impl Durations {
+    pub(crate) fn record(&self, duration: Duration) {
+        let nanos = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
+        let bucket = BUCKETS_NS.iter().position(|&bound| nanos <= bound);
+        self.buckets[bucket.unwrap_or(BUCKETS.len())].add(1);
+        self.sum_ns.add(nanos);
+    }
+}
+
+/// What tells request series apart. Bounded: operations are configured, methods and status codes
+/// are few.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SeriesKey {
+    /// Empty when no API was found.
+    pub(crate) api: String,
+    /// Empty when no route was found.
+    pub(crate) operation: String,
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+}
+
+/// Method as a label: other methods than the standard ones are `_OTHER`, as OpenTelemetry says.
+pub(crate) fn method_label(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Delete => "DELETE",
+        Method::Patch => "PATCH",
+        Method::Options => "OPTIONS",
+        Method::Trace => "TRACE",
+        Method::Connect => "CONNECT",
+        Method::Other => "_OTHER",
+    }
+}
+
+/// What happened to one target, from one worker.
+#[derive(Debug, Default)]
+pub struct TargetStats {
+    /// Requests sent.
+    pub requests: Counter,
+    /// Connections opened, or tried to.
+    pub connects: Counter,
+    /// Requests that went over a connection that had carried others.
+    pub reused: Counter,
+    /// Requests sent again because a kept connection turned out to be closed.
+    pub retries: Counter,
+    /// Requests that failed: not connected, broken off, late, garbage.
+    pub failures: Counter,
+    /// Requests refused because every connection was in use.
+    pub busy: Counter,
+}
+
+/// Everything one worker counts.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerStats {
+    pub(crate) connections: Counter,
+    pub(crate) accepted: Counter,
+    pub(crate) refused_connections: Counter,
+    pub(crate) handshake_failures: Counter,
+    pub(crate) proxy_protocol_failures: Counter,
+    pub(crate) bad_requests: Counter,
+    pub(crate) active: Counter,
+    pub(crate) aborted: Counter,
+    pub(crate) timeouts: Counter,
+    pub(crate) failed_in_drain: Counter,
+    pub(crate) request_bytes: Counter,
+    pub(crate) response_bytes: Counter,
+    pub(crate) log_dropped: Counter,
+    pub(crate) token_hits: Counter,
+    pub(crate) token_misses: Counter,
+    pub(crate) token_evictions: Counter,
+    pub(crate) limited: Counter,
+    pub(crate) over_quota: Counter,
+    requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
+    targets: Mutex<HashMap<(String, String), Arc<TargetStats>>>,
+}
+
+impl WorkerStats {
+    /// The series of these labels, made on first use.
+    pub(crate) fn series(&self, key: SeriesKey) -> Arc<Durations> {
+        let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(key).or_default())
+    }
+
+    /// The statistics of one target of one upstream, made on first use.
+    pub(crate) fn target(&self, upstream: &str, target: &str) -> Arc<TargetStats> {
+        let mut all = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry((upstream.to_owned(), target.to_owned())).or_default())
+    }
+}

@@ -1,0 +1,162 @@
+//! A connection's bytes, plain or TLS, polled through a shared reference.
+//!
+//! The request body is read and the answer is written by the same task at the same time; a
+//! `RefCell` borrowed for the length of one poll is all the sharing that takes on one thread.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    io: RefCell<Io>,
+}
+
+#[derive(Debug)]
+enum Io {
+    Tcp(TcpStream),
+    Server(Box<server::TlsStream<TcpStream>>),
+    Client(Box<client::TlsStream<TcpStream>>),
+}
+
+macro_rules! with_io {
+    ($self:expr, $io:ident => $call:expr) => {
+        match &mut *$self.io.borrow_mut() {
+            Io::Tcp(io) => {
+                let $io = Pin::new(io);
+                $call
+            }
+            Io::Server(io) => {
+                let $io = Pin::new(&mut **io);
+                $call
+            }
+            Io::Client(io) => {
+                let $io = Pin::new(&mut **io);
+                $call
+            }
+        }
+    };
+}
+
+impl Stream {
+    pub(crate) fn tcp(io: TcpStream) -> Self {
+        Self { io: RefCell::new(Io::Tcp(io)) }
+    }
+
+    pub(crate) fn server_tls(io: server::TlsStream<TcpStream>) -> Self {
+        Self { io: RefCell::new(Io::Server(Box::new(io))) }
+    }
+
+    pub(crate) fn client_tls(io: client::TlsStream<TcpStream>) -> Self {
+        Self { io: RefCell::new(Io::Client(Box::new(io))) }
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        !matches!(&*self.io.borrow(), Io::Tcp(_))
+    }
+
+    /// Reads into `room`; 0 is the end.
+    pub(crate) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut room = ReadBuf::new(room);
+        match with_io!(self, io => io.poll_read(cx, &mut room)) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(room.filled().len())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Writes some of `first` and `second`, in this order and in one call where possible.
+    pub(crate) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        second: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if second.is_empty() {
+            return with_io!(self, io => io.poll_write(cx, first));
+        }
+        if first.is_empty() {
+            return with_io!(self, io => io.poll_write(cx, second));
+        }
+        let both = [IoSlice::new(first), IoSlice::new(second)];
+        with_io!(self, io => io.poll_write_vectored(cx, &both))
+    }
+
+    /// TLS keeps written bytes back until they are flushed; a plain connection does not.
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with_io!(self, io => io.poll_flush(cx))
+    }
+
+    /// Ends the writing side.
+    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with_io!(self, io => io.poll_shutdown(cx))
+    }
+}
+
+/// A stream with bytes in front that were read from it already, for libraries that do their own
+/// reading.
+pub(crate) struct Rewound {
+    front: crate::buffer::Buffer,
+    stream: Stream,
+}
+
+impl Rewound {
+    pub(crate) fn new(front: crate::buffer::Buffer, stream: Stream) -> Self {
+        Self { front, stream }
+    }
+}
+
+impl AsyncRead for Rewound {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.front.is_empty() {
+            return with_io!(self.stream, io => io.poll_read(cx, room));
+        }
+        let take = self.front.len().min(room.remaining());
+        room.put_slice(&self.front.filled()[..take]);
+        self.front.consume(take);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Rewound {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream.poll_write(cx, bytes, b"")
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        with_io!(self.stream, io => io.poll_write_vectored(cx, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}

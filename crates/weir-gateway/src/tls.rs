@@ -1,0 +1,141 @@
+//! TLS of listeners: certificates by server name, resumption, and reload.
+
+mod self_signed;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, SignatureScheme};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use weir_config::Tls;
+
+/// Sessions kept for clients that resume without tickets (TLS 1.2 session ids).
+const SESSIONS: usize = 4096;
+
+/// A listener cannot speak TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The folder or files of the self-signed certificate.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// No self-signed certificate could be made.
+    #[error("cannot make a self-signed certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    /// rustls refuses a certificate or key.
+    #[error(transparent)]
+    Rustls(#[from] rustls::Error),
+    /// There is no certificate.
+    #[error("a TLS listener needs a certificate")]
+    Empty,
+}
+
+/// What a listener's connections are accepted with.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    config: Arc<ServerConfig>,
+    certificates: Vec<Arc<CertifiedKey>>,
+}
+
+impl ServerTls {
+    /// Makes the TLS side of a listener; `data` is the folder a self-signed certificate is kept in.
+    ///
+    /// With the certificates of `previous`, this is `previous`: its clients can go on resuming their
+    /// sessions. With others, sessions begin anew, so that nobody goes on without having seen the
+    /// new certificate.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or rustls refuses a certificate.
+    pub fn new(tls: &Tls, data: &Path, previous: Option<&Self>) -> Result<Self, TlsError> {
+        let certificates = match tls {
+            Tls::Certificates(certificates) => certificates.clone(),
+            Tls::SelfSigned => vec![self_signed::load_or_make(data, SystemTime::now())?],
+        };
+        if let Some(previous) = previous.filter(|p| same(&p.certificates, &certificates)) {
+            return Ok(previous.clone());
+        }
+        let config = server_config(&certificates)?;
+        Ok(Self { config: Arc::new(config), certificates })
+    }
+
+    /// For the acceptor. Connections keep the one they were accepted with.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+}
+
+fn same(before: &[Arc<CertifiedKey>], after: &[Arc<CertifiedKey>]) -> bool {
+    // A certificate holds its public key, so equal certificates have equal keys.
+    before.len() == after.len() && before.iter().zip(after).all(|(b, a)| b.cert == a.cert)
+}
+
+/// TLS 1.2 and 1.3 with the suites rustls finds safe, HTTP/2 before HTTP/1.1.
+fn server_config(certificates: &[Arc<CertifiedKey>]) -> Result<ServerConfig, TlsError> {
+    let resolver = BySni::new(certificates)?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    Ok(config)
+}
+
+/// Certificates by the name a client asks for.
+#[derive(Debug)]
+struct BySni {
+    /// Lower-case names as the certificates have them, `*.` included, each with its certificates in
+    /// order.
+    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For clients that send no name, or one that no certificate has.
+    default: Arc<CertifiedKey>,
+}
+
+impl BySni {
+    fn new(certificates: &[Arc<CertifiedKey>]) -> Result<Self, TlsError> {
+        let default = certificates.first().cloned().ok_or(TlsError::Empty)?;
+        let mut names: HashMap<String, Vec<_>> = HashMap::new();
+        for certificate in certificates {
+            let parsed =
+                webpki::EndEntityCert::try_from(certificate.end_entity_cert()?).map_err(|_| {
+                    rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding)
+                })?;
+            for name in parsed.valid_dns_names() {
+                names.entry(name.to_ascii_lowercase()).or_default().push(Arc::clone(certificate));
+            }
+        }
+        Ok(Self { names, default })
+    }
+
+    /// The exact name, then the wildcard one label up (RFC 9525 section 6.3), then the default. Of
+    /// several for one name, the first whose key the client can verify.
+    fn find(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> &Arc<CertifiedKey> {
+        let found = name.and_then(|name| {
+            let name = name.to_ascii_lowercase();
+            let wildcard = || Some(format!("*.{}", name.split_once('.')?.1));
+            self.names.get(&name).or_else(|| self.names.get(&wildcard()?))
+        });
+        let Some(certificates) = found else { return &self.default };
+        let verifiable = certificates.iter().find(|c| c.key.choose_scheme(schemes).is_some());
+        verifiable.or(certificates.first()).unwrap_or(&self.default)
+    }
+}
+
+impl ResolvesServerCert for BySni {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(self.find(hello.server_name(), hello.signature_schemes())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): `traceparent` and `tracestate`.
+//!
+//! weir makes no spans of its own, so a valid `traceparent` goes on as it came and the upstream's
+//! span hangs below the client's. Without a valid one weir starts a trace, marked as sampled:
+//! upstreams that follow their parent's decision would otherwise stop tracing once weir stands in
+//! front of them.
+
+use weir_wire::{Headers, Known};
+
+/// Length of a version 00 `traceparent`: `00-<32>-<16>-<2>`.
+const LENGTH: usize = 55;
+
+/// The trace a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    text: [u8; LENGTH],
+}
+
+impl TraceContext {
+    /// Continues the trace the headers name, or starts one, and makes the headers say so.
+    ///
+    /// An invalid or repeated `traceparent` is replaced, and `tracestate`, which means nothing
+    /// without it, is dropped then.
+    pub fn establish(headers: &mut Headers) -> Self {
+        let mut values = headers.known_all(Known::Traceparent);
+        let context = match (values.next(), values.next()) {
+            (Some(value), None) => {
+                Self::parse(value).map(|context| (context, value == context.text))
+            }
+            _ => None,
+        };
+        drop(values);
+        match context {
+            Some((context, true)) => context,
+            // A later version, of which only what version 00 says is understood.
+            Some((context, false)) => {
+                headers.set("traceparent", &context.text);
+                context
+            }
+            None => {
+                let context = Self::start();
+                headers.remove("tracestate");
+                headers.set("traceparent", &context.text);
+                context
+            }
+        }
+    }
+
+    /// A new trace with random ids, sampled.
+    pub fn start() -> Self {
+        // Zero is the one invalid id.
+        let trace = fastrand::u128(..).max(1);
+        let parent = fastrand::u64(..).max(1);
+        let mut text = [b'-'; LENGTH];
+        text[..2].copy_from_slice(b"00");
+        hex(&trace.to_be_bytes(), &mut text[3..35]);
+        hex(&parent.to_be_bytes(), &mut text[36..52]);
+        text[53..].copy_from_slice(b"01");
+        Self { text }
+    }
+
+    /// Reads a `traceparent` value.
+    ///
+    /// Version `ff`, upper case, zero ids and anything after a version 00 value are invalid; of a
+    /// later version only the part that version 00 defines is kept (section 3.2.4 of the standard
+    /// asks for that).
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let (head, rest) = value.split_first_chunk::<LENGTH>()?;
+        let version = &head[..2];
+        let well_formed = [2, 35, 52].iter().all(|&at| head[at] == b'-')
+            && [version, &head[3..35], &head[36..52], &head[53..]]
+                .iter()
+                .all(|part| part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+        let ids = head[3..35].iter().any(|&b| b != b'0') && head[36..52].iter().any(|&b| b != b'0');
+        let ending = match version {
+            b"00" => rest.is_empty(),
+            b"ff" => false,
+            _ => rest.is_empty() || rest[0] == b'-',
+        };
+        if !(well_formed && ids && ending) {
+            return None;
+        }
+        let mut text = *head;
+        if version != b"00" {
+            text[..2].copy_from_slice(b"00");
+            // Bits that version 00 does not define must be zero when sent.
+            let sampled = matches!(text[54], b'1' | b'3' | b'5' | b'7' | b'9' | b'b' | b'd' | b'f');
+            text[53..].copy_from_slice(if sampled { b"01" } else { b"00" });
+        }
+        Some(Self { text })
+    }
+
+    /// The value of `traceparent`.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text).unwrap_or_default()
+    }
+
+    /// The trace id: 32 hexadecimal digits, lower case.
+    pub fn trace_id(&self) -> &str {
+        self.as_str().get(3..35).unwrap_or_default()
+    }
+}
+
+fn hex(bytes: &[u8], out: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn headers(fields: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        for (name, value) in fields {
+            headers.push(name, value.as_bytes());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_valid_one_passes_with_its_state() {
+        let mut headers = headers(&[("Traceparent", GOOD), ("tracestate", "a=1")]);
+        let context = TraceContext::establish(&mut headers);
+        assert_eq!(context.as_str(), GOOD);
+        assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(headers.get("traceparent"), Some(GOOD.as_bytes()));
+        assert_eq!(headers.get("tracestate"), Some(&b"a=1"[..]));
+    }
+
+    #[test]
+    fn an_absent_invalid_or_repeated_one_is_replaced_and_the_state_dropped() {
+        let upper = GOOD.to_uppercase();
+        let long = format!("{GOOD}-x");
+        for fields in [
+            &[("tracestate", "a=1")][..],
+            &[("traceparent", "x"), ("tracestate", "a=1")],
+            &[("traceparent", &upper), ("tracestate", "a=1")],
+            &[("traceparent", &long), ("tracestate", "a=1")],
+            &[("traceparent", GOOD), ("traceparent", GOOD), ("tracestate", "a=1")],
+        ] {
+            let mut headers = headers(fields);
+            let context = TraceContext::establish(&mut headers);
+            assert_ne!(context.as_str(), GOOD);
+            assert!(headers.get_all("traceparent").eq([context.as_str().as_bytes()]));
+            assert_eq!(headers.get("tracestate"), None, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_sent_on_as_version_zero() {
+        let later = GOOD.replacen("00", "01", 1).replace("-01", "-07") + "-more";
+        assert_eq!(
+            TraceContext::parse(later.as_bytes()).map(|c| c.text),
+            GOOD.as_bytes().try_into().ok()
+        );
+        let mut headers = headers(&[("traceparent", &later), ("tracestate", "a=1")]);
+        TraceContext::establish(&mut headers);
+        assert!(headers.get_all("traceparent").eq([GOOD.as_bytes()]));
+        assert_eq!(headers.get("tracestate"), Some(&b"a=1"[..]));
+    }
+
+    #[test]
+    fn invalid_values_are_refused() {
+        for bad in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319g-b7ad6b7169203331-01",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01x",
+        ] {
+            assert_eq!(TraceContext::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn new_traces_are_valid_and_differ() {
+        let (one, two) = (TraceContext::start(), TraceContext::start());
+        assert_eq!(TraceContext::parse(one.as_str().as_bytes()), Some(one));
+        assert_ne!(one.trace_id(), two.trace_id());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_one_valid_value_leaves(value in "[0-9a-fA-F-]{0,70}") {
+            let mut headers = headers(&[("traceparent", &value)]);
+            let context = TraceContext::establish(&mut headers);
+            prop_assert_eq!(TraceContext::parse(context.as_str().as_bytes()), Some(context));
+            prop_assert!(headers.get_all("traceparent").eq([context.as_str().as_bytes()]));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Maps applied to bodies: the only places where a body is held whole.
+
+use crate::body::{Body, RequestBody};
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use std::future::poll_fn;
+use weir_config::Route;
+use weir_config::expr::Scope;
+use weir_config::map::{JsonMap, MapError};
+use weir_wire::Known;
+
+/// Maps the request body, where the route says so.
+pub(crate) async fn request<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    body: RequestBody<'a>,
+) -> Result<RequestBody<'a>, Refusal> {
+    let Some(map) = &route.request_map else { return Ok(body) };
+    let input = if map.reads_body() { read_json(exchange, body).await? } else { Vec::new() };
+    let mapped = apply(exchange, map, &input)?;
+    exchange.request.headers.set("content-type", b"application/json");
+    Ok(RequestBody::whole(mapped))
+}
+
+/// Reads a JSON request body whole.
+pub(crate) async fn read_json(
+    exchange: &Exchange,
+    mut body: RequestBody<'_>,
+) -> Result<Vec<u8>, Refusal> {
+    let headers = &exchange.request.headers;
+    if !Exchange::is_json(headers) {
+        let refusal = Refusal::new(Problem::UnsupportedMediaType);
+        return Err(refusal.detail("the body must be application/json"));
+    }
+    if headers.known(Known::ContentEncoding).is_some_and(|e| !e.eq_ignore_ascii_case(b"identity")) {
+        let refusal = Refusal::new(Problem::UnsupportedMediaType);
+        return Err(refusal.detail("a body that is mapped must not be compressed"));
+    }
+    Ok(body.read_whole(&exchange.deadline).await?)
+}
+
+/// Maps a request body that is in memory.
+pub(crate) fn apply(exchange: &Exchange, map: &JsonMap, input: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut out = Vec::with_capacity(input.len() + 64);
+    map.apply(input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
+        MapError::Malformed(why) => Refusal::new(Problem::MalformedJson).detail(why),
+    })?;
+    Ok(out)
+}
+
+fn scope_for(exchange: &Exchange, map: &JsonMap) -> Scope {
+    if map.reads_request() { exchange.scope() } else { Scope::default() }
+}
+
+/// Maps the answer of a handler, where the route says so: successful JSON only. Anything else
+/// passes as it is, an upstream's own error documents above all.
+pub(crate) async fn response<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    mut body: Body<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let Some(map) = &route.response_map else { return Ok(body) };
+    let response = &exchange.response;
+    let encoded = response.headers.known(Known::ContentEncoding);
+    if !(200..300).contains(&response.status)
+        || matches!(response.status, 204..=206)
+        || exchange.request.method == weir_wire::Method::Head
+        || !Exchange::is_json(&response.headers)
+    {
+        return Ok(body);
+    }
+    if encoded.is_some_and(|e| !e.eq_ignore_ascii_case(b"identity")) {
+        let refusal = Refusal::new(Problem::UpstreamUnmappable);
+        return Err(refusal.detail("the upstream's answer is compressed"));
+    }
+    let limit = route.body_limit;
+    let input = read_answer(exchange, &mut body, limit).await?;
+    let mut out = Vec::with_capacity(input.len() + 64);
+    map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
+        MapError::Malformed(why) => Refusal::new(Problem::UpstreamUnmappable).detail(why),
+    })?;
+    for stale in
+        ["etag", "last-modified", "content-digest", "digest", "content-md5", "accept-ranges"]
+    {
+        exchange.response.headers.remove(stale);
+    }
+    Ok(Body::Whole(Bytes::from(out)))
+}
+
+async fn read_answer(
+    exchange: &Exchange,
+    body: &mut Body<'_>,
+    limit: u64,
+) -> Result<Vec<u8>, Refusal> {
+    let too_large =
+        || Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large");
+    let length = body.length().unwrap_or(0);
+    if length > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    while poll_fn(|cx| body.poll_data(cx, &exchange.deadline)).await? {
+        let data = body.data();
+        if bytes.len() as u64 + data.len() as u64 > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(data);
+        let count = data.len();
+        body.consume(count);
+    }
+    Ok(bytes)
+}

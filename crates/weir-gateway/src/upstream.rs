@@ -1,0 +1,144 @@
+//! Upstreams as one worker sees them: targets, their connections, and the choice between them.
+//!
+//! Every worker has its own connections; what it learns about a target's health is shared.
+
+mod connection;
+mod health;
+
+pub(crate) use connection::{Connection, TakeError};
+pub(crate) use health::{Health, Healths};
+
+use crate::stats::{TargetStats, WorkerStats};
+use connection::Idle;
+use rustls_pki_types::ServerName;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use weir_config::{Balance, Scheme};
+
+/// One upstream, as resolved for one worker.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) targets: Vec<Rc<Target>>,
+    balance: Balance,
+    next: Cell<usize>,
+}
+
+/// One target and the connections this worker has to it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// As it goes into the Host header.
+    pub(crate) authority: String,
+    /// The host, when it is an address and needs no look-up.
+    address: Option<SocketAddr>,
+    tls: Option<Tls>,
+    connect_timeout: Duration,
+    keep_alive_time: Duration,
+    /// Most connections, and most idle ones, of this worker.
+    most: usize,
+    most_idle: usize,
+    idle: RefCell<VecDeque<Idle>>,
+    open: Cell<usize>,
+    waiting: Cell<usize>,
+    retired: Cell<bool>,
+    freed: Notify,
+    pub(crate) health: Arc<Health>,
+    pub(crate) stats: Arc<TargetStats>,
+}
+
+#[derive(Clone, Debug)]
+struct Tls {
+    connector: Arc<rustls::ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Upstream {
+    /// Resolves an upstream; plain targets that `before` has, too, keep their connections.
+    pub(crate) fn new(
+        config: &weir_config::Upstream,
+        workers: usize,
+        stats: &WorkerStats,
+        healths: &Healths,
+        before: Option<&Self>,
+    ) -> Self {
+        let share = |limit: usize| limit.div_ceil(workers).max(1);
+        let targets = config.targets.iter().map(|target| {
+            let address = target.host.parse::<IpAddr>().ok();
+            let tls = config.tls.as_ref().and_then(|tls| {
+                let own = || ServerName::try_from(target.host.clone()).ok();
+                let name = tls.server_name.clone().or_else(own)?;
+                Some(Tls { connector: Arc::clone(&tls.client), name })
+            });
+            let fresh = Target {
+                host: target.host.clone(),
+                port: target.port,
+                authority: target.authority.clone(),
+                address: address.map(|ip| SocketAddr::new(ip, target.port)),
+                tls: tls.filter(|_| target.scheme == Scheme::Https),
+                connect_timeout: config.connect_timeout,
+                keep_alive_time: config.keep_alive_time,
+                most: share(config.connections),
+                most_idle: share(config.keep_alive),
+                idle: RefCell::default(),
+                open: Cell::new(0),
+                waiting: Cell::new(0),
+                retired: Cell::new(false),
+                freed: Notify::new(),
+                health: healths.of(&config.name, &target.authority),
+                stats: stats.target(&config.name, &target.authority),
+            };
+            fresh.health.set(config.health);
+            let same = before.and_then(|b| b.targets.iter().find(|old| old.is_same(&fresh)));
+            same.map_or_else(|| Rc::new(fresh), Rc::clone)
+        });
+        Self { targets: targets.collect(), balance: config.balance, next: Cell::new(0) }
+    }
+
+    /// Chooses a target, passing over those in `tried`. When every target is out of service the
+    /// choice is made as if none were: a wrong guess about health must not make an outage.
+    pub(crate) fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
+        let count = self.targets.len();
+        if count == 1 {
+            return tried.is_empty().then_some(0);
+        }
+        let untried = |index: &usize| !tried.contains(index);
+        let first = match self.balance {
+            Balance::RoundRobin => {
+                let next = self.next.get();
+                self.next.set((next + 1) % count);
+                next
+            }
+            Balance::LeastBusy => {
+                let one = fastrand::usize(..count);
+                let other = (one + fastrand::usize(1..count)) % count;
+                let busy = |index: usize| self.targets[index].busy();
+                if busy(other) < busy(one) { other } else { one }
+            }
+        };
+        let order = || (0..count).map(|step| (first + step) % count).filter(untried);
+        order().find(|&index| self.targets[index].health.admits(now)).or_else(|| order().next())
+    }
+}
+
+impl Target {
+    /// Requests in flight on this worker.
+    fn busy(&self) -> usize {
+        self.open.get().saturating_sub(self.idle.borrow().len())
+    }
+
+    /// Whether connections to the one serve the other. Those over TLS do not: certificates and
+    /// roots may have changed.
+    fn is_same(&self, other: &Self) -> bool {
+        self.tls.is_none()
+            && other.tls.is_none()
+            && (&self.host, self.port) == (&other.host, other.port)
+            && (self.connect_timeout, self.keep_alive_time, self.most, self.most_idle)
+                == (other.connect_timeout, other.keep_alive_time, other.most, other.most_idle)
+    }
+}

@@ -1,0 +1,234 @@
+//! Connections to a target: kept alive, checked before reuse, bounded in number.
+
+use super::{Target, Tls};
+use crate::buffer::Buffer;
+use crate::deadline::{Deadline, Expired, Wait};
+use crate::stream::Stream;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// A connection in use.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    /// What the target has sent and nobody has dealt with.
+    pub(crate) buffer: Buffer,
+    /// It has carried a request before: the target may have closed it meanwhile.
+    pub(crate) reused: bool,
+    /// The last body was a long one.
+    pub(crate) large: bool,
+    place: Place,
+}
+
+/// A place among the connections to a target; given up when dropped.
+#[derive(Debug)]
+struct Place(Rc<Target>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.freed.notify_one();
+    }
+}
+
+/// A connection that waits for the next request.
+#[derive(Debug)]
+pub(super) struct Idle {
+    connection: Box<Connection>,
+    since: Instant,
+}
+
+/// Why there is no connection. Nothing has been sent: another target may be tried.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TakeError {
+    /// Refused, unreachable, not resolved, or the TLS handshake failed.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// It took longer than the connect timeout.
+    #[error("cannot connect in time")]
+    Late(Expired),
+    /// As many connections as there may be, and too many requests waiting for one.
+    #[error("all connections are in use")]
+    Busy,
+}
+
+impl Target {
+    /// Takes an idle connection, or makes one.
+    pub(crate) async fn take(
+        self: &Rc<Self>,
+        deadline: &Deadline,
+    ) -> Result<Box<Connection>, TakeError> {
+        loop {
+            if let Some(connection) = self.take_idle() {
+                self.stats.reused.add(1);
+                return Ok(connection);
+            }
+            if self.open.get() < self.most {
+                return self.connect(deadline).await;
+            }
+            self.wait_for_place(deadline).await?;
+        }
+    }
+
+    /// Takes a connection that has carried nothing, for a request that a stale one has lost.
+    pub(crate) async fn take_fresh(
+        self: &Rc<Self>,
+        deadline: &Deadline,
+    ) -> Result<Box<Connection>, TakeError> {
+        while self.open.get() >= self.most {
+            if self.idle.borrow_mut().pop_front().is_none() {
+                self.wait_for_place(deadline).await?;
+            }
+        }
+        self.connect(deadline).await
+    }
+
+    fn take_idle(&self) -> Option<Box<Connection>> {
+        loop {
+            // The youngest: the others may then grow old and go.
+            let idle = self.idle.borrow_mut().pop_back()?;
+            if idle.since.elapsed() < self.keep_alive_time && idle.connection.is_quiet() {
+                let mut connection = idle.connection;
+                connection.reused = true;
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Drops connections that are too old or that the target has closed.
+    pub(crate) fn sweep(&self) {
+        let stale: VecDeque<Idle> = {
+            let mut idle = self.idle.borrow_mut();
+            let (keep, stale): (VecDeque<Idle>, _) = idle.drain(..).partition(|idle| {
+                idle.since.elapsed() < self.keep_alive_time && idle.connection.is_quiet()
+            });
+            *idle = keep;
+            stale
+        };
+        drop(stale);
+    }
+
+    /// Closes what is idle and keeps nothing from now on: a reload has dropped this target.
+    pub(crate) fn retire(&self) {
+        self.retired.set(true);
+        let idle = std::mem::take(&mut *self.idle.borrow_mut());
+        drop(idle);
+    }
+
+    async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
+        if self.waiting.get() >= self.most {
+            self.stats.busy.add(1);
+            return Err(TakeError::Busy);
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        let freed = self.within_connect_timeout(deadline, self.freed.notified()).await;
+        self.waiting.set(self.waiting.get() - 1);
+        freed.map_err(|_| {
+            self.stats.busy.add(1);
+            TakeError::Busy
+        })
+    }
+
+    async fn connect(self: &Rc<Self>, deadline: &Deadline) -> Result<Box<Connection>, TakeError> {
+        self.open.set(self.open.get() + 1);
+        let place = Place(Rc::clone(self));
+        self.stats.connects.add(1);
+        let stream = self
+            .within_connect_timeout(deadline, self.open_stream())
+            .await
+            .map_err(TakeError::Late)?
+            .map_err(TakeError::Connect)?;
+        Ok(Box::new(Connection {
+            stream,
+            buffer: Buffer::default(),
+            reused: false,
+            large: false,
+            place,
+        }))
+    }
+
+    async fn within_connect_timeout<T>(
+        &self,
+        deadline: &Deadline,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Expired> {
+        let mut work = std::pin::pin!(work);
+        deadline.progress();
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            deadline.poll(cx, Wait::Connect, self.connect_timeout).map(Err)
+        })
+        .await
+    }
+
+    async fn open_stream(&self) -> io::Result<Stream> {
+        let tcp = match self.address {
+            Some(address) => TcpStream::connect(address).await?,
+            None => self.connect_by_name().await?,
+        };
+        tcp.set_nodelay(true)?;
+        let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
+        let connector = TlsConnector::from(std::sync::Arc::clone(connector));
+        Ok(Stream::client_tls(connector.connect(name.clone(), tcp).await?))
+    }
+
+    /// Tries every address of the name in turn.
+    async fn connect_by_name(&self) -> io::Result<TcpStream> {
+        let addresses: Vec<SocketAddr> =
+            tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(tcp) => return Ok(tcp),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Connection {
+    /// The target it leads to.
+    pub(crate) fn target(&self) -> &Rc<Target> {
+        &self.place.0
+    }
+
+    /// Reads more; 0 is the end.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let polled = self.stream.poll_read(cx, self.buffer.room(self.large));
+        if let Poll::Ready(Ok(count)) = polled {
+            self.buffer.grown(count);
+        }
+        self.buffer.release_if_empty();
+        polled
+    }
+
+    /// Keeps it for the next request, if there is room.
+    pub(crate) fn keep(self: Box<Self>) {
+        let target = Rc::clone(self.target());
+        let room = !target.retired.get() && target.idle.borrow().len() < target.most_idle;
+        if self.buffer.is_empty() && room {
+            target.idle.borrow_mut().push_back(Idle { connection: self, since: Instant::now() });
+            // Somebody may be waiting for a place, which this connection can be.
+            if target.waiting.get() > 0 {
+                target.freed.notify_one();
+            }
+        }
+    }
+
+    /// Neither closed nor talking out of turn. Costs no system call unless something came.
+    fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let mut cx = Context::from_waker(Waker::noop());
+        self.stream.poll_read(&mut cx, &mut byte).is_pending()
+    }
+}

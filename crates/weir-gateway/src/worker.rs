@@ -1,0 +1,166 @@
+//! One worker: a thread, its runtime, and what it keeps between requests.
+
+mod control;
+mod live;
+
+pub(crate) use control::{Control, Phase, run};
+pub(crate) use live::Live;
+
+use crate::access_log::{AccessLog, Line};
+use crate::auth::AuthCounters;
+use crate::exchange::Exchange;
+use crate::limit::Limiter;
+use crate::site::Site;
+use crate::stats::WorkerStats;
+use crate::upstream::Healths;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Waker;
+use std::time::Duration;
+
+/// What workers share, whatever the Config.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Client connections open, all workers together.
+    pub(crate) connections: AtomicUsize,
+    pub(crate) healths: Healths,
+    pub(crate) limiter: Arc<Limiter>,
+    pub(crate) log: AccessLog,
+}
+
+/// One thread's world. It lives as long as its thread, which is as long as the process: leaked
+/// once, so that connections can hold it without counting references.
+pub(crate) struct Worker {
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) shared: Arc<Shared>,
+    auth_counters: Arc<AuthCounters>,
+    live: RefCell<Rc<Live>>,
+    phase: Cell<Phase>,
+    /// Who to wake when the phase changes: one place a connection.
+    wakers: RefCell<Vec<Option<Waker>>>,
+    free: RefCell<Vec<usize>>,
+    /// HTTP date of this second.
+    date: RefCell<(u64, String)>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("phase", &self.phase.get()).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(
+        site: Arc<Site>,
+        stats: Arc<WorkerStats>,
+        auth_counters: Arc<AuthCounters>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
+        Self {
+            stats,
+            shared,
+            auth_counters,
+            live: RefCell::new(Rc::new(live)),
+            phase: Cell::new(Phase::Serving),
+            wakers: RefCell::default(),
+            free: RefCell::default(),
+            date: RefCell::default(),
+        }
+    }
+
+    /// The Config of this moment; a request holds on to the one it starts with.
+    pub(crate) fn live(&self) -> Rc<Live> {
+        Rc::clone(&self.live.borrow())
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Switches to another Config.
+    fn switch(&self, site: Arc<Site>) {
+        let before = self.live();
+        let live =
+            Live::new(site, &self.stats, &self.auth_counters, &self.shared.healths, Some(&before));
+        before.retire_all_but(&live);
+        *self.live.borrow_mut() = Rc::new(live);
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.phase.set(phase);
+        for waker in self.wakers.borrow().iter().flatten() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Notes whom to wake when the phase changes.
+    pub(crate) fn watch_phase(&'static self, waker: Waker) -> PhaseWatch {
+        let mut wakers = self.wakers.borrow_mut();
+        let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            wakers.push(None);
+            wakers.len() - 1
+        });
+        wakers[place] = Some(waker);
+        PhaseWatch { worker: self, place }
+    }
+
+    /// The Date header's value for this second.
+    pub(crate) fn push_date(&self, unix: u64, out: &mut Vec<u8>) {
+        let mut date = self.date.borrow_mut();
+        if date.0 != unix {
+            *date = (unix, http_date(unix));
+        }
+        out.extend_from_slice(date.1.as_bytes());
+    }
+
+    /// Counts and logs a request that has been answered.
+    pub(crate) fn observe(&self, exchange: &Exchange, duration: Duration) {
+        exchange.live().series(exchange, &self.stats).record(duration);
+        self.log(exchange, duration, false);
+    }
+
+    pub(crate) fn log(&self, exchange: &Exchange, duration: Duration, aborted: bool) {
+        let config = &exchange.live().site.config;
+        if let Some(format) = config.access_log.format {
+            let line = Line { exchange, duration, aborted };
+            if !self.shared.log.write(&line, format) {
+                self.stats.log_dropped.add(1);
+            }
+        }
+    }
+}
+
+/// A connection's place among those woken when the phase changes.
+pub(crate) struct PhaseWatch {
+    worker: &'static Worker,
+    place: usize,
+}
+
+impl Drop for PhaseWatch {
+    fn drop(&mut self) {
+        self.worker.wakers.borrow_mut()[self.place] = None;
+        self.worker.free.borrow_mut().push(self.place);
+    }
+}
+
+/// IMF-fixdate (RFC 9110 section 5.6.7).
+fn http_date(unix: u64) -> String {
+    jiff::Timestamp::from_second(unix as i64)
+        .ok()
+        .and_then(|time| {
+            let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+            printer.timestamp_to_rfc9110_string(&time).ok()
+        })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates_are_in_the_form_of_http() {
+        assert_eq!(super::http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+    }
+}

@@ -1,0 +1,134 @@
+//! What happens to a worker from outside: another Config, the stages of a stop.
+
+use super::Worker;
+use crate::connection;
+use crate::site::Site;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+
+/// How far a stop has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// No stop.
+    Serving,
+    /// Connections are still accepted; every answer ends its connection.
+    Draining,
+    /// Nothing is accepted any more; connections without a request are closed.
+    Closing,
+    /// What is left is cut off.
+    Over,
+}
+
+/// What every worker is to serve.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    pub(crate) site: Arc<Site>,
+    pub(crate) phase: Phase,
+}
+
+/// How often idle upstream connections are looked through.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How long accepting pauses when the process is out of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs a worker on this thread until a stop is over.
+pub(crate) fn run(
+    worker: &'static Worker,
+    listeners: Vec<TcpListener>,
+    control: watch::Receiver<Control>,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(async move {
+        let mut accepting = Vec::new();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let control = control.clone();
+            accepting.push(tokio::task::spawn_local(accept(worker, index, listener, control)));
+        }
+        tokio::task::spawn_local(sweep(worker));
+        follow(worker, control).await;
+        for task in accepting {
+            // It ends with the phase; an error would be a panic, reported by its hook already.
+            let _ = task.await;
+        }
+        Ok(())
+    })
+}
+
+/// Follows the control until the stop is over, or every connection is.
+async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) {
+    loop {
+        let Control { site, phase } = control.borrow_and_update().clone();
+        if !Arc::ptr_eq(&site, &worker.live().site) {
+            worker.switch(site);
+        }
+        if phase != worker.phase() {
+            worker.set_phase(phase);
+        }
+        if phase == Phase::Over || control.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn sweep(worker: &'static Worker) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        worker.live().sweep();
+    }
+}
+
+/// Accepts until the phase says no; then once more whatever is in the queue already.
+async fn accept(
+    worker: &'static Worker,
+    index: usize,
+    listener: tokio::net::TcpListener,
+    mut control: watch::Receiver<Control>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = closing(&mut control) => break,
+        };
+        match accepted {
+            Ok((tcp, peer)) => connection::start(worker, index, tcp, peer),
+            Err(error) => pause_if_exhausted(&error).await,
+        }
+    }
+    let everything = std::future::poll_fn(|cx| {
+        while let std::task::Poll::Ready(accepted) = listener.poll_accept(cx) {
+            match accepted {
+                Ok((tcp, peer)) => connection::start(worker, index, tcp, peer),
+                Err(error) if is_exhausted(&error) => break,
+                Err(_) => {}
+            }
+        }
+        std::task::Poll::Ready(())
+    });
+    everything.await;
+}
+
+async fn closing(control: &mut watch::Receiver<Control>) {
+    // An error means that the gateway is gone, which is a stop as well.
+    let _ = control.wait_for(|control| control.phase >= Phase::Closing).await;
+}
+
+async fn pause_if_exhausted(error: &io::Error) {
+    if is_exhausted(error) {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Out of descriptors or memory: the connection stays in the queue, so trying again at once
+/// would spin.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}

@@ -1,0 +1,97 @@
+//! A Config as one worker serves it: what is shared, and beside it what only this worker has.
+
+use crate::auth::{AuthCounters, Authenticator};
+use crate::exchange::Exchange;
+use crate::site::Site;
+use crate::stats::{Durations, SeriesKey, WorkerStats, method_label};
+use crate::upstream::{Healths, Upstream};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Durations by method and status, for one operation.
+type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
+
+/// A Config as one worker serves it.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) site: Arc<Site>,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) upstreams: Vec<Upstream>,
+    /// By API and route; one more a API for requests without a route, and one more API for
+    /// requests without an API.
+    series: Vec<Vec<Series>>,
+}
+
+impl Live {
+    pub(crate) fn new(
+        site: Arc<Site>,
+        stats: &WorkerStats,
+        auth_counters: &Arc<AuthCounters>,
+        healths: &Healths,
+        before: Option<&Self>,
+    ) -> Self {
+        let config = &site.config;
+        let upstreams = config.upstreams.iter().map(|upstream| {
+            let same = before.and_then(|live| live.upstream(&upstream.name));
+            Upstream::new(upstream, config.workers, stats, healths, same)
+        });
+        let upstreams = upstreams.collect();
+        let mut series: Vec<Vec<Series>> =
+            config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
+        series.push(room(1));
+        let authenticator = Authenticator::new(config, Arc::clone(auth_counters));
+        Self { authenticator, upstreams, series, site }
+    }
+
+    fn upstream(&self, name: &str) -> Option<&Upstream> {
+        let at = self.site.config.upstreams.iter().position(|u| u.name == name)?;
+        Some(&self.upstreams[at])
+    }
+
+    /// Closes what idle connections `next` has not taken over.
+    pub(super) fn retire_all_but(&self, next: &Self) {
+        let kept = |target| {
+            next.upstreams.iter().flat_map(|u| &u.targets).any(|other| Rc::ptr_eq(target, other))
+        };
+        for target in self.upstreams.iter().flat_map(|u| &u.targets).filter(|t| !kept(t)) {
+            target.retire();
+        }
+    }
+
+    /// Drops idle upstream connections that are of no more use.
+    pub(super) fn sweep(&self) {
+        for target in self.upstreams.iter().flat_map(|upstream| &upstream.targets) {
+            target.sweep();
+        }
+    }
+
+    /// The series a request is counted in.
+    pub(super) fn series(&self, exchange: &Exchange, stats: &WorkerStats) -> Arc<Durations> {
+        let (api, route) = match (exchange.api, exchange.route) {
+            (_, Some((api, route))) => (api, route),
+            (Some(api), None) => (api, self.series[api].len() - 1),
+            (None, None) => (self.series.len() - 1, 0),
+        };
+        let method = method_label(exchange.request.method);
+        let status = exchange.response.status;
+        let mut series = self.series[api][route].borrow_mut();
+        if let Some((_, _, found)) = series.iter().find(|(m, s, _)| (*m, *s) == (method, status)) {
+            return Arc::clone(found);
+        }
+        let config = &self.site.config;
+        let key = SeriesKey {
+            api: config.apis.get(api).map(|api| api.name.clone()).unwrap_or_default(),
+            operation: exchange.matched().map(|(_, r)| r.operation.clone()).unwrap_or_default(),
+            method,
+            status,
+        };
+        let durations = stats.series(key);
+        series.push((method, status, Arc::clone(&durations)));
+        durations
+    }
+}
+
+fn room(count: usize) -> Vec<Series> {
+    std::iter::repeat_with(Series::default).take(count).collect()
+}

@@ -1,0 +1,45 @@
+//! The subcommands: one file each, with its arguments and its `run`.
+
+mod check;
+mod completions;
+mod echo;
+mod jwt;
+mod key;
+mod routes;
+
+use crate::exit::Exit;
+use clap::Subcommand;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check a configuration and print everything that is wrong with it
+    Check(check::Args),
+    /// List the routes of a configuration
+    Routes(routes::Args),
+    /// Run the echo backend: an upstream for examples, tests and comparisons
+    Echo(echo::Args),
+    /// Make and read JSON Web Tokens, for development and tests
+    #[command(subcommand)]
+    Jwt(jwt::Command),
+    /// Make API keys
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// It could not be done; the message says why.
+pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Check(args) => check::run(&args),
+        Command::Routes(args) => routes::run(&args),
+        Command::Echo(args) => echo::run(&args),
+        Command::Jwt(command) => jwt::run(command),
+        Command::Key(command) => key::run(&command),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

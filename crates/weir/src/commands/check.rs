@@ -1,0 +1,47 @@
+//! `weir check`: everything that is wrong with a configuration.
+
+use crate::exit::Exit;
+use crate::source::SourceArgs;
+use crate::{findings, output};
+use serde_json::json;
+
+/// Arguments of `weir check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Reads files and environment as `serve` would; opens no socket.\n\n\
+    Exit codes:\n  0  usable (warnings are printed)\n  2  it has errors\n\n\
+    Examples:\n  weir check\n  weir check /etc/weir --json\n  weir check --set workers=1 weir.yaml")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Print one JSON object: {"ok": …, "findings": […]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let loaded = weir_config::load(&args.source.source());
+    let (config, found) = match &loaded {
+        Ok((config, found)) => (Some(config), found),
+        Err(found) => (None, found),
+    };
+    if args.json {
+        output::line(
+            &json!({"ok": config.is_some(), "findings": findings::to_json(found)}).to_string(),
+        );
+    } else {
+        findings::print(found);
+        let path = args.source.path.display();
+        match config {
+            Some(config) => {
+                let routes: usize = config.apis.iter().map(|api| api.routes.len()).sum();
+                output::line(&format!(
+                    "{path}: usable, {} APIs, {routes} routes",
+                    config.apis.len()
+                ));
+            }
+            None => output::note(&format!("{path}: {}", findings::summary(found))),
+        }
+    }
+    Ok(if config.is_some() { Exit::Success } else { Exit::Findings })
+}

@@ -1,0 +1,73 @@
+//! `weir echo`: the echo backend.
+
+use crate::echo::{self, Options};
+use crate::exit::Exit;
+use crate::{duration, output};
+use anyhow::Context;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Arguments of `weir echo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "HTTP/1.1 with keep-alive. Answers:\n  \
+    POST, PUT, PATCH      the body and content type of the request, up to 1 MiB (413 above)\n  \
+    GET and others        a small constant JSON\n  \
+    /status/503           this status\n  \
+    /delay/200ms          after this time, at most a minute\n  \
+    /headers              method, target and headers of the request, as JSON\n  \
+    /stream/N[/PAUSE]     N chunks of 1 KiB, with a pause after each\n\n\
+    Examples:\n  weir echo\n  weir echo --delay 100ms --workers 1\n  \
+    weir echo --listen 127.0.0.1:0 --json")]
+pub(crate) struct Args {
+    /// Address; port 0 takes a free one; may be repeated
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8688")]
+    listen: Vec<SocketAddr>,
+    /// Time before every answer
+    #[arg(long, value_name = "DURATION", default_value = "0ms", value_parser = duration::parse)]
+    delay: Duration,
+    /// Threads [default: one a core]
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
+    /// Print one line {"event":"ready","listen":[…]} once every socket is bound
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it until SIGINT or SIGTERM.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let bound = echo::bind(&Options {
+        listen: args.listen.clone(),
+        workers: args.workers.map_or_else(cores, NonZeroUsize::get),
+        delay: args.delay,
+    })?;
+    let addrs = bound.addrs()?;
+    bound.start()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot make a runtime")?;
+    runtime.block_on(async {
+        // Before it says that it is ready: whoever reads that may stop it at once.
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        say_ready(&addrs, args.json);
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        Ok(Exit::Success)
+    })
+}
+
+fn say_ready(addrs: &[SocketAddr], as_json: bool) {
+    if as_json {
+        return output::line(&json!({"event": "ready", "listen": addrs}).to_string());
+    }
+    for addr in addrs {
+        output::line(&format!("echo on http://{addr}"));
+    }
+}

@@ -1,0 +1,28 @@
+//! `weir jwt`: tokens for development and tests.
+
+mod inspect;
+mod key_file;
+mod keypair;
+mod mint;
+
+use crate::exit::Exit;
+
+/// Commands on JSON Web Tokens.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Sign a token with a private key or a shared secret
+    Mint(mint::Args),
+    /// Print what a token says, and verify it when given a key
+    Inspect(inspect::Args),
+    /// Make a private key and the JWKS that verifies its tokens
+    Keypair(keypair::Args),
+}
+
+/// Runs it.
+pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Mint(args) => mint::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Keypair(args) => keypair::run(&args),
+    }
+}

@@ -1,0 +1,136 @@
+//! `weir routes`: the routes of a configuration.
+
+use crate::exit::Exit;
+use crate::source::SourceArgs;
+use crate::{findings, output};
+use serde_json::{Value, json};
+use weir_config::config::Config;
+use weir_config::{Api, Handler, ReplyBody, Route};
+
+/// Arguments of `weir routes`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes:\n  0  listed\n  2  the configuration has errors\n\n\
+    Examples:\n  weir routes\n  weir routes examples/mware --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Print one JSON array with one object a route
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let config = match weir_config::load(&args.source.source()) {
+        Ok((config, found)) => {
+            findings::print(&found);
+            config
+        }
+        Err(found) => {
+            findings::print(&found);
+            return Ok(Exit::Findings);
+        }
+    };
+    let listed = config.apis.iter().flat_map(|api| api.routes.iter().map(move |r| (api, r)));
+    if args.json {
+        let list: Vec<Value> = listed.map(|(api, route)| to_json(&config, api, route)).collect();
+        output::line(&Value::Array(list).to_string());
+    } else {
+        let rows: Vec<_> = listed.map(|(api, route)| row(&config, api, route)).collect();
+        output::text(&table(&rows));
+    }
+    Ok(Exit::Success)
+}
+
+const COLUMNS: [&str; 6] = ["METHODS", "PATH", "HANDLER", "AUTH", "API", "WRITTEN AT"];
+
+fn row(config: &Config, api: &Api, route: &Route) -> [String; COLUMNS.len()] {
+    [
+        if route.methods.is_empty() { "any".to_owned() } else { route.methods.join(",") },
+        format!("{}{}", api.hosts.first().map_or("", String::as_str), full_path(api, route)),
+        handler(config, route),
+        access(config, route),
+        api.name.clone(),
+        format!("{}:{}", route.location.file.display(), route.location.line),
+    ]
+}
+
+fn to_json(config: &Config, api: &Api, route: &Route) -> Value {
+    json!({
+        "api": api.name,
+        "operation": route.operation,
+        "hosts": api.hosts,
+        "methods": route.methods,
+        "path": full_path(api, route),
+        "handler": handler(config, route),
+        "auth": access(config, route),
+        "file": route.location.file.display().to_string(),
+        "line": route.location.line,
+    })
+}
+
+/// Base and pattern joined as they are matched.
+fn full_path(api: &Api, route: &Route) -> String {
+    match (api.base.as_str(), route.path.text.as_str()) {
+        ("/", path) => path.to_owned(),
+        (base, "/" | "") => base.to_owned(),
+        (base, path) => format!("{base}{path}"),
+    }
+}
+
+fn handler(config: &Config, route: &Route) -> String {
+    match &route.handler {
+        Handler::Reply(reply) => {
+            let body = match &reply.body {
+                ReplyBody::Empty => "empty",
+                ReplyBody::Fixed(_) => "fixed",
+                ReplyBody::Negotiated(_) => "negotiated",
+                ReplyBody::Mapped { .. } => "mapped",
+            };
+            format!("reply {} {body}", reply.status)
+        }
+        Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
+    }
+}
+
+fn access(config: &Config, route: &Route) -> String {
+    let mut ways: Vec<&str> =
+        route.access.any_of.iter().map(|rule| config.auths[rule.auth.0].name.as_str()).collect();
+    if route.access.anonymous || ways.is_empty() {
+        ways.push("anonymous");
+    }
+    ways.join(" | ")
+}
+
+/// Columns as wide as their widest cell, two spaces between, no trailing white space.
+fn table(rows: &[[String; COLUMNS.len()]]) -> String {
+    let header = COLUMNS.map(str::to_owned);
+    let lines = || std::iter::once(&header).chain(rows);
+    let width = |column: usize| lines().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+    let mut out = String::new();
+    for row in lines() {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let cells = ["GET", "/api/a", "reply 200 fixed", "anonymous", "a", "weir.yaml:7"];
+        let text = table(&[cells.map(str::to_owned)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0].find("HANDLER"), lines[1].find("reply"));
+        assert!(lines[0].ends_with("WRITTEN AT"));
+    }
+}

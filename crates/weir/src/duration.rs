@@ -1,0 +1,30 @@
+//! Durations on the command line: `100ms`, `15s`, `1h30m`.
+
+use jiff::SignedDuration;
+use std::time::Duration;
+
+/// Parses a duration for clap.
+///
+/// # Errors
+/// The text is no duration, or a negative one.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no duration; write it like 100ms, 15s, 5m or 1h");
+    // jiff reads `100 ms` and ISO 8601 as well; a bare number has no unit and is refused.
+    let duration: SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(duration).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_required_and_signs_refused() {
+        assert_eq!(parse("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse("0s"), Ok(Duration::ZERO));
+        assert!(parse("5").is_err());
+        assert!(parse("-5s").is_err());
+        assert!(parse("soon").is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! The echo backend: the upstream of examples, tests and performance comparisons.
+//!
+//! It must cost far less than what stands in front of it, so it is a loop on the wire codec with
+//! reused buffers: one read and one write a request. Each worker is a thread with its own
+//! runtime and its own socket. It trusts its clients: there are bounds on sizes, none on time.
+
+mod answer;
+mod connection;
+
+use crate::listen;
+use anyhow::Context;
+use std::cell::Cell;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+
+/// Largest request body it takes; more is answered with 413.
+pub(crate) const LARGEST_BODY: usize = 1024 * 1024;
+
+/// Connections open at once in one worker; more are closed at once.
+const CONNECTIONS: usize = 20_000;
+
+/// What it does.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Addresses; port 0 takes a free one.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Threads, at least 1.
+    pub(crate) workers: usize,
+    /// Time before every answer, during which nothing is blocked.
+    pub(crate) delay: Duration,
+}
+
+/// Sockets that are bound and not served yet.
+pub(crate) struct Bound {
+    sockets: Vec<Vec<TcpListener>>,
+    delay: Duration,
+}
+
+/// Binds every address.
+///
+/// # Errors
+/// One cannot be bound; the text names it.
+pub(crate) fn bind(options: &Options) -> anyhow::Result<Bound> {
+    let sockets = options
+        .listen
+        .iter()
+        .map(|&addr| listen::bind(addr, options.workers))
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Bound { sockets, delay: options.delay })
+}
+
+impl Bound {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(crate) fn addrs(&self) -> std::io::Result<Vec<SocketAddr>> {
+        self.sockets.iter().flat_map(|same| same.first()).map(TcpListener::local_addr).collect()
+    }
+
+    /// Starts the workers; they run until the process ends.
+    ///
+    /// # Errors
+    /// A thread or its runtime cannot be made.
+    pub(crate) fn start(self) -> anyhow::Result<()> {
+        let delay = self.delay;
+        let workers = self.sockets.iter().map(Vec::len).max().unwrap_or(0);
+        let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+        for same in self.sockets {
+            for (share, socket) in shares.iter_mut().zip(same) {
+                share.push(socket);
+            }
+        }
+        for (index, sockets) in shares.into_iter().enumerate() {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .enable_time()
+                .build()
+                .context("cannot make a runtime")?;
+            std::thread::Builder::new()
+                .name(format!("echo-{index}"))
+                .spawn(move || LocalSet::new().block_on(&runtime, worker(sockets, delay)))
+                .context("cannot start a thread")?;
+        }
+        Ok(())
+    }
+}
+
+async fn worker(sockets: Vec<TcpListener>, delay: Duration) {
+    let open = Rc::new(Cell::new(0));
+    let accepting: Vec<_> = sockets
+        .into_iter()
+        .map(|socket| tokio::task::spawn_local(accept(socket, delay, open.clone())))
+        .collect();
+    for task in accepting {
+        let _ = task.await;
+    }
+}
+
+async fn accept(socket: TcpListener, delay: Duration, open: Rc<Cell<usize>>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(socket) else { return };
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, most likely: give connections time to end.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        if open.get() >= CONNECTIONS {
+            continue;
+        }
+        open.set(open.get() + 1);
+        let open = open.clone();
+        tokio::task::spawn_local(async move {
+            // How a connection ends is its client's business.
+            let _ = connection::serve(stream, delay).await;
+            open.set(open.get() - 1);
+        });
+    }
+}

@@ -1,0 +1,225 @@
+//! One connection: read a request, answer it, again.
+
+use super::LARGEST_BODY;
+use super::answer::{self, Rest};
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use weir_wire::encode::LAST_CHUNK;
+use weir_wire::{BodyDecoder, Framing, HeadLimits, RequestHead, Scan, encode};
+
+/// Room made for each read; a whole small request fits.
+const READ: usize = 16 * 1024;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client is gone.
+    Closed,
+    /// What came is not HTTP; answered with 400.
+    Malformed,
+    /// The body is over the limit; answered with 413.
+    TooLarge,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Closed
+    }
+}
+
+/// Serves requests until the client or its last request ends the connection.
+pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End> {
+    stream.set_nodelay(true)?;
+    let mut connection = Connection {
+        stream,
+        input: Vec::with_capacity(READ),
+        at: 0,
+        head: RequestHead::default(),
+        decoded: Vec::new(),
+        output: Vec::with_capacity(1024),
+    };
+    let end = connection.requests(delay).await;
+    if let Err(end @ (End::Malformed | End::TooLarge)) = &end {
+        let status = if matches!(end, End::TooLarge) { 413 } else { 400 };
+        connection.output.clear();
+        answer::refusal(status, &mut connection.output);
+        connection.stream.write_all(&connection.output).await?;
+        connection.linger().await;
+    }
+    end
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// What was read; everything before `at` is dealt with.
+    input: Vec<u8>,
+    at: usize,
+    head: RequestHead,
+    /// A body that came in chunks.
+    decoded: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// Where the body of the request is.
+enum Body {
+    Input(Range<usize>),
+    Decoded,
+}
+
+impl Connection {
+    async fn requests(&mut self, delay: Duration) -> Result<(), End> {
+        while self.read_head().await? {
+            let body = self.read_body().await?;
+            let wait = delay + answer::delay(&self.head);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            self.respond(body).await?;
+            if !self.head.keep_alive {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next head; `false` when the client has closed between requests.
+    async fn read_head(&mut self) -> Result<bool, End> {
+        let limits = HeadLimits::default();
+        let mut scan = Scan::new();
+        loop {
+            if self.at < self.input.len() {
+                match self.head.parse(&self.input[self.at..], &mut scan, &limits) {
+                    Ok(Some(taken)) => {
+                        self.at += taken;
+                        return Ok(true);
+                    }
+                    Ok(None) => {}
+                    Err(_) => return Err(End::Malformed),
+                }
+            }
+            if !self.fill(READ).await? {
+                return if self.input.is_empty() { Ok(false) } else { Err(End::Closed) };
+            }
+        }
+    }
+
+    async fn read_body(&mut self) -> Result<Body, End> {
+        match self.head.framing {
+            Framing::None | Framing::UntilClose => Ok(Body::Input(0..0)),
+            Framing::Length(length) if length > LARGEST_BODY as u64 => Err(End::TooLarge),
+            Framing::Length(length) => {
+                let length = length as usize;
+                self.encourage(length).await?;
+                while self.input.len() - self.at < length {
+                    let missing = length - (self.input.len() - self.at);
+                    if !self.fill(missing).await? {
+                        return Err(End::Closed);
+                    }
+                }
+                let start = self.at;
+                self.at += length;
+                Ok(Body::Input(start..self.at))
+            }
+            Framing::Chunked => {
+                self.encourage(1).await?;
+                self.read_chunks().await?;
+                Ok(Body::Decoded)
+            }
+        }
+    }
+
+    async fn read_chunks(&mut self) -> Result<(), End> {
+        self.decoded.clear();
+        let mut decoder = BodyDecoder::new(Framing::Chunked);
+        while !decoder.is_done() {
+            let input = &self.input[self.at..];
+            let found = decoder.decode(input).map_err(|_| End::Malformed)?;
+            if self.decoded.len() + found.data.len() > LARGEST_BODY {
+                return Err(End::TooLarge);
+            }
+            self.decoded.extend_from_slice(&input[found.data]);
+            self.at += found.consumed;
+            if found.consumed == 0 && !decoder.is_done() && !self.fill(READ).await? {
+                return Err(End::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers `Expect: 100-continue` if the client still waits for it.
+    async fn encourage(&mut self, length: usize) -> io::Result<()> {
+        let waits = length > 0 && self.at == self.input.len();
+        if waits && self.head.expects_continue() == Some(true) {
+            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        Ok(())
+    }
+
+    /// Reads once into room for at least `room` bytes; `false` at the end of the stream.
+    async fn fill(&mut self, room: usize) -> io::Result<bool> {
+        self.input.drain(..self.at);
+        self.at = 0;
+        self.input.reserve(room);
+        Ok(self.stream.read_buf(&mut self.input).await? > 0)
+    }
+
+    async fn respond(&mut self, body: Body) -> io::Result<()> {
+        let body = match body {
+            Body::Input(range) => &self.input[range],
+            Body::Decoded => &self.decoded,
+        };
+        self.output.clear();
+        match answer::write(&self.head, body, &mut self.output) {
+            Rest::Nothing => self.stream.write_all(&self.output).await,
+            Rest::Body => write_both(&mut self.stream, &self.output, body).await,
+            Rest::Chunks { count, pause } => self.stream_chunks(count, pause).await,
+        }
+    }
+
+    async fn stream_chunks(&mut self, count: u64, pause: Duration) -> io::Result<()> {
+        let line = [b'.'; answer::CHUNK];
+        for _ in 0..count {
+            encode::chunk(&mut self.output, &line);
+            if !pause.is_zero() || self.output.len() >= 64 * 1024 {
+                self.stream.write_all(&self.output).await?;
+                self.output.clear();
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+        self.output.extend_from_slice(LAST_CHUNK);
+        self.stream.write_all(&self.output).await
+    }
+
+    /// Reads what is still under way, a bounded amount of it, so that the kernel does not answer
+    /// it with a reset that overtakes the refusal.
+    async fn linger(&mut self) {
+        let _ = self.stream.shutdown().await;
+        for _ in 0..64 {
+            self.input.clear();
+            self.input.reserve(READ);
+            let read = self.stream.read_buf(&mut self.input);
+            match tokio::time::timeout(Duration::from_millis(500), read).await {
+                Ok(Ok(1..)) => {}
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Writes two slices with one call if the socket takes them.
+async fn write_both(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let mut written = 0;
+    while written < head.len() {
+        let slices = [IoSlice::new(&head[written..]), IoSlice::new(body)];
+        match stream.write_vectored(&slices).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => written += n,
+        }
+    }
+    stream.write_all(&body[written - head.len()..]).await
+}

@@ -1,0 +1,34 @@
+//! Standard output and standard error, whose failure never ends a command.
+//!
+//! A closed pipe (`weir routes | head`) or a full disk behind a redirection is the reader's
+//! business: what cannot be written is dropped.
+
+use std::io::{IsTerminal, Write};
+
+/// Writes a line to standard output.
+pub(crate) fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Writes text as it is to standard output.
+pub(crate) fn text(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes a message to standard error.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Writes an error message to standard error.
+pub(crate) fn error(text: &str) {
+    note(&format!("weir: {text}"));
+}
+
+/// Whether standard error wants colours: a terminal, and `NO_COLOR` is unset
+/// (<https://no-color.org>).
+pub(crate) fn color() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}

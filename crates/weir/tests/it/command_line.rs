@@ -1,0 +1,97 @@
+//! Commands that end by themselves, and their exit codes.
+
+use crate::harness::weir;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn here() -> &'static Path {
+    Path::new(".")
+}
+
+#[test]
+fn a_wrong_command_line_is_exit_code_2() {
+    for args in [&["no-such-command"][..], &["echo", "--delay", "5"], &["jwt", "mint"], &[]] {
+        assert_eq!(weir(here(), args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let commands = [
+        &["check"][..],
+        &["routes"],
+        &["echo"],
+        &["jwt", "mint"],
+        &["jwt", "inspect"],
+        &["jwt", "keypair"],
+        &["key", "new"],
+        &["completions"],
+    ];
+    for command in commands {
+        let help = stdout(&weir(here(), &[command, &["--help"]].concat()));
+        assert!(help.contains("Example"), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let script = stdout(&weir(here(), &["completions", "bash"]));
+    assert!(script.contains("weir__subcmd__echo") || script.contains("weir__echo"));
+}
+
+#[test]
+fn a_new_key_comes_with_its_hash() {
+    let key: Value =
+        serde_json::from_str(&stdout(&weir(here(), &["key", "new", "--json"]))).unwrap();
+    assert!(key["key"].as_str().unwrap().starts_with("weir_"));
+    assert_eq!(key["hash"].as_str().unwrap().len(), "sha256:".len() + 64);
+}
+
+#[test]
+fn a_token_is_valid_with_its_own_key_and_no_other() {
+    for alg in ["RS256", "ES256", "ES384", "EdDSA"] {
+        let dir = tempfile::tempdir().unwrap();
+        stdout(&weir(dir.path(), &["jwt", "keypair", "mine", "--alg", alg]));
+        stdout(&weir(dir.path(), &["jwt", "keypair", "other", "--alg", alg]));
+        let mint = ["jwt", "mint", "--key", "mine/key.pem", "--iss", "me", "--claim", "n=1"];
+        let token = stdout(&weir(dir.path(), &mint));
+        std::fs::write(dir.path().join("token"), format!("Bearer {token}")).unwrap();
+        let inspect = ["jwt", "inspect", "token", "--json", "--jwks", "mine/jwks.json"];
+        let seen: Value = serde_json::from_str(&stdout(&weir(dir.path(), &inspect))).unwrap();
+        assert_eq!(seen["verified"], true);
+        assert_eq!((&seen["header"]["alg"], &seen["claims"]["n"]), (&alg.into(), &1.into()));
+        let other = ["jwt", "inspect", "token", "--jwks", "other/jwks.json"];
+        assert_eq!(weir(dir.path(), &other).status.code(), Some(1), "{alg}");
+    }
+}
+
+#[test]
+fn an_expired_token_is_shown_and_not_valid() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("secret"), "not very secret\n").unwrap();
+    let mint = ["jwt", "mint", "--secret-file", "secret", "--expired", "10s"];
+    std::fs::write(dir.path().join("token"), stdout(&weir(dir.path(), &mint))).unwrap();
+    let output = weir(dir.path(), &["jwt", "inspect", "token", "--secret-file", "secret"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("\"alg\": \"HS256\"") && text.contains("it has expired"), "{text}");
+    stdout(&weir(dir.path(), &["jwt", "inspect", "token"]));
+}
+
+#[test]
+fn keys_are_private_and_never_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    stdout(&weir(dir.path(), &["jwt", "keypair", "keys"]));
+    let key = dir.path().join("keys/key.pem");
+    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let before = std::fs::read(&key).unwrap();
+    assert_eq!(weir(dir.path(), &["jwt", "keypair", "keys"]).status.code(), Some(1));
+    assert_eq!(std::fs::read(&key).unwrap(), before);
+}

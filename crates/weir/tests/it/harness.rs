@@ -1,0 +1,8 @@
+//! Starting and stopping weir and its echo backend, and talking to them byte by byte.
+
+mod http;
+mod process;
+
+pub(crate) use http::{Client, Response};
+pub(crate) use process::{Server, Weir, echo, load_time, weir};
+pub(crate) use rustix::process::Signal;

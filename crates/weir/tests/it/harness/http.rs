@@ -1,0 +1,219 @@
+//! A client that sends exactly the bytes it is given and reads one response at a time.
+//!
+//! It shares no code with what it tests beyond httparse, and reads bodies its own way.
+
+use super::process::PATIENCE;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+/// One connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+/// One response.
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// Status code.
+    pub(crate) status: u16,
+    /// Fields as they came.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The body, decoded.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// The first field of this name, in any case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
+    }
+}
+
+impl Client {
+    /// Connects.
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream, input: Vec::new() }
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        // The server may have closed already; what it answered is still to be read.
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Tells the server that nothing more will come.
+    pub(crate) fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// GET with Host and nothing else.
+    pub(crate) fn get(&mut self, path: &str) -> Response {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        self.response()
+    }
+
+    /// POST of JSON.
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Response {
+        self.request("POST", path, &[("content-type", "application/json")], body)
+    }
+
+    /// A request with Host, these headers and a body with its length.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        self.send(text + "\r\n" + body);
+        if method == "HEAD" { self.response_to_head() } else { self.response() }
+    }
+
+    /// Reads the next final response.
+    pub(crate) fn response(&mut self) -> Response {
+        loop {
+            let response = self.next(true);
+            if response.status >= 200 {
+                return response;
+            }
+        }
+    }
+
+    /// Reads the next response, interim ones included.
+    pub(crate) fn any_response(&mut self) -> Response {
+        self.next(true)
+    }
+
+    /// Reads the response to a HEAD.
+    pub(crate) fn response_to_head(&mut self) -> Response {
+        self.next(false)
+    }
+
+    /// Whether the server closes without sending anything more.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.input.is_empty() && !self.fill()
+    }
+
+    /// Everything until the server closes.
+    pub(crate) fn rest(mut self) -> Vec<u8> {
+        while self.fill() {}
+        self.input
+    }
+
+    fn next(&mut self, body: bool) -> Response {
+        let mut response = self.head();
+        let bodiless = !body || response.status < 200 || matches!(response.status, 204 | 304);
+        if !bodiless {
+            response.body = self.body(&response);
+        }
+        response
+    }
+
+    fn head(&mut self) -> Response {
+        loop {
+            let mut fields = [httparse::EMPTY_HEADER; 128];
+            let mut parsed = httparse::Response::new(&mut fields);
+            match parsed.parse(&self.input) {
+                Ok(httparse::Status::Complete(taken)) => {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let response = Response {
+                        status: parsed.code.unwrap_or(0),
+                        headers: (parsed.headers.iter())
+                            .map(|field| (field.name.to_owned(), text(field.value)))
+                            .collect(),
+                        body: Vec::new(),
+                    };
+                    self.input.drain(..taken);
+                    return response;
+                }
+                Ok(httparse::Status::Partial) => {
+                    let so_far = String::from_utf8_lossy(&self.input).into_owned();
+                    assert!(self.fill(), "closed before a response, after {so_far:?}");
+                }
+                Err(error) => {
+                    panic!("{error} in {:?}", String::from_utf8_lossy(&self.input))
+                }
+            }
+        }
+    }
+
+    fn body(&mut self, response: &Response) -> Vec<u8> {
+        if response.header("transfer-encoding").is_some_and(|v| v == "chunked") {
+            return self.chunks();
+        }
+        if let Some(length) = response.header("content-length") {
+            let length = length.parse().expect("a number as Content-Length");
+            return self.take(length);
+        }
+        while self.fill() {}
+        std::mem::take(&mut self.input)
+    }
+
+    fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line();
+            let size = line.split(';').next().unwrap_or_default();
+            let size = usize::from_str_radix(size, 16).expect("a chunk size");
+            if size == 0 {
+                while !self.line().is_empty() {}
+                return body;
+            }
+            body.extend(self.take(size));
+            assert_eq!(self.take(2), b"\r\n");
+        }
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.input.drain(..end + 2).collect();
+                return String::from_utf8_lossy(&line[..end]).into_owned();
+            }
+            assert!(self.fill(), "closed inside a line");
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        while self.input.len() < length {
+            assert!(self.fill(), "closed after {} of {length} bytes", self.input.len());
+        }
+        self.input.drain(..length).collect()
+    }
+
+    /// Reads once; `false` at the end of the stream.
+    fn fill(&mut self) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(read) => {
+                self.input.extend_from_slice(&buffer[..read]);
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("{error} while reading a response"),
+        }
+    }
+}

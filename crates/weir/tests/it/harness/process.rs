@@ -1,0 +1,198 @@
+//! The real binary as a child process.
+
+use super::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long anything may take that should happen at once. Generous: the machine may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long tests under load last: `default`, or what `make soak` says.
+pub(crate) fn load_time(default: Duration) -> Duration {
+    let said = std::env::var("WEIR_LOAD_SECONDS").ok().and_then(|text| text.parse().ok());
+    said.map_or(default, Duration::from_secs)
+}
+
+/// A command of the binary under test.
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env("NO_COLOR", "1");
+    command
+}
+
+/// Runs a command to its end in `dir`.
+pub(crate) fn weir(dir: &Path, args: &[&str]) -> Output {
+    command().current_dir(dir).args(args).output().expect("the binary runs")
+}
+
+/// Starts `weir echo` on a free port with more arguments.
+pub(crate) fn echo(args: &[&str]) -> Server {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut command = command();
+    command.args(["echo", "--json", "--workers", "1", "--listen", "127.0.0.1:0"]).args(args);
+    Server::start(command, dir)
+}
+
+/// A `weir serve` to be started.
+pub(crate) struct Weir {
+    dir: TempDir,
+    command: Command,
+}
+
+impl Weir {
+    /// With this configuration as `weir.yaml` in a folder of its own. Listeners should have port
+    /// 0; the admin listener is given one.
+    pub(crate) fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut command = command();
+        command.args(["serve", "--json", "--admin", "127.0.0.1:0"]).arg("weir.yaml");
+        command.current_dir(dir.path());
+        Self { dir, command }.file("weir.yaml", config)
+    }
+
+    /// With another file beside it.
+    pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        std::fs::write(self.dir.path().join(name), content).expect("a file in the folder");
+        self
+    }
+
+    /// With more arguments.
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// With an environment variable.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Its folder.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts it and waits until every socket is bound.
+    pub(crate) fn start(self) -> Server {
+        Server::start(self.command, self.dir)
+    }
+
+    /// Runs it to its end: for configurations that must be refused.
+    pub(crate) fn refused(mut self) -> Output {
+        self.command.output().expect("the binary runs")
+    }
+}
+
+/// A running process that prints events; it is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it serves, in the order of the configuration.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Its admin listener.
+    pub(crate) admin: Option<SocketAddr>,
+    events: Receiver<Value>,
+    dir: TempDir,
+}
+
+impl Server {
+    fn start(mut command: Command, dir: TempDir) -> Self {
+        let stderr = std::fs::File::create(dir.path().join("stderr.txt")).expect("a file");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .expect("the binary starts");
+        let stdout = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let (sender, events) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let event = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(event).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut server = Self { child, listen: Vec::new(), admin: None, events, dir };
+        let ready = server.event("ready");
+        let addr = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
+        server.listen = ready["listen"].as_array().into_iter().flatten().filter_map(addr).collect();
+        server.admin = addr(&ready["admin"]);
+        assert!(!server.listen.is_empty(), "no address in {ready}");
+        server
+    }
+
+    /// The next event, which must be of this kind.
+    pub(crate) fn event(&mut self, kind: &str) -> Value {
+        match self.events.recv_timeout(PATIENCE) {
+            Ok(event) if event["event"] == kind => event,
+            Ok(other) => panic!("expected {kind}, got {other}\n{}", self.stderr()),
+            Err(RecvTimeoutError::Timeout) => panic!("no {kind} came\n{}", self.stderr()),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait();
+                panic!("ended ({status:?}) instead of {kind}\n{}", self.stderr())
+            }
+        }
+    }
+
+    /// A connection to its first listener.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.listen[0])
+    }
+
+    /// `http://…` and this path, at the first listener.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listen[0])
+    }
+
+    /// What it wrote to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("stderr.txt")).unwrap_or_default()
+    }
+
+    /// The folder with its configuration.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                return status;
+            }
+            assert!(std::time::Instant::now() < deadline, "it does not end\n{}", self.stderr());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- standard error of the process under test\n{}", self.stderr());
+        }
+    }
+}

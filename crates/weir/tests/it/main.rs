@@ -1,0 +1,9 @@
+//! Whole-program tests: each starts the real binary on port 0 and talks to it over sockets.
+//!
+//! One test binary, one module a subject; [`harness`] starts and stops what they need.
+
+mod harness;
+
+mod command_line;
+mod echo;
+mod tidy;

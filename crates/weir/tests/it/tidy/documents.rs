@@ -1,0 +1,70 @@
+//! Documents: every path they name is there.
+
+use super::{assert_none, files, root};
+use std::path::Path;
+
+/// Folders at the root that documents speak of; a name in backticks that starts with one of them
+/// is a path of the repository.
+const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "perf/", "fuzz/", ".ci/"];
+
+/// Written by a run, so not in a fresh checkout.
+const MADE: [&str; 2] = ["/keys", "/data"];
+
+/// Targets of links (`[text](target)`) and paths in backticks, both without anchors.
+fn named(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("](") {
+        if let Some(end) = text[at..].find(')') {
+            found.push(text[at + 2..at + end].to_owned());
+        }
+    }
+    for piece in text.split('`').skip(1).step_by(2) {
+        let path = piece.split([' ', ':', '#']).next().unwrap_or_default();
+        if FOLDERS.iter().any(|folder| path.starts_with(folder)) {
+            found.push(format!("/{path}"));
+        }
+    }
+    found
+        .into_iter()
+        .map(|path| path.split('#').next().unwrap_or_default().to_owned())
+        .filter(|path| !path.is_empty() && !path.contains("://") && !path.starts_with("mailto:"))
+        .filter(|path| !path.contains(['*', '<', '{', '…']))
+        .filter(|path| !MADE.iter().any(|made| path.contains(made)))
+        .collect()
+}
+
+/// Paths that start with a slash are taken from the root, others from the document's folder.
+fn dead(document: &str, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let folder = Path::new(document).parent().unwrap_or(Path::new(""));
+    named(text)
+        .into_iter()
+        .filter(|path| match path.strip_prefix('/') {
+            Some(path) => !exists(Path::new(path)),
+            None => !exists(&folder.join(path)),
+        })
+        .map(|path| format!("{document}: names {path}, which is not there"))
+        .collect()
+}
+
+#[test]
+fn a_dead_path_is_seen() {
+    let dead = |text| dead("docs/a.md", text, |path| path == Path::new("docs/b.md")).len();
+    assert_eq!(dead("see [b](b.md) and [b](b.md#part) and `docs/b.md`"), 0);
+    assert_eq!(dead("see [c](c.md)"), 1);
+    assert_eq!(dead("see `crates/none/src/lib.rs`"), 1);
+    assert_eq!(dead("see <https://example.com> and [x](https://example.com/y.md) and `a/b`"), 0);
+}
+
+#[test]
+fn documents_name_no_dead_path() {
+    let root = root();
+    let documents: Vec<_> = files("", &["md"]);
+    for needed in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        assert!(documents.iter().any(|(path, _)| path == needed), "{needed} is missing");
+    }
+    let problems: Vec<String> = documents
+        .iter()
+        .flat_map(|(path, text)| dead(path, text, |path| root.join(path).exists()))
+        .collect();
+    assert_none(&problems);
+}

@@ -1,0 +1,53 @@
+//! Which crate may depend on which (the table in ARCHITECTURE.md).
+
+use super::{assert_none, files};
+
+/// Each crate and the crates of this workspace it may name. Development dependencies count, too:
+/// a test that needs a forbidden crate tests the wrong thing.
+const ALLOWED: [(&str, &[&str]); 5] = [
+    ("weir-wire", &[]),
+    ("weir-config", &[]),
+    ("weir-gateway", &["weir-wire", "weir-config"]),
+    ("weir-admin", &["weir-config", "weir-gateway"]),
+    ("weir", &["weir-wire", "weir-config", "weir-gateway", "weir-admin"]),
+];
+
+fn problems(path: &str, manifest: &str) -> Vec<String> {
+    let name = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("name = \""))
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or_default();
+    let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+        return vec![format!("{path}: `{name}` has no row in the table of crates")];
+    };
+    manifest
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|word| word.starts_with("weir-") && !allowed.contains(word))
+        .map(|word| format!("{path}: `{name}` must not depend on `{word}`"))
+        .collect()
+}
+
+#[test]
+fn a_forbidden_edge_is_seen() {
+    let manifest = |name: &str, dependency: &str| {
+        format!("[package]\nname = \"{name}\"\n[dependencies]\n{dependency}.workspace = true\n")
+    };
+    assert!(problems("p", &manifest("weir-gateway", "weir-wire")).is_empty());
+    assert_eq!(problems("p", &manifest("weir-gateway", "weir-admin")).len(), 1);
+    assert_eq!(problems("p", &manifest("weir-wire", "weir-config")).len(), 1);
+    assert_eq!(problems("p", &manifest("weir-new", "weir-wire")).len(), 1);
+}
+
+#[test]
+fn crates_depend_downwards_only() {
+    let manifests: Vec<_> = files("crates", &["toml"])
+        .into_iter()
+        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
+        .collect();
+    assert_eq!(manifests.len(), ALLOWED.len(), "a crate is missing from the table, or too many");
+    let problems: Vec<String> =
+        manifests.iter().flat_map(|(path, text)| problems(path, text)).collect();
+    assert_none(&problems);
+}

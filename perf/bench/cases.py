@@ -1,0 +1,142 @@
+"""What is compared: cases, contenders, loads, and the bars that weir must reach."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+#: Tokens sent in turn where a case needs tokens; all are cached after the first round.
+CACHED_TOKENS = 100
+#: Distinct tokens of the cold case; as many as WSO2's published method cycles through.
+COLD_TOKENS = 4000
+
+
+@dataclass(frozen=True)
+class Load:
+    """How requests come."""
+
+    name: str
+    title: str
+    connections: int = 100
+    workers: int = 1
+    #: Server on core 0, load and upstream on core 1; else everything everywhere.
+    pinned: bool = True
+    #: At half of the slowest contender's saturated rate instead of as fast as answers return.
+    fixed_rate: bool = False
+
+
+SATURATED = Load("saturated", "100 connections, saturated")
+FIXED = Load("fixed", "100 connections, fixed rate", fixed_rate=True)
+THOUSAND = Load("thousand", "1000 connections, saturated", connections=1000)
+TWO = Load("two", "two workers, unpinned, 100 connections", workers=2, pinned=False)
+
+#: The fixed rate needs the saturated one before it; unpinned servers are started anew.
+ALL_LOADS = (SATURATED, FIXED, THOUSAND, TWO)
+#: The bars hold "at both loads".
+BOTH = ("saturated", "fixed")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One server in one role."""
+
+    name: str
+    server: str
+    role: str = "proxy"
+    path: str = "/open/small"
+    token: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The median over rounds of subject ÷ reference, `cpu` per request or `rate`."""
+
+    title: str
+    subject: str
+    reference: str
+    bound: float
+    figure: str = "cpu"
+    loads: tuple[str, ...] = BOTH
+
+    def met(self, ratio: float) -> bool:
+        return ratio <= self.bound if self.figure == "cpu" else ratio >= self.bound
+
+    def text(self) -> str:
+        sign = "≤" if self.figure == "cpu" else "≥"
+        return f"{sign} {self.bound:.2f} × {self.reference}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Contenders under the same load, with the same upstream process."""
+
+    name: str
+    contenders: tuple[Contender, ...]
+    bars: tuple[Bar, ...]
+    #: `small` (nginx, 52 bytes), `echo` (weir echo), or none.
+    upstream: str | None = None
+    #: Bytes of the request body; none for GET.
+    body: int | None = None
+    loads: tuple[Load, ...] = ALL_LOADS
+
+
+def _echo(name: str, body: int, contenders: tuple[Contender, ...], bars: tuple[Bar, ...],
+          loads: tuple[Load, ...] = ALL_LOADS) -> Case:
+    return Case(name, contenders, bars, upstream="echo", body=body, loads=loads)
+
+
+def _mediation(name: str, body: int, bound: float) -> Case:
+    contenders = (Contender("weir echo", "weir", path="/open/echo"),
+                  Contender("weir mediation", "weir", path="/open/mediate"))
+    bar = Bar(f"Mediation / Echo, {body // KIB} KiB, throughput", "weir mediation", "weir echo",
+              bound, figure="rate", loads=("saturated",))
+    return _echo(name, body, contenders, (bar,), loads=(SATURATED,))
+
+
+CASES = (
+    Case("hello",
+         (Contender("weir", "weir", "hello", "/open/hello"),
+          Contender("nginx", "nginx", "hello", "/open/hello"),
+          Contender("haproxy", "haproxy", "hello", "/open/hello")),
+         (Bar("hello (`reply`, 52 bytes)", "weir", "nginx", 0.95),)),
+    Case("get",
+         (Contender("weir", "weir"),
+          Contender("weir guarded", "weir", path="/guarded/small", token=True),
+          Contender("nginx", "nginx"),
+          Contender("haproxy", "haproxy")),
+         (Bar("proxy GET small", "weir", "nginx", 0.85),
+          Bar("proxy GET small with JWT, rate limit, metrics", "weir guarded", "nginx", 1.0)),
+         upstream="small"),
+    _echo("post-1k", KIB,
+          (Contender("weir", "weir", path="/open/echo"),
+           Contender("weir guarded", "weir", path="/guarded/echo", token=True),
+           Contender("nginx", "nginx", path="/open/echo"),
+           Contender("haproxy", "haproxy", path="/open/echo")),
+          (Bar("proxy POST 1 KiB", "weir", "nginx", 0.85),
+           Bar("proxy POST 1 KiB with JWT, rate limit, metrics", "weir guarded", "nginx", 1.0))),
+    _echo("tls", KIB,
+          (Contender("weir guarded", "weir", "tls", "/guarded/echo", token=True),
+           Contender("nginx", "nginx", "tls", "/open/echo"),
+           Contender("haproxy", "haproxy", "tls", "/open/echo")),
+          (Bar("TLS and JWT, POST 1 KiB", "weir guarded", "nginx", 1.05),),
+          loads=(SATURATED, FIXED, TWO)),
+    _echo("post-100k", 100 * KIB,
+          (Contender("weir", "weir", path="/open/echo"),
+           Contender("nginx unbuffered", "nginx", "unbuffered", "/open/echo"),
+           Contender("nginx", "nginx", "buffered", "/open/echo"),
+           Contender("haproxy", "haproxy", path="/open/echo")),
+          (Bar("proxy POST 100 KiB", "weir", "nginx unbuffered", 1.0),)),
+    _mediation("mediation-1k", KIB, 0.85),
+    _mediation("mediation-100k", 100 * KIB, 0.6),
+)
+
+#: Cases that are no rounds of load, and what they must stay under.
+COLD = "cold-token"
+MEMORY = "memory"
+START = "start"
+IDLE_CONNECTIONS = 10_000
+MEMORY_IDLE_LIMIT = 25 * MIB
+MEMORY_CONNECTIONS_LIMIT = 100 * MIB
+START_LIMIT_SECONDS = 0.1
+
+NAMES = (*(case.name for case in CASES), COLD, MEMORY, START)

@@ -1,0 +1,117 @@
+"""The command line: what to run, how long, against which weir."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from . import cold, footprint, host, report, rows
+from .cases import CASES, COLD, MEMORY, NAMES, START
+from .cell import Pace
+from .processes import Fleet
+from .servers import Workshop
+from .session import Session
+
+_ROOT = Path(__file__).resolve().parents[2]
+_RESULTS = _ROOT / "perf" / "results"
+#: Program, and the Debian package it comes from.
+_TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl"}
+
+_FULL = Pace(rounds=7, seconds=2, repeats=3, patience=0)
+_QUICK = Pace(rounds=1, seconds=1, repeats=0, patience=0)
+
+
+def main() -> int:
+    """Returns the exit code: 0 measured (whatever the verdicts), 1 not measured, 2 usage."""
+    arguments = _parse()
+    problem = _missing(arguments.weir)
+    if problem:
+        print(problem, file=sys.stderr)
+        return 1
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda *_: sys.exit(1))
+    try:
+        _run(arguments)
+    except KeyboardInterrupt:
+        print("interrupted; every process of the run is ended", file=sys.stderr)
+        return 1
+    except RuntimeError as error:
+        print(f"perf: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    target = Path(os.environ.get("CARGO_TARGET_DIR", _ROOT / "target"))
+    parser = argparse.ArgumentParser(
+        prog="perf/run", description="Compares weir with nginx and HAProxy; see perf/README.md.")
+    parser.add_argument("--quick", action="store_true",
+                        help="a couple of minutes; results apart, README untouched")
+    parser.add_argument("--case", action="append", choices=NAMES, metavar="NAME",
+                        help=f"only this one, may be repeated: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=_positive, metavar="N",
+                        help=f"rounds of every cell (default {_FULL.rounds})")
+    parser.add_argument("--seconds", type=_positive, metavar="N",
+                        help=f"length of a measured window (default {_FULL.seconds})")
+    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
+                        help="wait so long, at most, before each round for the machine to be quiet")
+    parser.add_argument("--weir", type=Path, default=target / "release" / "weir", metavar="PATH",
+                        help="the binary (default: the release build)")
+    return parser.parse_args()
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _missing(weir: Path) -> str:
+    packages = [package for tool, package in _TOOLS.items() if not shutil.which(tool)]
+    if packages:
+        return f"missing; install with: apt-get install {' '.join(packages)}"
+    if not os.access(weir, os.X_OK):
+        return f"no weir at {weir}; build it with: cargo build --release"
+    return ""
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    default = _QUICK if arguments.quick else _FULL
+    pace = Pace(arguments.rounds or default.rounds, arguments.seconds or default.seconds,
+                default.repeats, arguments.wait)
+    folder = _RESULTS / "quick" if arguments.quick else _RESULTS
+    readme = None if arguments.quick else _ROOT / "README.md"
+    header = {"environment": host.environment(arguments.weir), "quick": arguments.quick,
+              "rounds": pace.rounds, "seconds": pace.seconds}
+    with tempfile.TemporaryDirectory(prefix="weir-perf-") as temporary:
+        path = Path(temporary)
+        with Fleet(path) as fleet:
+            session = Session(fleet, Workshop(path, arguments.weir.resolve()), pace, _say)
+            for name in arguments.case or NAMES:
+                report.save(folder, name, {"case": name, **header, **_measure(session, name)})
+    problem = report.write(folder, readme)
+    print(report.summary(report.load(folder)))
+    print(_count(report.load(folder)))
+    if problem:
+        _say(problem)
+
+
+def _measure(session: Session, name: str) -> dict:
+    apart = {COLD: cold.run, MEMORY: footprint.memory, START: footprint.start}
+    if name in apart:
+        return apart[name](session)
+    return session.run(next(case for case in CASES if case.name == name))
+
+
+def _count(results: dict[str, dict]) -> str:
+    found = [row.result for row in rows.verdicts(results)]
+    return ", ".join(f"{sum(r.startswith(word) for r in found)} {word}"
+                     for word in ("met", "MISSED", "INVALID"))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,28 @@
+"""Bodies: the hosted reply and the payloads of WSO2's published method."""
+
+import string
+
+#: The reply of TORO's published test: 52 bytes, indented by four spaces.
+HELLO = b'{\n    "result": "OK",\n    "message": "Hello World"\n}'
+
+_CYCLE = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+def sized(size: int) -> bytes:
+    """Exactly `size` bytes of `{"size":"1024B","payload":["0123456789",…]}`.
+
+    Items are ten characters of the endless cycle 0-9A-Za-z; the last one has between none and
+    twelve so that the whole is exact. The smallest possible size is about 30 bytes.
+    """
+    head = f'{{"size":"{size}B","payload":['
+    room = size - len(head) - len("]}")
+    if room < 2:
+        raise ValueError(f"no payload is as short as {size} bytes")
+    whole, rest = divmod(room - 2, 13)
+    items, at = [], 0
+    for length in [10] * whole + [rest]:
+        items.append("".join(_CYCLE[(at + i) % len(_CYCLE)] for i in range(length)))
+        at += length
+    body = (head + ",".join(f'"{item}"' for item in items) + "]}").encode()
+    assert len(body) == size, (len(body), size)
+    return body

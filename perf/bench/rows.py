@@ -1,0 +1,169 @@
+"""From measurements to verdicts: the rows of the tables."""
+
+import statistics
+from dataclasses import dataclass
+
+from . import cases
+from .cases import CASES, Bar
+
+_TITLES = {load.name: load.title for load in cases.ALL_LOADS}
+#: A server that is idle for more than this share did not decide its throughput.
+_IDLE_LIMIT = 0.10
+_SERVERS = {"weir": "weir", "nginx": "nginx", "haproxy": "HAProxy"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bar, and whether it is met; all texts but `result`."""
+
+    case: str
+    load: str
+    weir: str
+    reference: str
+    ratio: str
+    bar: str
+    result: str
+    beside: str = ""
+
+    def cells(self) -> list[str]:
+        return [self.case, self.load, self.weir, self.reference, self.ratio, self.bar,
+                self.result, self.beside]
+
+
+VERDICT_HEAD = ["case", "load", "weir", "reference", "ratio (rounds)", "bar", "verdict",
+                "requests/s (or CPU), p99: weir | reference"]
+FIGURE_HEAD = ["case", "load", "server", "CPU per request (rounds)", "requests/s", "p50", "p99",
+               "server idle", "wrk busy", "upstream busy", "others"]
+
+
+def verdicts(results: dict[str, dict]) -> list[Verdict]:
+    """A row for each bar of every case that has results, in the order of the cases."""
+    found: list[Verdict] = []
+    for case in CASES:
+        for cell in results.get(case.name, {}).get("cells", []):
+            for bar in case.bars:
+                found.append(_compared(bar, cell))
+    found += _cold(results.get(cases.COLD))
+    found += _memory(results.get(cases.MEMORY))
+    found += _start(results.get(cases.START))
+    return found
+
+
+def figures(results: dict[str, dict]) -> list[list[str]]:
+    """A row for every contender of every cell."""
+    rows = []
+    for case in CASES:
+        for cell in results.get(case.name, {}).get("cells", []):
+            for contender in case.contenders:
+                rows.append([case.name, _load(cell), contender.name,
+                             *_figures(cell["rounds"], contender.name)])
+    return rows
+
+
+def _figures(rounds: list[dict], name: str) -> list[str]:
+    if not rounds:
+        return ["INVALID", *[""] * 7]
+    of = lambda field: statistics.median(r[name][field] for r in rounds)  # noqa: E731
+    cpu = [r[name]["cpu_us"] for r in rounds]
+    return [f"{of('cpu_us'):.2f} µs ({min(cpu):.2f}–{max(cpu):.2f})", f"{of('rate'):,.0f}",
+            _milliseconds(of("p50_us")), _milliseconds(of("p99_us")),
+            *(f"{of(field):.0%}" for field in ("idle", "load_busy", "upstream_busy", "foreign"))]
+
+
+def _compared(bar: Bar, cell: dict) -> Verdict:
+    judged = cell["load"] in bar.loads
+    text = bar.text() if judged else "–"
+    rounds = cell["rounds"]
+    if not rounds:
+        reasons = "; ".join(cell["reasons"])
+        return Verdict(bar.title, _load(cell), "", "", "", text, f"INVALID: {reasons}")
+    field = "cpu_us" if bar.figure == "cpu" else "rate"
+    weir, reference = ([r[name][field] for r in rounds] for name in (bar.subject, bar.reference))
+    ratios = [ours / theirs for ours, theirs in zip(weir, reference)]
+    ratio = statistics.median(ratios)
+    return Verdict(
+        bar.title, _load(cell), _amount(bar, weir),
+        f"{bar.reference} {_amount(bar, reference)}",
+        f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})", text,
+        _result(bar, ratio, ratios, cell) if judged else "–",
+        f"{_beside(bar, rounds, bar.subject)} | {_beside(bar, rounds, bar.reference)}")
+
+
+def _result(bar: Bar, ratio: float, ratios: list[float], cell: dict) -> str:
+    result = "met" if bar.met(ratio) else "MISSED"
+    idle = statistics.median(r[bar.reference]["idle"] for r in cell["rounds"])
+    if bar.figure == "rate" and idle > _IDLE_LIMIT:
+        result += f", but {bar.reference} was {idle:.0%} idle: held back by the load's core"
+    if min(ratios) <= bar.bound <= max(ratios):
+        result += ", rounds on both sides"
+    if cell["disturbed"]:
+        result += f", {cell['disturbed']} of {len(ratios)} rounds disturbed"
+    return result
+
+
+def _load(cell: dict) -> str:
+    title = _TITLES[cell["load"]]
+    return f"{title} {cell['rate']:,.0f}/s" if cell["rate"] else title
+
+
+def _amount(bar: Bar, values: list[float]) -> str:
+    middle = statistics.median(values)
+    return f"{middle:.2f} µs" if bar.figure == "cpu" else f"{middle:,.0f}/s"
+
+
+def _beside(bar: Bar, rounds: list[dict], name: str) -> str:
+    """What the bar is not about: requests/s, or CPU per request where throughput is judged."""
+    rate = statistics.median(r[name]["rate"] for r in rounds)
+    cpu = statistics.median(r[name]["cpu_us"] for r in rounds)
+    p99 = statistics.median(r[name]["p99_us"] for r in rounds)
+    first = f"{rate:,.0f}/s" if bar.figure == "cpu" else f"{cpu:.2f} µs"
+    return f"{first}, {_milliseconds(p99)}"
+
+
+def _milliseconds(microseconds: float) -> str:
+    return f"{microseconds / 1000:.2f} ms"
+
+
+def _cold(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    return [Verdict("a cold RS256 token, proxy GET small", "10 connections, each token once",
+                    f"{result['cold_us']:.2f} µs",
+                    f"no auth {result['open_us']:.2f} µs, seen again {result['again_us']:.2f} µs",
+                    "", "reported", "–")]
+
+
+def _memory(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    rows = []
+    for field, title, limit in (
+            ("idle", "memory, idle", cases.MEMORY_IDLE_LIMIT),
+            ("connections", f"memory, {cases.IDLE_CONNECTIONS:,} idle connections",
+             cases.MEMORY_CONNECTIONS_LIMIT)):
+        amounts = {kind: found[field] for kind, found in result["servers"].items()}
+        met = amounts["weir"] <= limit
+        kept = min(found["open"] for found in result["servers"].values())
+        if field == "connections" and kept < cases.IDLE_CONNECTIONS:
+            verdict = f"INVALID: only {kept:,} stayed open"
+        else:
+            verdict = "met" if met else "MISSED"
+        rows.append(_absolute(title, amounts, lambda size: f"{size / cases.MIB:.1f} MiB", limit,
+                              verdict))
+    return rows
+
+
+def _start(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    amounts = {kind: statistics.median(found) for kind, found in result["servers"].items()}
+    limit = cases.START_LIMIT_SECONDS
+    return [_absolute("start to first answer", amounts, lambda s: f"{s * 1e3:.1f} ms", limit,
+                      "met" if amounts["weir"] <= limit else "MISSED")]
+
+
+def _absolute(title: str, amounts: dict[str, float], text, limit: float, verdict: str) -> Verdict:
+    others = ", ".join(f"{_SERVERS[kind]} {text(amount)}" for kind, amount in amounts.items()
+                       if kind != "weir")
+    return Verdict(title, "one worker", text(amounts["weir"]), others, "",
+                   f"≤ {text(limit).replace('.0 ', ' ')}", verdict)

@@ -1,0 +1,187 @@
+"""Starting the contenders and their upstream, and seeing that they do what the case is about."""
+
+import http.client
+import json
+import os
+import pwd
+import shutil
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import credentials, payload
+from .cases import CACHED_TOKENS, Case, Contender
+from .processes import Fleet, Process, free_ports
+
+_CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+#: Everything, for servers that are not pinned.
+ALL_CORES = set(range(os.cpu_count() or 1))
+SERVER_CORE = {0}
+#: Every contender keeps its own connections to the upstream, up to 1000 each.
+_UPSTREAM_CONNECTIONS = 16_000
+LOAD_CORE = {1} if len(ALL_CORES) > 1 else {0}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and where its roles listen."""
+
+    process: Process
+    ports: dict[str, int]
+
+
+class Workshop:
+    """The run's folder with keys, tokens and bodies, and the programs to start."""
+
+    def __init__(self, folder: Path, weir: Path):
+        self.folder = folder
+        self.weir = weir
+        credentials.make_certificate(folder)
+        self.signer = credentials.Signer(folder)
+        self.signer.write_key_set(folder / "jwks.json")
+        (folder / "hello.json").write_bytes(payload.HELLO)
+        self.tokens = self.write_tokens("tokens", CACHED_TOKENS)
+
+    def write_tokens(self, name: str, count: int) -> Path:
+        """A file of distinct tokens, one a line."""
+        path = self.folder / name
+        path.write_text("\n".join(self.signer.tokens(count)) + "\n")
+        return path
+
+    def body(self, size: int) -> Path:
+        """A file with a payload of exactly so many bytes."""
+        path = self.folder / f"payload-{size}.json"
+        path.write_bytes(payload.sized(size))
+        return path
+
+    def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
+              backend: int, connections: int = 4096, wait: bool = True) -> Server:
+        """Starts `weir`, `nginx` or `haproxy` in front of the upstream on port `backend`."""
+        starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy}[kind]
+        command, ports, environment = starter(workers, backend, connections)
+        process = fleet.start(kind, command, cores=cores, environment=environment)
+        if wait:
+            process.wait_for(ports["hello"])
+        return Server(process, ports)
+
+    def start_upstream(self, fleet: Fleet, kind: str, cores: set[int]) -> Server:
+        """Starts what answers behind the contenders: `small` or `echo`."""
+        if kind == "small":
+            return self.start(fleet, "nginx", cores=cores, backend=1,
+                              connections=_UPSTREAM_CONNECTIONS)
+        port, = free_ports(1)
+        command = [str(self.weir), "echo", "--listen", f"127.0.0.1:{port}",
+                   "--workers", "1", "--json"]
+        process = fleet.start("weir-echo", command, cores=cores)
+        process.wait_for(port)
+        return Server(process, {"hello": port})
+
+    def _weir(self, workers: int, backend: int, _connections: int):
+        folder = self._folder("weir")
+        for name in ("tls.crt", "tls.key", "jwks.json"):
+            shutil.copy(self.folder / name, folder)
+        shutil.copy(_CONFIGS / "weir.yaml", folder)
+        plain, tls, admin = free_ports(3)
+        environment = {
+            "PERF_PLAIN": f"127.0.0.1:{plain}", "PERF_TLS": f"127.0.0.1:{tls}",
+            "PERF_ADMIN": f"127.0.0.1:{admin}", "PERF_BACKEND": f"127.0.0.1:{backend}",
+            "PERF_DATA": str(folder / "data")}
+        command = [str(self.weir), "serve", str(folder / "weir.yaml"),
+                   "--workers", str(workers), "--json"]
+        ports = {"hello": plain, "proxy": plain, "tls": tls}
+        return command, ports, environment
+
+    def _nginx(self, workers: int, backend: int, connections: int):
+        folder = self._folder("nginx")
+        for name in ("tls.crt", "tls.key"):
+            shutil.copy(self.folder / name, folder)
+        ports = dict(zip(("hello", "proxy", "buffered", "unbuffered", "tls"), free_ports(5)))
+        path = _fill("nginx.conf", folder, ports, workers, backend, connections)
+        return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}
+
+    def _haproxy(self, workers: int, backend: int, connections: int):
+        folder = self._folder("haproxy")
+        for name in ("tls.pem", "hello.json"):
+            shutil.copy(self.folder / name, folder)
+        ports = dict(zip(("hello", "proxy", "tls"), free_ports(3)))
+        path = _fill("haproxy.cfg", folder, ports, workers, backend, connections)
+        return ["haproxy", "-db", "-f", str(path)], ports, {}
+
+    def _folder(self, name: str) -> Path:
+        folder = self.folder / f"{name}-{len(os.listdir(self.folder))}"
+        folder.mkdir()
+        return folder
+
+
+def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, backend: int,
+          connections: int) -> Path:
+    names = {"FOLDER": folder, "WORKERS": workers, "BACKEND": backend,
+             "CONNECTIONS": connections, "HELLO_BODY": payload.HELLO.decode(),
+             "USER": pwd.getpwuid(os.getuid()).pw_name,
+             **{role.upper(): port for role, port in ports.items()}}
+    text = (_CONFIGS / template).read_text()
+    for name, value in names.items():
+        text = text.replace(f"@{name}@", str(value))
+    path = folder / template
+    path.write_text(text)
+    return path
+
+
+def verify(case: Case, contender: Contender, server: Server, workshop: Workshop) -> str:
+    """Sends one request and compares the answer; returns the TLS version and cipher, if any.
+
+    A contender that answers something else, or lets a request without a token through where it
+    should not, would make the comparison void, so that is an error.
+    """
+    body = payload.sized(case.body) if case.body else None
+    expected = body if case.upstream == "echo" else payload.HELLO
+    token = workshop.tokens.read_text().split()[0] if contender.token else None
+    status, headers, answer, tls = _ask(contender, server, body, token)
+    if contender.path.endswith("/mediate"):
+        answer, expected = _members(answer), _members(expected)
+    if status != 200 or answer != expected:
+        raise RuntimeError(f"{case.name}: {contender.name} answers {status}, {answer[:200]!r}\n"
+                           f"{server.process.tail()}")
+    if contender.token:
+        if "ratelimit" not in headers:
+            raise RuntimeError(f"{case.name}: {contender.name} does not limit: {headers}")
+        status, *_ = _ask(contender, server, body, None)
+        if status != 401:
+            raise RuntimeError(f"{case.name}: {contender.name} answers {status} without a token")
+    return tls
+
+
+def url(contender: Contender, server: Server) -> str:
+    """Where a contender is reached."""
+    scheme = "https" if contender.role == "tls" else "http"
+    return f"{scheme}://127.0.0.1:{server.ports[contender.role]}{contender.path}"
+
+
+def _ask(contender: Contender, server: Server, body: bytes | None, token: str | None):
+    port = server.ports[contender.role]
+    tls = ""
+    if contender.role == "tls":
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+        connection.connect()
+        tls = " ".join(connection.sock.cipher()[1::-1])
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    connection.request("GET" if body is None else "POST", contender.path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    return answer.status, {name.lower() for name, _ in answer.getheaders()}, text, tls
+
+
+def _members(text: bytes) -> bytes:
+    """A JSON object with its members in one order and without spaces."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True).encode()
+    except ValueError:
+        return text

@@ -1,0 +1,98 @@
+"""What can be wrong without any server; run by `python3 -m unittest perf/bench/tests.py`."""
+
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import credentials, payload, report, rows  # noqa: E402  (the path must be set first)
+
+
+class Payloads(unittest.TestCase):
+    def test_sizes_are_exact_and_the_text_is_json(self):
+        for size in [*range(40, 80), 1024, 10 * 1024, 100 * 1024]:
+            body = payload.sized(size)
+            self.assertEqual(len(body), size)
+            self.assertEqual(json.loads(body)["size"], f"{size}B")
+
+    def test_items_follow_the_cycle(self):
+        items = json.loads(payload.sized(200))["payload"]
+        self.assertEqual(items[:2], ["0123456789", "ABCDEFGHIJ"])
+
+    def test_the_hosted_reply_has_52_bytes(self):
+        self.assertEqual(len(payload.HELLO), 52)
+
+
+class Tokens(unittest.TestCase):
+    def test_openssl_verifies_a_token(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            head, claims, signature = credentials.Signer(folder).tokens(2)[1].split(".")
+            (folder / "text").write_text(f"{head}.{claims}")
+            (folder / "signature").write_bytes(base64.urlsafe_b64decode(signature + "=="))
+            subprocess.run(["openssl", "dgst", "-sha256", "-prverify", folder / "issuer.key",
+                            "-signature", folder / "signature", folder / "text"],
+                           check=True, capture_output=True)
+
+
+class Verdicts(unittest.TestCase):
+    @staticmethod
+    def result(ratios, reasons=()):
+        def measured(cpu):
+            return {"cpu_us": cpu, "rate": 1e6 / cpu, "p50_us": 1, "p99_us": 2, "idle": 0.5,
+                    "load_busy": 0.5, "upstream_busy": 0, "foreign": 0}
+        rounds = [{"weir": measured(10 * ratio), "nginx": measured(10), "haproxy": measured(12)}
+                  for ratio in ratios]
+        cell = {"load": "saturated", "rate": None, "rounds": rounds, "disturbed": 0,
+                "reasons": list(reasons)}
+        return {"hello": {"cells": [cell]}}
+
+    def test_the_median_ratio_decides_and_the_spread_is_told(self):
+        told = {ratios: rows.verdicts(self.result(ratios))[0].result for ratios in
+                [(0.8, 0.9, 0.94), (0.96, 0.97, 0.99), (0.9, 0.94, 0.97), (0.9, 0.96, 0.97)]}
+        self.assertEqual(list(told.values()), [
+            "met", "MISSED", "met, rounds on both sides", "MISSED, rounds on both sides"])
+
+    def test_a_cell_without_valid_rounds_is_invalid_and_says_why(self):
+        row = rows.verdicts(self.result((), ["errors: 3 status"]))[0]
+        self.assertEqual(row.result, "INVALID: errors: 3 status")
+
+    def test_too_much_memory_is_missed(self):
+        found = {kind: {"idle": 26 << 20, "connections": 90 << 20, "open": 10_000}
+                 for kind in ("weir", "nginx", "haproxy")}
+        verdicts = [row.result for row in rows.verdicts({"memory": {"servers": found}})]
+        self.assertEqual(verdicts, ["MISSED", "met"])
+
+    def test_a_server_that_closed_connections_has_no_verdict_on_them(self):
+        found = {kind: {"idle": 1, "connections": 1, "open": 9_000}
+                 for kind in ("weir", "nginx", "haproxy")}
+        verdicts = [row.result for row in rows.verdicts({"memory": {"servers": found}})]
+        self.assertEqual(verdicts, ["met", "INVALID: only 9,000 stayed open"])
+
+
+class Reports(unittest.TestCase):
+    def test_only_what_is_between_the_markers_is_replaced(self):
+        result = {"case": "hello", "quick": False, "rounds": 3, "seconds": 1,
+                  "environment": dict.fromkeys(
+                      ("cpu", "cores", "kernel", "date", "commit", "versions"), "x"), "tls": {},
+                  **Verdicts.result((0.9,))["hello"]}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            report.save(folder, "hello", result)
+            readme = folder / "README.md"
+            readme.write_text("before\n<!-- perf:begin -->\nold\n<!-- perf:end -->\nafter\n")
+            self.assertEqual(report.write(folder, readme), "")
+            text = readme.read_text()
+        self.assertTrue(text.startswith("before\n<!-- perf:begin -->\n"))
+        self.assertTrue(text.endswith("\n<!-- perf:end -->\nafter\n"))
+        self.assertIn("| met ", text)
+        self.assertNotIn("old", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
