@@ -211,8 +211,8 @@ fn what_needs_a_restart_is_said() {
         "workers: 3\nlisten: [{addr: 127.0.0.1:1, tls: self-signed}]\nadmin: {addr: 127.0.0.1:9}\ndata: x\n",
     );
     let findings = old.needs_restart(&new);
-    assert!(findings.iter().all(|f| f.code == "needs-restart" && f.severity == Severity::Warning));
+    assert!(findings.iter().all(|f| f.code == "needs-restart" && f.severity == Severity::Error));
     let keys: Vec<&str> =
         findings.iter().map(|f| f.message.split('`').nth(1).expect("key")).collect();
-    assert_eq!(keys, ["listen", "admin.addr", "data", "workers"]);
+    assert_eq!(keys, ["listen", "admin", "data", "workers"]);
 }
