@@ -97,11 +97,7 @@ impl Router {
         let Some((api, depth)) = self.api(host, path) else { return Found::NoApi };
         let routes = &self.apis[api].routes;
         let below = || path::segments(path).skip(depth);
-        let mut found = routes.find(below(), method);
-        if found.is_none() && method == "HEAD" {
-            found = routes.find(below(), "GET");
-        }
-        if let Some(route) = found {
+        if let Some(route) = routes.find(below(), method) {
             return Found::Route { api, route };
         }
         let allow = routes.methods(below());

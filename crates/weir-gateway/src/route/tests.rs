@@ -106,7 +106,26 @@ fn literal_goes_before_template_before_wildcard() {
     assert_eq!(find("/", "GET"), Some(5));
     assert_eq!(find("/x/a%2Fb", "GET"), Some(6));
     assert_eq!(find("/x/a/b", "GET"), Some(0));
-    assert_eq!(find("/x/7", "HEAD"), Some(0), "a route that says HEAD wins over GET's");
+    assert_eq!(find("/x/7", "HEAD"), Some(1), "HEAD goes where GET does");
+}
+
+#[test]
+fn a_route_that_says_head_wins_over_one_of_the_same_path_that_says_get() {
+    let routes = vec![route(&["GET"], "/x"), route(&["HEAD"], "/x"), route(&["HEAD"], "/*")];
+    let router = router(vec![api(&[], "/", routes)]);
+    assert_eq!(router.find("h", "/x", "HEAD"), Found::Route { api: 0, route: 1 });
+    assert_eq!(router.find("h", "/x", "GET"), Found::Route { api: 0, route: 0 });
+    assert_eq!(router.find("h", "/y", "HEAD"), Found::Route { api: 0, route: 2 });
+}
+
+#[test]
+fn a_base_is_decoded_once() {
+    // As written: /50%25 and /a%252Fb.
+    let routes = || vec![route(&["GET"], "/x")];
+    let router = router(vec![api(&[], "/50%", routes()), api(&[], "/a%2Fb", routes())]);
+    assert_eq!(router.find("h", "/50%25/x", "GET"), Found::Route { api: 0, route: 0 });
+    assert_eq!(router.find("h", "/a%252Fb/x", "GET"), Found::Route { api: 1, route: 0 });
+    assert_eq!(router.find("h", "/a%2Fb/x", "GET"), Found::NoApi);
 }
 
 #[test]

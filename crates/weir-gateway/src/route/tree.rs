@@ -12,10 +12,11 @@ pub(super) struct Bases {
 }
 
 impl Bases {
+    /// `base` is decoded already.
     pub(super) fn add(&mut self, base: &str, api: usize) {
         let mut node = self;
         for segment in path::segments(base) {
-            node = node.below.entry(path::decode(segment).into_owned()).or_default();
+            node = node.below.entry(segment.to_owned()).or_default();
         }
         node.api = Some(api);
     }
@@ -72,14 +73,16 @@ impl Routes {
         entries.push(Entry { methods: methods.to_vec(), route });
     }
 
-    /// The first route in order of preference that matches the path and admits the method.
+    /// The first route in order of preference that matches the path and admits the method. HEAD
+    /// goes where GET does, unless a route of the same path says HEAD itself.
     pub(super) fn find<'a>(
         &self,
         segments: impl Iterator<Item = &'a str> + Clone,
         method: &str,
     ) -> Option<usize> {
         self.visit(segments, &mut |entries| {
-            entries.iter().find(|e| e.admits(method)).map(|e| e.route)
+            let admitting = |method| entries.iter().find(|e| e.admits(method)).map(|e| e.route);
+            admitting(method).or_else(|| admitting("GET").filter(|_| method == "HEAD"))
         })
     }
 

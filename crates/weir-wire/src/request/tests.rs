@@ -359,8 +359,8 @@ fn a_refused_head_leaves_nothing_of_the_one_before() {
     .unwrap();
     for bad in ["GET /\n", "GET /\r\n\r\n", "GET /x HTTP/1.1\r\n\r\n"] {
         assert!(head.parse(bad.as_bytes(), &mut Scan::new(), &HeadLimits::default()).is_err());
-        assert_eq!((head.method, head.method_name()), (Method::Other, ""), "{bad:?}");
-        assert_eq!((head.target(), head.authority()), ("", ""), "{bad:?}");
+        assert_eq!((head.method, head.method_name()), (Method::Get, "GET"), "{bad:?}");
+        assert_eq!((head.target(), head.authority()), ("/", ""), "{bad:?}");
         assert!(head.headers.is_empty() && head.framing == Framing::None && !head.keep_alive);
     }
 }
@@ -380,4 +380,9 @@ fn a_head_can_be_built_without_bytes() {
     head.set_line("PUT", "/a?b", "c:1");
     assert_eq!((head.method, head.method_name()), (Method::Put, "PUT"));
     assert_eq!((head.path(), head.query(), head.authority()), ("/a", Some("b"), "c:1"));
+    head.set_path("/longer");
+    assert_eq!((head.target(), head.method_name()), ("/longer?b", "PUT"));
+    assert_eq!((head.query(), head.authority()), (Some("b"), "c:1"));
+    head.clear();
+    assert_eq!((head.method_name(), head.target(), head.authority()), ("GET", "/", ""));
 }

@@ -1,0 +1,12 @@
+//! What is fuzzed: one function a target, which panics when a property does not hold.
+//!
+//! `targets/` hands these functions to libFuzzer; `plain.rs` runs the same functions over the
+//! seeds and random changes of them, for where no fuzzer can be had.
+
+pub mod wire;
+
+/// A property check over any bytes.
+pub type Check = fn(&[u8]);
+
+/// Every target by name; each has a folder of this name under `seeds/` and a file in `targets/`.
+pub const TARGETS: &[(&str, Check)] = &[("requests", wire::requests), ("answers", wire::answers)];

@@ -1,0 +1,4 @@
+//! `wire::answers` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::wire::answers(data));

@@ -1,0 +1,4 @@
+//! `wire::requests` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::wire::requests(data));
