@@ -246,3 +246,12 @@ fn what_is_no_file_or_no_text_is_a_finding() {
     let findings = with_sets(Path::new("/dev/zero"), &[]).expect_err("refused");
     assert_eq!((findings.list[0].code, findings.list.len()), ("bad-file", 1));
 }
+
+#[test]
+fn messages_neither_break_lines_nor_steer_the_terminal() {
+    let findings = load_text("weir.yaml", "\"a\\nb\\e[31m\": 1\n").expect_err("refused");
+    assert_eq!(findings.list[0].message, "unknown key `a\\nb\\u{1b}[31m` in the configuration");
+    let long = format!("{}: 1\n", "k".repeat(1000));
+    let findings = load_text("weir.yaml", &long).expect_err("refused");
+    assert!(findings.list[0].message.chars().count() <= 601);
+}
