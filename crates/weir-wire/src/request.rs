@@ -152,6 +152,15 @@ impl RequestHead {
         read
     }
 
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.set_line("GET", "/", "");
+        self.version = Version::Http11;
+        self.headers.clear();
+        self.framing = Framing::None;
+        self.keep_alive = false;
+    }
+
     fn read(&mut self, head: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut parsed = httparse::Request::new(&mut []);
