@@ -154,7 +154,7 @@ impl RequestHead {
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
-        self.set_line("", "", "");
+        self.set_line("GET", "/", "");
         self.version = Version::Http11;
         self.headers.clear();
         self.framing = Framing::None;
