@@ -129,6 +129,13 @@ fn a_base_is_decoded_once() {
 }
 
 #[test]
+fn a_route_that_names_the_method_goes_before_one_for_every_method() {
+    let router = router(vec![api(&[], "/", vec![route(&[], "/x"), route(&["GET"], "/x")])]);
+    assert_eq!(router.find("h", "/x", "GET"), Found::Route { api: 0, route: 1 });
+    assert_eq!(router.find("h", "/x", "POST"), Found::Route { api: 0, route: 0 });
+}
+
+#[test]
 fn methods_that_are_missing_are_named() {
     let router = router(vec![api(
         &[],

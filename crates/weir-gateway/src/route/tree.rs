@@ -71,6 +71,8 @@ impl Routes {
         }
         let entries = if pattern.wildcard { &mut node.rest } else { &mut node.here };
         entries.push(Entry { methods: methods.to_vec(), route });
+        // A route that names its methods is more specific than one for every method.
+        entries.sort_by_key(|entry| entry.methods.is_empty());
     }
 
     /// The first route in order of preference that matches the path and admits the method. HEAD
