@@ -41,7 +41,7 @@ lint: ## Formatting, clippy, and cargo-deny if it is installed
 .PHONY: perf
 perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and the table of README.md
 	cargo build --release --locked -p weir
-	@perf/run $(TARGET)/release/weir
+	@perf/run --weir $(TARGET)/release/weir
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS

@@ -49,7 +49,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="perf/run", description="Compares weir with nginx and HAProxy; see perf/README.md.")
     parser.add_argument("--quick", action="store_true",
-                        help="a couple of minutes; results apart, README untouched")
+                        help="about four minutes; results apart, README untouched")
     parser.add_argument("--case", action="append", choices=NAMES, metavar="NAME",
                         help=f"only this one, may be repeated: {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=_positive, metavar="N",

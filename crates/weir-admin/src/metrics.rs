@@ -2,9 +2,11 @@
 //!
 //! There is no registry: whoever has numbers gives families, and a page is rendered from them.
 
+mod gateway;
 mod process;
 mod text;
 
+pub use gateway::gateway;
 pub use process::process;
 pub use text::{CONTENT_TYPE, render};
 

@@ -5,7 +5,7 @@ mod slips;
 
 use crate::draft::{Data, Meaning, Member, Node, Scalar};
 use crate::finding::{Report, codes};
-use crate::keys::{Kind, Names, Shape};
+use crate::keys::{Form, Kind, Names, Shape};
 
 /// Most items of one list or table.
 const ITEMS: usize = 100_000;
@@ -105,7 +105,7 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
     };
     for member in members {
         match shape.key(&member.key) {
-            Some(_) if member.value.is_null() => {
+            Some(key) if member.value.is_null() && !matches!(key.kind, Kind::Json) => {
                 report
                     .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
                     .help("give it one, or leave the key out");
@@ -128,10 +128,11 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut R
     for group in shape.groups {
         let mut present = members.iter().filter(|m| group.keys.contains(&m.key.as_str()));
         let Some(first) = present.next() else {
-            // A slip such as `method: GET` has its own finding already.
-            let slipped = members.iter().any(|m| {
+            // A slip such as `method: GET` or `GET: /` has its own finding already.
+            let slipped = members.iter().filter(|m| shape.key(&m.key).is_none()).any(|m| {
                 shape.slips.iter().any(|(slip, _)| *slip == m.key)
                     || shape.later.contains(&m.key.as_str())
+                    || crate::finding::nearest(&m.key, group.keys.iter().copied()).is_some()
             });
             if group.required && !slipped {
                 report.error(
@@ -214,9 +215,12 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         }
         if names == Names::Header
             && let Some(text) = member.value.text()
-            && let Err(fault) = crate::keys::Form::HeaderValue.check(text)
+            && let Err(fault) = Form::HeaderValue.check(text)
         {
             report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
+        }
+        if names == Names::Header && carries_credential(&member.key) {
+            report.hide(member.value.at);
         }
         if member.value.is_null() {
             report
@@ -226,6 +230,12 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             value(&member.value, kind, &member.key, report);
         }
     }
+}
+
+/// Headers whose values are not shown.
+fn carries_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["authorization", "cookie", "key", "token", "secret"].iter().any(|part| name.contains(part))
 }
 
 fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, report: &mut Report) {
@@ -249,8 +259,12 @@ fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, repo
         // A number may be a text of this form by accident (`to: 5`); the form says what is missing.
         Kind::Form(form) if matches!(meaning, Meaning::Text | Meaning::Number) => {
             if let Err(fault) = form.check(&scalar.text) {
+                // A key where its hash belongs, or a target with a password in it.
+                if *form == Form::KeyHash || (*form == Form::Target && scalar.text.contains('@')) {
+                    report.hide(node.at);
+                }
                 report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
-            } else if meaning == Meaning::Number && *form != crate::keys::Form::Duration {
+            } else if meaning == Meaning::Number && *form != Form::Duration {
                 wrong_type(node, kind, context, report);
             }
         }

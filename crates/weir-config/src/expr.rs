@@ -54,8 +54,11 @@ pub struct RequestFacts {
     pub headers: Vec<(String, String)>,
 }
 
-/// A compiled expression.
-pub struct Expr {
+/// A compiled expression; a copy shares it.
+#[derive(Clone)]
+pub struct Expr(Arc<Compiled>);
+
+struct Compiled {
     source: String,
     program: Program,
     uses: Uses,
@@ -63,7 +66,7 @@ pub struct Expr {
 
 impl std::fmt::Debug for Expr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Expr").field(&self.source).finish()
+        f.debug_tuple("Expr").field(&self.0.source).finish()
     }
 }
 
@@ -81,10 +84,7 @@ impl Expr {
         }
         let program = LIBRARY.compile(source).map_err(|errors| {
             let first = errors.errors.first();
-            let (position, what) = first.map_or((0, String::new()), |e| {
-                let what = e.msg.lines().next().unwrap_or_default();
-                (e.pos.1, what.to_owned())
-            });
+            let (position, what) = first.map_or((0, String::new()), |e| (e.pos.1, plain(&e.msg)));
             format!("this is no CEL expression: {what} (at character {position})")
         })?;
         let mut uses = Uses::default();
@@ -106,18 +106,18 @@ impl Expr {
                 values::MEMBERS.map(|m| format!("`{m}`")).join(", ")
             ));
         }
-        Ok(Self { source: source.to_owned(), program, uses })
+        Ok(Self(Arc::new(Compiled { source: source.to_owned(), program, uses })))
     }
 
     /// The text it was compiled from.
     pub fn source(&self) -> &str {
-        &self.source
+        &self.0.source
     }
 
     /// Whether it refers to this variable (`request`, `claims`, `consumer`): what it does not
     /// refer to need not be in the scope.
     pub fn refers_to(&self, variable: &str) -> bool {
-        self.uses.get(variable).is_some()
+        self.0.uses.get(variable).is_some()
     }
 
     /// Whether it holds. An error, a missing member or another type than boolean does not hold.
@@ -133,17 +133,24 @@ impl Expr {
 
     fn evaluate(&self, scope: &Scope) -> Option<cel::Value> {
         let mut context = Context::with_env(Arc::clone(&LIBRARY));
-        if let (Some(uses), Some(request)) = (self.uses.get("request"), &scope.request) {
+        if let (Some(uses), Some(request)) = (self.0.uses.get("request"), &scope.request) {
             context.add_variable_from_value("request", values::request(request, uses));
         }
-        if let (Some(uses), Some(claims)) = (self.uses.get("claims"), &scope.claims) {
+        if let (Some(uses), Some(claims)) = (self.0.uses.get("claims"), &scope.claims) {
             context.add_variable_from_value("claims", values::json(claims, uses));
         }
-        if let (Some(_), Some(consumer)) = (self.uses.get("consumer"), &scope.consumer) {
+        if let (Some(_), Some(consumer)) = (self.0.uses.get("consumer"), &scope.consumer) {
             context.add_variable_from_value("consumer", consumer.as_str());
         }
-        self.program.execute(&context).ok()
+        self.0.program.execute(&context).ok()
     }
+}
+
+/// The parser's message without the list of every token that could have come.
+fn plain(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let line = line.split(" expecting ").next().unwrap_or_default();
+    line.trim_start_matches("Syntax error: ").replace("'<EOF>'", "the end")
 }
 
 #[cfg(test)]

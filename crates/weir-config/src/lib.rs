@@ -15,7 +15,10 @@ pub mod expr;
 pub mod finding;
 mod keys;
 pub mod map;
+mod reference;
 mod resolve;
+mod restart;
+mod schema;
 mod units;
 
 use draft::{Draft, Surroundings};
@@ -23,6 +26,8 @@ use finding::{Findings, Report};
 use std::path::{Path, PathBuf};
 
 pub use config::*;
+pub use reference::{findings as findings_reference, reference};
+pub use schema::schema;
 
 /// What to load: a file or a folder with `weir.yaml`, and what the command line says over it.
 #[derive(Clone, Debug, Default)]

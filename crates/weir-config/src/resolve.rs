@@ -26,7 +26,9 @@ use crate::draft::{Draft, Member, Node, Spot};
 use crate::finding::{Report, codes, nearest};
 use crate::keys;
 use fields::Fields;
+use rustls::RootCertStore;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What every part of the resolution needs.
 pub(crate) struct Resolver<'a> {
@@ -35,6 +37,8 @@ pub(crate) struct Resolver<'a> {
     upstreams: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
+    /// The system's root certificates, read once if at all.
+    native_roots: Option<Arc<RootCertStore>>,
 }
 
 /// Names of one kind, in the order of their definition, and whether anything refers to them.
@@ -88,6 +92,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         plans: Index::new("plan", &plans),
         draft,
         report,
+        native_roots: None,
     };
     let root = Fields::new(&draft.root, &keys::ROOT);
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
@@ -121,6 +126,10 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
 impl Resolver<'_> {
     /// Upstreams and plans that nothing refers to are probably slips.
     fn warn_unused(&mut self) {
+        // What would use them may be what is wrong.
+        if self.report.has_errors() {
+            return;
+        }
         for index in [&self.upstreams, &self.auths, &self.plans] {
             for ((name, at), used) in index.order.iter().zip(&index.used) {
                 if !used {

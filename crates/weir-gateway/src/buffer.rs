@@ -17,6 +17,29 @@ thread_local! {
     static FREE: RefCell<[Vec<Box<[u8]>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty vector, with memory from an earlier use where there is one.
+pub(crate) fn take_vec() -> Vec<u8> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(1024))
+}
+
+/// Gives a vector's memory back for reuse, unless it has grown out of proportion.
+pub(crate) fn give_back_vec(mut vec: Vec<u8>) {
+    if vec.capacity() == 0 || vec.capacity() > SMALL * 4 {
+        return;
+    }
+    vec.clear();
+    let _ = SPARE.try_with(|spare| {
+        let spare = &mut spare.borrow_mut();
+        if spare.len() < KEPT {
+            spare.push(vec);
+        }
+    });
+}
+
 /// Bytes that have come and are not yet dealt with.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::worker::{Live, Worker};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_config::{Api, Route, Segment};
 use weir_wire::{Known, RequestHead, ResponseHead, Version};
 
@@ -116,10 +116,10 @@ impl Exchange {
     /// Starts on the request whose head is in `request`.
     pub(crate) fn begin(&mut self, listener: usize, https: bool) {
         let worker = self.worker;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.started = Instant::now();
+        let now = worker.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
         self.unix = now.as_secs();
-        self.started = Instant::now();
         let live = worker.live();
         let trust = &live.site.config.listen[listener].trust;
         self.client = Client::identify(self.peer.ip(), https, trust, &self.request.headers);

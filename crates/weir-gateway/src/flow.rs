@@ -176,7 +176,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     };
     let caller = Caller { api, route, principal: &principal, address: exchange.client.address };
     let limits = &live.site.limits;
-    let now = exchange.worker.shared.limiter.now();
+    let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
     match limits.admit(&live.site.config, &caller, || exchange.scope(), now) {
         Ok(admission) => {
             exchange.standing = admission.standing;

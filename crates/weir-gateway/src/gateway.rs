@@ -11,9 +11,9 @@ use crate::upstream::Healths;
 use crate::worker::{self, Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -45,7 +45,7 @@ pub struct Bound {
 #[derive(Debug)]
 pub struct Gateway {
     control: watch::Sender<Control>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
     stats: Vec<(Arc<WorkerStats>, Arc<AuthCounters>)>,
     shared: Arc<Shared>,
 }
@@ -125,7 +125,7 @@ impl Gateway {
 
     /// Stops: no connection is accepted any more, what is in flight may take until `deadline`.
     /// Blocks until everything is over.
-    pub fn finish_draining(mut self, deadline: Duration) -> DrainReport {
+    pub fn finish_draining(&self, deadline: Duration) -> DrainReport {
         let start = Instant::now();
         self.set_phase(Phase::Closing);
         while self.shared.connections.load(Relaxed) > 0 && start.elapsed() < deadline {
@@ -133,7 +133,9 @@ impl Gateway {
         }
         let failed = self.stats.iter().map(|(stats, _)| stats.active.get()).sum();
         self.set_phase(Phase::Over);
-        for worker in self.workers.drain(..) {
+        let workers =
+            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
             // A panic has been reported by its hook already.
             let _ = worker.join();
         }
@@ -172,7 +174,7 @@ impl Bound {
                 sockets[worker].push(socket);
             }
         }
-        let mut gateway = Gateway { control, workers: Vec::new(), stats: Vec::new(), shared };
+        let mut gateway = Gateway { control, workers: Mutex::default(), stats: Vec::new(), shared };
         for (index, listeners) in sockets.into_iter().enumerate() {
             gateway.spawn(index, Arc::clone(&site), listeners, receiver.clone())?;
         }
@@ -201,7 +203,7 @@ impl Gateway {
             }
         };
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?;
-        self.workers.push(thread);
+        self.workers.get_mut().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 }

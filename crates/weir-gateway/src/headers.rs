@@ -4,30 +4,33 @@ use std::borrow::Cow;
 use weir_config::HeaderEdits;
 use weir_wire::{Headers, Known};
 
-/// Carries the transaction's id, to the client and to the upstream.
-pub(crate) const TRANSACTION_ID: &str = "weir-transaction-id";
-
 /// Removes what concerns one connection only (RFC 9110 section 7.6.1), and what `also` names.
 pub(crate) fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bool) {
     let nominated = nominated(headers);
-    headers.retain(|known, name, _| match known {
+    headers.retain_known(|known| !is_hop_by_hop(known) && !also(known));
+    for name in nominated {
+        headers.remove(&name);
+    }
+}
+
+fn is_hop_by_hop(known: Known) -> bool {
+    matches!(
+        known,
         Known::Connection
-        | Known::KeepAlive
-        | Known::ProxyConnection
-        | Known::ProxyAuthenticate
-        | Known::ProxyAuthorization
-        | Known::Te
-        | Known::Trailer
-        | Known::TransferEncoding
-        | Known::Upgrade => false,
-        known if also(known) => false,
-        _ => !nominated.iter().any(|n| n.eq_ignore_ascii_case(name.as_bytes())),
-    });
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::ProxyAuthenticate
+            | Known::ProxyAuthorization
+            | Known::Te
+            | Known::Trailer
+            | Known::TransferEncoding
+            | Known::Upgrade
+    )
 }
 
 /// Names that Connection says are for this connection, too. What ends a connection or a message
 /// cannot be nominated away: the list is for extensions.
-fn nominated(headers: &Headers) -> Vec<Vec<u8>> {
+fn nominated(headers: &Headers) -> Vec<String> {
     headers
         .known_all(Known::Connection)
         .flat_map(|value| value.split(|&b| b == b','))
@@ -36,7 +39,7 @@ fn nominated(headers: &Headers) -> Vec<Vec<u8>> {
             !name.is_empty()
                 && ![&b"close"[..], b"keep-alive"].iter().any(|n| n.eq_ignore_ascii_case(name))
         })
-        .map(<[u8]>::to_vec)
+        .filter_map(|name| std::str::from_utf8(name).ok().map(str::to_owned))
         .collect()
 }
 

@@ -17,7 +17,7 @@ pub mod forwarded;
 mod gateway;
 mod headers;
 pub mod limit;
-mod listen;
+pub mod listen;
 pub mod negotiate;
 mod outgoing;
 pub mod path;
@@ -40,4 +40,3 @@ mod worker;
 mod sample;
 
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
-pub use listen::BindError;

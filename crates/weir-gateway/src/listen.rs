@@ -19,7 +19,10 @@ pub struct BindError {
 }
 
 /// Binds an address once for every worker. Port 0 takes a free port, the same for all.
-pub(crate) fn bind(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, BindError> {
+///
+/// # Errors
+/// The address is in use or not this machine's.
+pub fn bind(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, BindError> {
     let failed = |error| BindError { addr, error };
     // Sockets that share a port are shared with whoever else asks for it, a second weir included;
     // a first one that does not share finds out whether the address is free.

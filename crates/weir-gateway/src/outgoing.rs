@@ -1,5 +1,6 @@
 //! Bytes on their way out: a head, then a body from wherever it comes, in as few writes as can be.
 
+use crate::buffer;
 use crate::stream::Stream;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -10,9 +11,6 @@ use weir_wire::encode;
 const COPIED: usize = 4 * 1024;
 /// When so much waits, it is written before more is taken.
 const FULL: usize = 16 * 1024;
-
-/// Memory an idle connection may keep, in bytes.
-const IDLE: usize = 1024;
 
 /// One direction of one connection.
 #[derive(Debug, Default)]
@@ -32,6 +30,9 @@ impl Outgoing {
     /// Where a head is written to.
     pub(crate) fn head(&mut self) -> &mut Vec<u8> {
         self.flushed = false;
+        if self.bytes.capacity() == 0 {
+            self.bytes = buffer::take_vec();
+        }
         &mut self.bytes
     }
 
@@ -133,13 +134,14 @@ impl Outgoing {
         self.flushed = false;
     }
 
-    /// Forgets everything, and memory that an idle connection should not hold.
+    /// Forgets everything and holds no memory, as an idle connection should.
     pub(crate) fn reset(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        if bytes.capacity() > IDLE {
-            bytes = Vec::new();
-        }
-        *self = Self { bytes, ..Self::default() };
+        *self = Self::default();
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        buffer::give_back_vec(std::mem::take(&mut self.bytes));
     }
 }

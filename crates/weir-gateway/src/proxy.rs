@@ -65,7 +65,7 @@ pub(crate) async fn forward<'a>(
 
     let mut tried = Vec::new();
     let target = loop {
-        let Some(index) = upstream.choose(&tried, Instant::now()) else {
+        let Some(index) = upstream.choose(&tried) else {
             return Err(Problem::UpstreamUnreachable.into());
         };
         let target = &upstream.targets[index];

@@ -39,8 +39,13 @@ impl TraceContext {
             }
             None => {
                 let context = Self::start();
-                headers.remove("tracestate");
-                headers.set("traceparent", &context.text);
+                if headers.known(Known::Tracestate).is_some() {
+                    headers.remove("tracestate");
+                }
+                if headers.known(Known::Traceparent).is_some() {
+                    headers.remove("traceparent");
+                }
+                headers.push_known(Known::Traceparent, &context.text);
                 context
             }
         }

@@ -40,6 +40,8 @@ pub(crate) struct Target {
     tls: Option<Tls>,
     connect_timeout: Duration,
     keep_alive_time: Duration,
+    /// Sweeps so far, a second apart: the clock that idle connections age by.
+    sweeps: Cell<u64>,
     /// Most connections, and most idle ones, of this worker.
     most: usize,
     most_idle: usize,
@@ -83,6 +85,7 @@ impl Upstream {
                 tls: tls.filter(|_| target.scheme == Scheme::Https),
                 connect_timeout: config.connect_timeout,
                 keep_alive_time: config.keep_alive_time,
+                sweeps: Cell::new(0),
                 most: share(config.connections),
                 most_idle: share(config.keep_alive),
                 idle: RefCell::default(),
@@ -102,11 +105,12 @@ impl Upstream {
 
     /// Chooses a target, passing over those in `tried`. When every target is out of service the
     /// choice is made as if none were: a wrong guess about health must not make an outage.
-    pub(crate) fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
+    pub(crate) fn choose(&self, tried: &[usize]) -> Option<usize> {
         let count = self.targets.len();
         if count == 1 {
             return tried.is_empty().then_some(0);
         }
+        let now = Instant::now();
         let untried = |index: &usize| !tried.contains(index);
         let first = match self.balance {
             Balance::RoundRobin => {

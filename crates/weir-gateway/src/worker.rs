@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What workers share, whatever the Config.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct Worker {
     /// Who to wake when the phase changes: one place a connection.
     wakers: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
+    /// The wall clock at one moment, from which nearby moments are told without asking it.
+    wall: Cell<(Instant, Duration)>,
     /// HTTP date of this second.
     date: RefCell<(u64, String)>,
 }
@@ -67,6 +69,7 @@ impl Worker {
             phase: Cell::new(Phase::Serving),
             wakers: RefCell::default(),
             free: RefCell::default(),
+            wall: Cell::new((Instant::now(), unix_time())),
             date: RefCell::default(),
         }
     }
@@ -107,6 +110,18 @@ impl Worker {
         PhaseWatch { worker: self, place }
     }
 
+    /// Time since 1970 at `now`. The wall clock is asked once a second; it may be set meanwhile.
+    pub(crate) fn unix_time(&self, now: Instant) -> Duration {
+        let (then, unix) = self.wall.get();
+        let since = now.saturating_duration_since(then);
+        if since < Duration::from_secs(1) {
+            return unix + since;
+        }
+        let unix = unix_time();
+        self.wall.set((now, unix));
+        unix
+    }
+
     /// The Date header's value for this second.
     pub(crate) fn push_date(&self, unix: u64, out: &mut Vec<u8>) {
         let mut date = self.date.borrow_mut();
@@ -144,6 +159,10 @@ impl Drop for PhaseWatch {
         self.worker.wakers.borrow_mut()[self.place] = None;
         self.worker.free.borrow_mut().push(self.place);
     }
+}
+
+fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// IMF-fixdate (RFC 9110 section 5.6.7).

@@ -26,22 +26,16 @@ pub fn request_line(out: &mut Vec<u8>, method: &str, target: &str) {
 
 /// Appends one field line. Name and value must be valid: this does not check.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    line(out, name.as_bytes(), value);
+    out.reserve(name.len() + value.len() + 4);
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends every field of a list.
 pub fn fields(out: &mut Vec<u8>, headers: &Headers) {
-    for (name, value) in headers.raw() {
-        line(out, name, value);
-    }
-}
-
-fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.reserve(name.len() + value.len() + 4);
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    headers.write(out);
 }
 
 /// Appends `Content-Length` with this number.

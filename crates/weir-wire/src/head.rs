@@ -46,13 +46,27 @@ impl Headers {
 
     /// Appends a field. Name and value must be valid: this does not check.
     pub fn push(&mut self, name: &str, value: &[u8]) {
-        let name_at = self.append(name.as_bytes());
-        let value_at = self.append(value);
-        self.fields.push(Field {
-            known: Known::of(name.as_bytes()),
-            name: name_at,
-            value: value_at,
-        });
+        self.append(Known::of(name.as_bytes()), name, value);
+    }
+
+    /// Appends a field with a known name, which then need not be recognised. Not for
+    /// [`Known::Other`], which has none.
+    pub fn push_known(&mut self, name: Known, value: &[u8]) {
+        self.append(name, name.name(), value);
+    }
+
+    fn append(&mut self, known: Known, name: &str, value: &[u8]) {
+        let mut add = |bytes: &[u8]| {
+            let start = self.text.len() as u32;
+            self.text.extend_from_slice(bytes);
+            (start, self.text.len() as u32)
+        };
+        let name = add(name.as_bytes());
+        // As on the wire, so that fields can be written in one piece.
+        add(b": ");
+        let value = add(value);
+        add(b"\r\n");
+        self.fields.push(Field { known, name, value });
     }
 
     /// Replaces every field of this name by one.
@@ -104,15 +118,23 @@ impl Headers {
         self.fields.iter().map(|f| (f.known, f.name(&self.text), f.value(&self.text)))
     }
 
-    /// Every field's name and value as bytes, for writing.
-    pub(crate) fn raw(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|f| (f.name_bytes(&self.text), f.value(&self.text)))
+    /// Appends every field as it stands on the wire: neighbours in the text in one piece.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        const LINE_END: u32 = 2;
+        let mut fields = self.fields.iter().peekable();
+        while let Some(first) = fields.next() {
+            let mut end = first.value.1;
+            while let Some(next) = fields.next_if(|next| next.name.0 == end + LINE_END) {
+                end = next.value.1;
+            }
+            out.extend_from_slice(&self.text[first.name.0 as usize..end as usize]);
+            out.extend_from_slice(b"\r\n");
+        }
     }
 
-    fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
-        let start = self.text.len() as u32;
-        self.text.extend_from_slice(bytes);
-        (start, self.text.len() as u32)
+    /// Keeps the fields whose known name (or lack of one) says so.
+    pub fn retain_known(&mut self, mut keep: impl FnMut(Known) -> bool) {
+        self.fields.retain(|f| keep(f.known));
     }
 
     /// Takes over the text of a parsed head; `push_at` then says where its fields are.

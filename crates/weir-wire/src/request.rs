@@ -112,15 +112,6 @@ impl RequestHead {
         (&self.text[self.method_len + self.target_len..], &mut self.headers)
     }
 
-    /// Forgets everything, keeps the memory.
-    pub fn clear(&mut self) {
-        self.set_line("GET", "/", "");
-        self.headers.clear();
-        self.version = Version::Http11;
-        self.framing = Framing::None;
-        self.keep_alive = false;
-    }
-
     /// Starts a head that does not come from HTTP/1 bytes; headers are pushed by the caller.
     pub fn set_line(&mut self, method: &str, target: &str, authority: &str) {
         self.text.clear();
@@ -159,6 +150,15 @@ impl RequestHead {
             self.clear();
         }
         read
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.set_line("GET", "/", "");
+        self.version = Version::Http11;
+        self.headers.clear();
+        self.framing = Framing::None;
+        self.keep_alive = false;
     }
 
     fn read(&mut self, head: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {

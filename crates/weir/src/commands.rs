@@ -6,6 +6,7 @@ mod echo;
 mod jwt;
 mod key;
 mod routes;
+mod serve;
 
 use crate::exit::Exit;
 use clap::Subcommand;
@@ -13,6 +14,8 @@ use clap::Subcommand;
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve a configuration
+    Serve(serve::Args),
     /// Check a configuration and print everything that is wrong with it
     Check(check::Args),
     /// List the routes of a configuration
@@ -35,6 +38,7 @@ pub(crate) enum Command {
 /// It could not be done; the message says why.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Echo(args) => echo::run(&args),

@@ -7,13 +7,13 @@
 mod answer;
 mod connection;
 
-use crate::listen;
 use anyhow::Context;
 use std::cell::Cell;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::LocalSet;
+use weir_gateway::listen::{self, BindError};
 
 /// Largest request body it takes; more is answered with 413.
 pub(crate) const LARGEST_BODY: usize = 1024 * 1024;
@@ -42,12 +42,12 @@ pub(crate) struct Bound {
 ///
 /// # Errors
 /// One cannot be bound; the text names it.
-pub(crate) fn bind(options: &Options) -> anyhow::Result<Bound> {
+pub(crate) fn bind(options: &Options) -> Result<Bound, BindError> {
     let sockets = options
         .listen
         .iter()
         .map(|&addr| listen::bind(addr, options.workers))
-        .collect::<anyhow::Result<_>>()?;
+        .collect::<Result<_, _>>()?;
     Ok(Bound { sockets, delay: options.delay })
 }
 

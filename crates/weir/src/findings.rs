@@ -1,27 +1,12 @@
 //! Findings as JSON, and on standard error.
 
 use crate::output;
-use serde_json::{Value, json};
-use weir_config::finding::{Finding, Findings, Severity};
+use serde_json::Value;
+use weir_config::finding::{Findings, Severity};
 
 /// One object for each finding, in order.
 pub(crate) fn to_json(findings: &Findings) -> Value {
-    Value::Array(findings.list.iter().map(finding).collect())
-}
-
-fn finding(finding: &Finding) -> Value {
-    json!({
-        "code": finding.code,
-        "severity": match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        },
-        "file": finding.file.display().to_string(),
-        "line": finding.line,
-        "column": finding.column,
-        "message": finding.message,
-        "help": finding.help,
-    })
+    serde_json::to_value(&findings.list).unwrap_or_default()
 }
 
 /// Prints findings for people, if there are any.

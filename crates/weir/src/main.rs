@@ -4,12 +4,13 @@
 
 mod cli;
 mod commands;
+mod descriptors;
 mod duration;
 mod echo;
 mod exit;
 mod findings;
-mod listen;
 mod output;
+mod serve;
 mod source;
 
 use clap::Parser;

@@ -10,7 +10,12 @@ pub(super) fn words(words: &[&str]) -> String {
 
 /// The nearest of some names, as a question.
 pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    crate::finding::nearest(name, candidates).map(|near| format!("did you mean `{near}`?"))
+    let candidates: Vec<&str> = candidates.collect();
+    if matches!(name, "no" | "false" | "never" | "disabled") && candidates.contains(&"off") {
+        return Some("write `off`".to_owned());
+    }
+    crate::finding::nearest(name, candidates.into_iter())
+        .map(|near| format!("did you mean `{near}`?"))
 }
 
 /// What to write instead of an unknown key.

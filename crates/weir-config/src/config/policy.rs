@@ -171,9 +171,10 @@ pub enum QuotaPeriod {
 }
 
 /// A rate limit on an API or a route.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RateLimit {
     /// Name for the `RateLimit-Policy` header and for the counters: the API's or the route's.
+    /// The routes of an API share its limits: equal names are one counter.
     pub name: String,
     /// How much.
     pub rate: Rate,
@@ -182,7 +183,7 @@ pub struct RateLimit {
 }
 
 /// Whose requests are counted together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum LimitKey {
     /// The client's address (IPv6 by /64).
     Address,

@@ -26,15 +26,9 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
             .help("names with dots between, indexes in brackets: `listen[0].addr`");
         return;
     };
-    let before = reader.report.has_errors();
-    let mut node = match yaml::parse(value, file, reader.report) {
-        Some(mut node) => {
-            shift(&mut node, width.saturating_add(1));
-            node
-        }
-        None if reader.report.has_errors() && !before => return,
-        None => null(at),
-    };
+    // The value begins behind `path=`.
+    let Ok(node) = yaml::parse(value, file, width.saturating_add(1), reader.report) else { return };
+    let mut node = node.unwrap_or_else(|| null(at));
     substitute::substitute(reader, &mut node);
     let home = match steps.as_slice() {
         [Step::Name(table), Step::Name(name), ..]
@@ -56,24 +50,6 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     };
     if let Err(message) = result {
         reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` names nothing: {message}"));
-    }
-}
-
-/// The value begins behind `path=`.
-fn shift(node: &mut Node, by: u32) {
-    let moved = |at: &mut Spot| {
-        if at.line == 1 {
-            at.column = at.column.saturating_add(by);
-        }
-    };
-    moved(&mut node.at);
-    match &mut node.data {
-        Data::Scalar(_) => {}
-        Data::List(items) => items.iter_mut().for_each(|item| shift(item, by)),
-        Data::Map(members) => members.iter_mut().for_each(|m| {
-            moved(&mut m.at);
-            shift(&mut m.value, by);
-        }),
     }
 }
 

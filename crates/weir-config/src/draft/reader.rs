@@ -55,7 +55,8 @@ pub(crate) fn read(
         None => reader.main_file(path),
     };
     let Some(mut root) = root else { return Err((reader.texts, reader.files)) };
-    reader.include(&root, &mut vec![canonical(path)]);
+    let main = canonical(reader.texts.path(root.at.file));
+    reader.include(&root, &mut vec![main]);
     for (at, value) in sets {
         overrides::apply(&mut reader, &mut root, at, value);
     }
@@ -125,12 +126,7 @@ impl Reader<'_> {
             self.report.error(codes::BAD_FILE, at, message);
             return None;
         }
-        let errors = self.report.has_errors();
-        let node = yaml::parse(text, file, self.report);
-        if node.is_none() && !errors && self.report.has_errors() {
-            return None;
-        }
-        let mut node = node.unwrap_or_else(|| empty(file));
+        let mut node = yaml::parse(text, file, 0, self.report).ok()?.unwrap_or_else(|| empty(file));
         if node.is_null() {
             node = empty(file);
         }
@@ -148,18 +144,20 @@ impl Reader<'_> {
                 self.report.error(codes::INCLUDE, item.at, "nothing can be included here");
                 continue;
             }
-            for path in self.matches(text, item) {
+            for path in self.matches(text, item, chain) {
                 self.include_file(&path, item, chain);
             }
         }
     }
 
-    fn matches(&mut self, text: &str, item: &Node) -> Vec<PathBuf> {
+    /// The files a text means. A pattern that fits the file it stands in does not mean that.
+    fn matches(&mut self, text: &str, item: &Node, chain: &[PathBuf]) -> Vec<PathBuf> {
         let path = self.texts.resolve(item.at.file, text);
         if !glob::is_pattern(text) {
             return vec![path];
         }
-        let found = glob::find(&self.texts.resolve(item.at.file, ""), text, FILES);
+        let mut found = glob::find(&self.texts.resolve(item.at.file, ""), text, FILES);
+        found.retain(|path| !chain.contains(&canonical(path)));
         if found.is_empty() {
             self.report.warning(codes::INCLUDE, item.at, format!("`{text}` matches no file"));
         }

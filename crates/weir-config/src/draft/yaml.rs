@@ -13,10 +13,21 @@ const ALIAS_NODES: usize = 100_000;
 /// A mapping with more members than this gets an index for its duplicate keys.
 const SMALL: usize = 16;
 
-/// Parses one text; `None` when nothing can be made of it (a finding says why) or it is empty.
-pub(crate) fn parse(text: &str, file: FileId, report: &mut Report) -> Option<Node> {
+/// Nothing can be made of a text; a finding says why.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+/// Parses one text; `None` when there is nothing in it. Its first line begins at column `offset`
+/// (from 0) of what is shown to the user.
+pub(super) fn parse(
+    text: &str,
+    file: FileId,
+    offset: u32,
+    report: &mut Report,
+) -> Result<Option<Node>, Unreadable> {
     let mut builder = Builder {
         file,
+        offset,
         stack: Vec::new(),
         anchors: HashMap::new(),
         alias_nodes: 0,
@@ -25,48 +36,55 @@ pub(crate) fn parse(text: &str, file: FileId, report: &mut Report) -> Option<Nod
     };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let step = match event {
-            Ok((event, span)) => builder.take(event, span, report),
+        match event {
+            Ok((event, span)) => builder.take(event, span, report).ok_or(Unreadable)?,
             Err(error) => {
-                syntax_error(text, file, &error, report);
-                return None;
+                syntax_error(text, &builder, &error, report);
+                return Err(Unreadable);
             }
-        };
-        if step.is_none() {
-            return None;
         }
     }
-    builder.root
+    Ok(builder.root)
 }
 
-fn syntax_error(text: &str, file: FileId, error: &ScanError, report: &mut Report) {
+/// Characters that stand for an IPv6 address in brackets and its port, without quotes.
+fn bare_ipv6(line: &str) -> Option<&str> {
+    let open = line.find('[')?;
+    let close = open + line[open..].find("]:")?;
+    line[open + 1..close].parse::<std::net::Ipv6Addr>().ok()?;
+    let port = line[close + 2..].find(|c: char| !c.is_ascii_digit());
+    Some(&line[open..port.map_or(line.len(), |end| close + 2 + end)])
+}
+
+fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut Report) {
     let line = error.marker().line().max(1);
-    let at = |line: usize, column: usize| Spot {
-        file,
-        line: u32::try_from(line).unwrap_or(u32::MAX),
-        column: u32::try_from(column + 1).unwrap_or(u32::MAX),
-        width: 1,
-    };
-    // A tab is what confused the parser if one indents this line or the last one before it that
-    // is not empty.
-    let lines: Vec<&str> = text.lines().take(line).collect();
-    let tab =
-        lines.iter().enumerate().rev().filter(|(_, l)| !l.trim().is_empty()).take(2).find_map(
-            |(number, l)| {
-                let indent = &l[..l.len() - l.trim_start().len()];
-                indent.find('\t').map(|column| (number + 1, column))
-            },
-        );
-    match tab {
-        Some((line, column)) => report
-            .error(codes::TAB, at(line, column), "a tab indents this line")
-            .help("YAML indents with spaces only: replace the tab by spaces"),
-        None => report.error(
-            codes::SYNTAX,
-            at(line, error.marker().col()),
-            format!("this is not YAML: {}", error.info()),
-        ),
-    };
+    // What confused the parser stands on this line or on the last one before it that is not empty.
+    let lines: Vec<(usize, &str)> = text.lines().take(line).enumerate().collect();
+    let near = || lines.iter().rev().filter(|(_, l)| !l.trim().is_empty()).take(2);
+    let tab = near().find_map(|(number, l)| {
+        let indent = &l[..l.len() - l.trim_start().len()];
+        indent.find('\t').map(|column| (number + 1, column))
+    });
+    if let Some((line, column)) = tab {
+        report
+            .error(codes::TAB, builder.place(line, column, 1), "a tab indents this line")
+            .help("YAML indents with spaces only: replace the tab by spaces");
+        return;
+    }
+    let address = near().find_map(|(number, l)| Some((number + 1, l, bare_ipv6(l)?)));
+    if let Some((line, l, address)) = address {
+        let column = l.find(address).map_or(0, |byte| l[..byte].chars().count());
+        report
+            .error(
+                codes::SYNTAX,
+                builder.place(line, column, address.len()),
+                "an address in brackets needs quotes: without them it begins a list",
+            )
+            .help(format!("write `\"{address}\"`"));
+        return;
+    }
+    let at = builder.place(line, error.marker().col(), 1);
+    report.error(codes::SYNTAX, at, format!("this is not YAML: {}", error.info()));
 }
 
 /// An open list or mapping.
@@ -81,6 +99,8 @@ struct Open {
 
 struct Builder {
     file: FileId,
+    /// Column of the first character.
+    offset: u32,
     stack: Vec<Open>,
     anchors: HashMap<usize, (Node, usize)>,
     alias_nodes: usize,
@@ -89,16 +109,22 @@ struct Builder {
 }
 
 impl Builder {
+    /// `line` from 1, `column` from 0.
+    fn place(&self, line: usize, column: usize, width: usize) -> Spot {
+        let offset = if line <= 1 { self.offset } else { 0 };
+        Spot {
+            file: self.file,
+            line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
+            column: u32::try_from(column + 1).unwrap_or(u32::MAX).saturating_add(offset),
+            width: u32::try_from(width).unwrap_or(u32::MAX).max(1),
+        }
+    }
+
     fn spot(&self, span: Span) -> Spot {
         let (start, end) = (span.start, span.end);
         let width =
             if start.line() == end.line() { end.col().saturating_sub(start.col()) } else { 1 };
-        Spot {
-            file: self.file,
-            line: u32::try_from(start.line()).unwrap_or(u32::MAX).max(1),
-            column: u32::try_from(start.col() + 1).unwrap_or(u32::MAX),
-            width: u32::try_from(width).unwrap_or(u32::MAX).max(1),
-        }
+        self.place(start.line(), start.col(), width)
     }
 
     /// Takes one event; `None` when the text is to be given up.

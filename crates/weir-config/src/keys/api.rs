@@ -83,8 +83,8 @@ pub(crate) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
 pub(crate) static SCOPED: Shape = Shape {
     short: Some("scopes"),
     ..Shape::new(
-        "a way in",
-        "What a way in asks for beside its auth.",
+        "an access rule",
+        "What is asked for beside the auth.",
         &[Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted, too.")],
     )
 };

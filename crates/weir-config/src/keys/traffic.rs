@@ -140,7 +140,7 @@ pub(crate) static JWT: Shape = Shape {
             Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").default("any"),
             Key::new("algorithms", Kind::OneOrMany(&Kind::Form(Form::Algorithm)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
             Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
-            Key::new("jwks", Kind::Text, "Key set (RFC 7517): `file:jwks.json`."),
+            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`."),
             Key::new("leeway", Kind::Form(Form::Duration), "Tolerance for `exp` and `nbf`, at most 60s.").default("0s"),
             Key::new("require_exp", Kind::Bool, "`exp` must be there.").default("true"),
             Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),

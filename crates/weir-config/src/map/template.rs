@@ -19,7 +19,7 @@ pub(super) enum Out {
     /// What a path of the tree gives.
     Tree(usize),
     /// What an expression gives.
-    Expr(Box<Expr>),
+    Expr(Expr),
 }
 
 /// What is written from.
@@ -197,7 +197,7 @@ impl Compiler {
         match Expr::compile(source, &expr::VARIABLES) {
             Ok(expr) => {
                 self.reads_request = true;
-                Out::Expr(Box::new(expr))
+                Out::Expr(expr)
             }
             Err(message) => self.fault(message),
         }

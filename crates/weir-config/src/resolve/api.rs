@@ -18,8 +18,7 @@ const ROUTES: usize = 100_000;
 pub(super) struct Inherited<'n> {
     pub(super) api: &'n str,
     pub(super) access: Access,
-    /// The API's `limit`, read again for each route: an expression cannot be copied.
-    pub(super) fields: Fields<'n>,
+    pub(super) rate_limits: Vec<RateLimit>,
     pub(super) body_limit: u64,
     pub(super) request_time: Option<Duration>,
     pub(super) first_byte: Option<Duration>,
@@ -77,7 +76,7 @@ impl Resolver<'_> {
         let inherited = Inherited {
             api: &member.key,
             access: self.access(&fields).unwrap_or_default(),
-            fields,
+            rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
             first_byte: fields.duration("timeout"),
@@ -85,8 +84,6 @@ impl Resolver<'_> {
             request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
             response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
         };
-        // Once here, so that a fault in the API's own limits is a finding even without routes.
-        self.rate_limits(&fields, &member.key);
         let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
         let routes = self.routes(fields.many("routes"), &inherited);
         let file = self.draft.texts.path(member.at.file).to_owned();

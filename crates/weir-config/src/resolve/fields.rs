@@ -28,6 +28,12 @@ impl<'n> Fields<'n> {
         self.node.get(key).filter(|n| !n.is_null())
     }
 
+    /// The value of a key, also null: a JSON value can be that.
+    pub(super) fn raw(&self, key: &str) -> Option<&'n Node> {
+        debug_assert!(self.shape.key(key).is_some(), "{} has no key {key}", self.shape.name);
+        self.node.get(key)
+    }
+
     /// The mapping under a key.
     pub(super) fn object(&self, key: &str, shape: &'static Shape) -> Option<Self> {
         self.get(key).filter(|n| n.members().is_some()).map(|n| Fields::new(n, shape))

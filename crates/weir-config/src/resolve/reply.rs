@@ -40,7 +40,7 @@ impl Resolver<'_> {
 
     fn reply_body(&mut self, fields: &Fields<'_>, own_type: Option<String>) -> Option<ReplyBody> {
         let indent = fields.number("indent", 0);
-        let negotiated = fields.get("value").is_some() || fields.get("map").is_some();
+        let negotiated = fields.raw("value").is_some() || fields.raw("map").is_some();
         for key in ["as", "xml"] {
             if let (Some(node), false) = (fields.get(key), negotiated) {
                 self.report
@@ -52,7 +52,7 @@ impl Resolver<'_> {
                     .help("`json` is always JSON; write `value` to negotiate the format");
             }
         }
-        if let (Some(node), None, false) = (fields.get("indent"), raw(fields, "json"), negotiated) {
+        if let (Some(node), None, false) = (fields.get("indent"), fields.raw("json"), negotiated) {
             self.report.error(
                 codes::CONFLICT,
                 node.at,
@@ -63,11 +63,11 @@ impl Resolver<'_> {
             let content_type = own_type.clone().unwrap_or_else(|| default.to_owned());
             ReplyBody::Fixed(Representation { content_type, body })
         };
-        if let Some(node) = raw(fields, "json") {
+        if let Some(node) = fields.raw("json") {
             let format = Format::Json { indent };
             return Some(fixed(format.content_type(), self.render(&format, node)?));
         }
-        if let Some(node) = raw(fields, "value") {
+        if let Some(node) = fields.raw("value") {
             let representations = formats(fields, indent)
                 .iter()
                 .map(|format| {
@@ -79,7 +79,7 @@ impl Resolver<'_> {
                 .collect::<Option<Vec<_>>>()?;
             return Some(ReplyBody::Negotiated(representations));
         }
-        if let Some(node) = fields.get("map") {
+        if let Some(node) = fields.raw("map") {
             let map = self.map(node)?;
             return Some(ReplyBody::Mapped { map, formats: formats(fields, indent) });
         }
@@ -103,11 +103,6 @@ impl Resolver<'_> {
             }
         }
     }
-}
-
-/// The node under a key, also when it is null: `json: null` is a body.
-fn raw<'n>(fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
-    fields.node().get(key)
 }
 
 fn formats(fields: &Fields<'_>, indent: usize) -> Vec<Format> {

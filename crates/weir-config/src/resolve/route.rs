@@ -95,13 +95,13 @@ impl<'a> Resolver<'a> {
         let (request, response) =
             (fields.object("request", &keys::REQUEST), fields.object("response", &keys::RESPONSE));
         let access = self.access(fields);
-        let request_map = request.and_then(|r| self.map(r.get("map")?));
-        let response_map = response.and_then(|r| self.map(r.get("map")?));
+        let request_map = request.and_then(|r| self.map(r.raw("map")?));
+        let response_map = response.and_then(|r| self.map(r.raw("map")?));
         let pattern = target.as_ref().map(|(_, p, _)| p);
         let handler = self.handler(fields, pattern, inherited);
         let (methods, path, at) = target?;
         let operation = fields.text("op").map_or_else(|| operation(&methods, &path), str::to_owned);
-        let mut rate_limits = self.rate_limits(&inherited.fields, inherited.api);
+        let mut rate_limits = inherited.rate_limits.clone();
         rate_limits.extend(self.rate_limits(fields, &limit_name(inherited.api, &operation)));
         let file = self.draft.texts.path(at.file).to_owned();
         Some(Route {

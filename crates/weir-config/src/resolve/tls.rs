@@ -2,7 +2,7 @@
 
 use super::{Fields, Resolver};
 use crate::config::UpstreamTls;
-use crate::draft::Node;
+use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::keys;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -80,7 +80,7 @@ impl Resolver<'_> {
     pub(super) fn upstream_tls(
         &mut self,
         fields: Option<Fields<'_>>,
-        at: crate::draft::Spot,
+        at: Spot,
     ) -> Option<UpstreamTls> {
         let fields =
             fields.unwrap_or_else(|| Fields::new(super::fields::nothing(), &keys::UPSTREAM_TLS));
@@ -120,7 +120,7 @@ impl Resolver<'_> {
         Some(UpstreamTls { client: Arc::new(client), server_name })
     }
 
-    fn roots(&mut self, node: &Node) -> Option<RootCertStore> {
+    fn roots(&mut self, node: &Node) -> Option<Arc<RootCertStore>> {
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates(node)? {
             if let Err(error) = roots.add(certificate) {
@@ -129,19 +129,27 @@ impl Resolver<'_> {
                 return None;
             }
         }
-        Some(roots)
+        Some(Arc::new(roots))
     }
 
-    fn native_roots(&mut self, at: crate::draft::Spot) -> Option<RootCertStore> {
-        let mut roots = RootCertStore::empty();
-        let (added, _) =
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if added == 0 {
-            self.report
-                .error(codes::NO_ROOTS, at, "this system has no root certificates to verify https targets with")
-                .help("name them: `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`");
-            return None;
+    fn native_roots(&mut self, at: Spot) -> Option<Arc<RootCertStore>> {
+        if let Some(roots) = &self.native_roots {
+            return Some(Arc::clone(roots));
         }
+        let mut roots = RootCertStore::empty();
+        if !self.draft.sealed {
+            let (added, _) =
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if added == 0 {
+                let message = "this system has no root certificates to verify https targets with";
+                self.report.error(codes::NO_ROOTS, at, message).help(
+                    "name them: `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`",
+                );
+                return None;
+            }
+        }
+        let roots = Arc::new(roots);
+        self.native_roots = Some(Arc::clone(&roots));
         Some(roots)
     }
 }

@@ -3,26 +3,34 @@
 use super::RequestBodyError;
 use bytes::{Buf, Bytes};
 use http_body::Body as _;
+use hyper::body::Incoming;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use weir_wire::Framing;
+
+/// What is read, and for how long, of a body that nobody wanted (see [`linger`]).
+const LINGER_BYTES: usize = 256 * 1024;
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Reads the body of one stream.
 pub(crate) struct Http2Body {
-    incoming: hyper::body::Incoming,
+    /// There until it is dropped.
+    incoming: Option<Incoming>,
     data: Bytes,
     fresh: u64,
     framing: Framing,
 }
 
 impl Http2Body {
-    pub(crate) fn new(incoming: hyper::body::Incoming) -> Self {
+    pub(crate) fn new(incoming: Incoming) -> Self {
         let framing = match incoming.size_hint().exact() {
             _ if incoming.is_end_stream() => Framing::None,
             Some(length) => Framing::Length(length),
             None => Framing::Chunked,
         };
-        Self { incoming, data: Bytes::new(), fresh: 0, framing }
+        Self { incoming: Some(incoming), data: Bytes::new(), fresh: 0, framing }
     }
 
     pub(super) fn framing(&self) -> Framing {
@@ -38,7 +46,7 @@ impl Http2Body {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.data.is_empty() && self.incoming.is_end_stream()
+        self.data.is_empty() && self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     pub(super) fn fresh(&mut self) -> u64 {
@@ -49,8 +57,9 @@ impl Http2Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<bool, RequestBodyError>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(Ok(false)) };
         loop {
-            match ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
+            match ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
                 None => return Poll::Ready(Ok(false)),
                 Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::Gone)),
                 Some(Ok(frame)) => {
@@ -65,4 +74,30 @@ impl Http2Body {
             }
         }
     }
+}
+
+impl Drop for Http2Body {
+    fn drop(&mut self) {
+        if let Some(incoming) = self.incoming.take()
+            && !incoming.is_end_stream()
+        {
+            tokio::task::spawn_local(linger(incoming));
+        }
+    }
+}
+
+/// Reads a body that nobody wanted, within bounds. When the rest of a request is given up, the
+/// stream is reset right behind its answer (RFC 9113 section 8.1), and clients that still send
+/// take the reset for a failure and lose the answer (curl 7.88 does).
+async fn linger(mut incoming: Incoming) {
+    let read = async {
+        let mut left = LINGER_BYTES;
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await {
+            left = match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(left) => left,
+                None => break,
+            };
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, read).await;
 }

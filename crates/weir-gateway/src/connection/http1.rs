@@ -6,7 +6,6 @@ use crate::buffer::Buffer;
 use crate::deadline::{Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
-use crate::headers;
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -312,7 +311,6 @@ fn has_body(exchange: &Exchange) -> bool {
 fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: bool) -> bool {
     let response = &exchange.response;
     let head = out.head();
-    head.reserve(512);
     encode::status_line(head, response.status);
     encode::fields(head, &response.headers);
     if response.headers.known(Known::Date).is_none() {
@@ -320,7 +318,7 @@ fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: b
         exchange.worker.push_date(exchange.unix, head);
         head.extend_from_slice(b"\r\n");
     }
-    encode::field(head, headers::TRANSACTION_ID, exchange.id.as_bytes());
+    encode::field(head, Known::WeirTransactionId.name(), exchange.id.as_bytes());
     let http10 = exchange.request.version == Version::Http10;
     let declared = response.headers.known(Known::ContentLength).is_some();
     let (chunked, ends_it) = match body.length() {

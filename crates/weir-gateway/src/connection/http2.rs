@@ -6,7 +6,6 @@ use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
-use crate::headers;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stream::{Rewound, Stream};
@@ -24,7 +23,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use weir_config::Limits;
-use weir_wire::Method;
+use weir_wire::{Known, Method};
 
 /// Largest response DATA frame.
 const FRAME: usize = 16 * 1024;
@@ -207,8 +206,8 @@ fn write_head(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut ht
     for (_, name, value) in exchange.response.headers.iter() {
         put(name, value);
     }
-    put(headers::TRANSACTION_ID, exchange.id.as_bytes());
-    let declared = exchange.response.headers.known(weir_wire::Known::ContentLength).is_some();
+    put(Known::WeirTransactionId.name(), exchange.id.as_bytes());
+    let declared = exchange.response.headers.known(Known::ContentLength).is_some();
     if let (Some(length), false, false) =
         (body.length(), declared, matches!(exchange.response.status, 204 | 304))
         && (has_body || !matches!(body, Body::Empty))

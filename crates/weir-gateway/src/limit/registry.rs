@@ -88,6 +88,12 @@ impl Limiter {
         Moment { nanos, unix }
     }
 
+    /// The moment of these two readings of the clocks.
+    pub fn moment(&self, now: Instant, unix: u64) -> Moment {
+        let since = now.saturating_duration_since(self.started);
+        Moment { nanos: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX), unix }
+    }
+
     /// What the limiter holds and has done.
     pub fn statistics(&self) -> LimitStatistics {
         let (keys, evicted, overflowed) = self.buckets.statistics();

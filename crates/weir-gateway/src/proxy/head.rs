@@ -4,8 +4,8 @@ use crate::exchange::Exchange;
 use crate::forwarded::{self, Hop};
 use crate::headers::{apply_edits, strip_hop_by_hop};
 use crate::outgoing::Outgoing;
+use crate::path;
 use crate::trace_context::TraceContext;
-use crate::{headers, path};
 use std::borrow::Cow;
 use weir_config::{Credential, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
 use weir_wire::{Framing, Known, Method, encode};
@@ -21,7 +21,10 @@ pub(super) fn prepare(
     let version = exchange.version_name();
     let request = &mut exchange.request;
     strip_hop_by_hop(&mut request.headers, |known| {
-        matches!(known, Known::Host | Known::Expect | Known::ContentLength)
+        matches!(
+            known,
+            Known::Host | Known::Expect | Known::ContentLength | Known::WeirTransactionId
+        )
     });
     let (authority, headers) = request.authority_and_headers();
     let hop = Hop { peer: exchange.peer.ip(), host: authority.as_bytes(), version };
@@ -36,7 +39,7 @@ pub(super) fn prepare(
     if let Some(credential) = credential {
         request.headers.set(&credential.header, credential.value.as_bytes());
     }
-    request.headers.set(headers::TRANSACTION_ID, exchange.id.as_bytes());
+    request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
 }
 
 /// Writes the head for one target.
@@ -49,7 +52,6 @@ pub(super) fn encode(
     let request = &exchange.request;
     let mut out = Outgoing::default();
     let head = out.head();
-    head.reserve(1024);
     encode::request_line(head, request.method_name(), &target(exchange, proxy));
     let host = match &proxy.host {
         HostMode::Upstream => authority,
@@ -73,8 +75,9 @@ pub(super) fn receive(exchange: &mut Exchange) {
     let response = &mut exchange.response;
     // The length of a body that is not sent can only be had from its declaration.
     let bodiless = exchange.request.method == Method::Head || response.status == 304;
-    strip_hop_by_hop(&mut response.headers, |known| known == Known::ContentLength && !bodiless);
-    response.headers.remove(headers::TRANSACTION_ID);
+    strip_hop_by_hop(&mut response.headers, |known| {
+        known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)
+    });
 }
 
 /// Path and query for the upstream.

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -42,7 +42,8 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(super) struct Idle {
     connection: Box<Connection>,
-    since: Instant,
+    /// In sweeps of its target.
+    since: u64,
 }
 
 /// Why there is no connection. Nothing has been sent: another target may be tried.
@@ -94,7 +95,7 @@ impl Target {
         loop {
             // The youngest: the others may then grow old and go.
             let idle = self.idle.borrow_mut().pop_back()?;
-            if idle.since.elapsed() < self.keep_alive_time && idle.connection.is_quiet() {
+            if self.is_usable(&idle) {
                 let mut connection = idle.connection;
                 connection.reused = true;
                 return Some(connection);
@@ -102,17 +103,22 @@ impl Target {
         }
     }
 
-    /// Drops connections that are too old or that the target has closed.
+    /// Drops connections that are too old or that the target has closed. To be called once a
+    /// second.
     pub(crate) fn sweep(&self) {
+        self.sweeps.set(self.sweeps.get() + 1);
         let stale: VecDeque<Idle> = {
             let mut idle = self.idle.borrow_mut();
-            let (keep, stale): (VecDeque<Idle>, _) = idle.drain(..).partition(|idle| {
-                idle.since.elapsed() < self.keep_alive_time && idle.connection.is_quiet()
-            });
+            let (keep, stale) = idle.drain(..).partition(|idle| self.is_usable(idle));
             *idle = keep;
             stale
         };
         drop(stale);
+    }
+
+    fn is_usable(&self, idle: &Idle) -> bool {
+        let age = Duration::from_secs(self.sweeps.get() - idle.since);
+        age < self.keep_alive_time && idle.connection.is_quiet()
     }
 
     /// Closes what is idle and keeps nothing from now on: a reload has dropped this target.
@@ -217,7 +223,10 @@ impl Connection {
         let target = Rc::clone(self.target());
         let room = !target.retired.get() && target.idle.borrow().len() < target.most_idle;
         if self.buffer.is_empty() && room {
-            target.idle.borrow_mut().push_back(Idle { connection: self, since: Instant::now() });
+            target
+                .idle
+                .borrow_mut()
+                .push_back(Idle { connection: self, since: target.sweeps.get() });
             // Somebody may be waiting for a place, which this connection can be.
             if target.waiting.get() > 0 {
                 target.freed.notify_one();

@@ -52,56 +52,53 @@ known! {
     Te = "te",
     Traceparent = "traceparent",
     Trailer = "trailer",
+    Tracestate = "tracestate",
     TransferEncoding = "transfer-encoding",
     Upgrade = "upgrade",
     UserAgent = "user-agent",
     Vary = "vary",
     Via = "via",
+    WeirTransactionId = "weir-transaction-id",
     XForwardedFor = "x-forwarded-for",
     XForwardedHost = "x-forwarded-host",
     XForwardedProto = "x-forwarded-proto",
 }
 
-/// Longest known name, in bytes.
-const LONGEST: usize = 30;
+/// Places in the table of names; a power of two.
+const PLACES: usize = 128;
 
-/// The known names, shortest first, and for each length where its names start and end.
-struct ByLength {
-    names: [(&'static str, Known); Known::ALL.len()],
-    ranges: [(u8, u8); LONGEST + 1],
+/// Where a name stands in the table, in any case: told by its length and its first two letters,
+/// which is enough to keep the names above apart.
+const fn place(name: &[u8]) -> usize {
+    let (first, second) = ((name[0] | 0x20) as usize, (name[1] | 0x20) as usize);
+    (6 * name.len() + 13 * first + second) % PLACES
 }
 
-const fn sorted() -> ByLength {
-    let mut names = [("", Known::Other); Known::ALL.len()];
-    let mut ranges = [(0u8, 0u8); LONGEST + 1];
-    let (mut filled, mut length) = (0, 0);
-    while length <= LONGEST {
-        let first = filled;
-        let mut i = 0;
-        while i < Known::ALL.len() {
-            if Known::ALL[i].0.len() == length {
-                names[filled] = Known::ALL[i];
-                filled += 1;
-            }
-            i += 1;
-        }
-        ranges[length] = (first as u8, filled as u8);
-        length += 1;
+/// Every name at its place; two names at one place fail the build.
+static TABLE: [(&str, Known); PLACES] = {
+    let mut table = [("", Known::Other); PLACES];
+    let mut i = 0;
+    while i < Known::ALL.len() {
+        let at = place(Known::ALL[i].0.as_bytes());
+        assert!(table[at].0.is_empty(), "two names share a place: choose other factors");
+        table[at] = Known::ALL[i];
+        i += 1;
     }
-    assert!(filled == Known::ALL.len(), "a known name is longer than LONGEST");
-    ByLength { names, ranges }
-}
-
-static SORTED: ByLength = sorted();
+    table
+};
 
 impl Known {
     /// Recognises a name in any case.
     pub fn of(name: &[u8]) -> Self {
-        let Some(&(first, end)) = SORTED.ranges.get(name.len()) else { return Self::Other };
-        SORTED.names[first as usize..end as usize]
-            .iter()
-            .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
-            .map_or(Self::Other, |&(_, known)| known)
+        if name.len() < 2 {
+            return Self::Other;
+        }
+        let (known, id) = TABLE[place(name)];
+        if known.len() == name.len() && known.as_bytes().eq_ignore_ascii_case(name) {
+            id
+        } else {
+            Self::Other
+        }
     }
 }
 

@@ -4,8 +4,7 @@ use crate::exit::Exit;
 use crate::source::SourceArgs;
 use crate::{findings, output};
 use serde_json::{Value, json};
-use weir_config::config::Config;
-use weir_config::{Api, Handler, ReplyBody, Route};
+use weir_config::{Api, Config, Handler, ReplyBody, Route};
 
 /// Arguments of `weir routes`.
 #[derive(Debug, clap::Args)]

@@ -6,4 +6,7 @@ mod harness;
 
 mod command_line;
 mod echo;
+mod examples;
+mod serve;
 mod tidy;
+mod under_load;

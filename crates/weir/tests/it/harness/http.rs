@@ -44,10 +44,15 @@ impl Response {
 impl Client {
     /// Connects.
     pub(crate) fn connect(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect(addr).expect("a connection");
+        Self::try_connect(addr).expect("a connection")
+    }
+
+    /// Connects, if something listens there.
+    pub(crate) fn try_connect(addr: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(addr).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Self { stream, input: Vec::new() }
+        Some(Self { stream, input: Vec::new() })
     }
 
     /// Sends bytes as they are.
@@ -65,6 +70,12 @@ impl Client {
     pub(crate) fn get(&mut self, path: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         self.response()
+    }
+
+    /// The same; `None` when the server closes without a byte of an answer.
+    pub(crate) fn try_get(&mut self, path: &str) -> Option<Response> {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        if self.input.is_empty() && !self.fill() { None } else { Some(self.response()) }
     }
 
     /// POST of JSON.

@@ -143,6 +143,19 @@ impl Server {
         }
     }
 
+    /// Reads the events that have come and nobody asked for; none may be of this kind.
+    pub(crate) fn no_more(&mut self, kind: &str) {
+        for event in self.events.try_iter() {
+            assert_ne!(event["event"], kind, "{event}");
+        }
+    }
+
+    /// Closes our end of its standard output.
+    pub(crate) fn stop_reading(&mut self) {
+        // The thread that reads ends with the next line, and its end of the pipe with it.
+        self.events = channel().1;
+    }
+
     /// A connection to its first listener.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.listen[0])
@@ -161,11 +174,6 @@ impl Server {
     /// The folder with its configuration.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
-    }
-
-    /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// Sends it a signal.

@@ -1,0 +1,231 @@
+//! The gateway's statistics as families.
+//!
+//! Names and labels of requests are those of OpenTelemetry's HTTP conventions as Prometheus writes
+//! them; what they do not know begins with `weir_`.
+
+use super::{Family, Histogram, Labels, Sample, Samples};
+use weir_gateway::stats::{BUCKETS, RequestSeries, Snapshot, TargetSeries};
+
+/// Everything the gateway counts.
+pub fn gateway(stats: &Snapshot) -> Vec<Family> {
+    let mut families = requests(stats);
+    families.extend(connections(stats));
+    families.extend(policies(stats));
+    families.extend(upstreams(&stats.targets));
+    families
+}
+
+fn requests(stats: &Snapshot) -> Vec<Family> {
+    let histograms = stats.requests.iter().map(|series| Histogram {
+        labels: request_labels(series),
+        buckets: BUCKETS.into_iter().zip(series.buckets).collect(),
+        count: series.count,
+        sum: series.sum,
+    });
+    vec![
+        Family {
+            name: "http_server_request_duration_seconds",
+            help: "From the end of a request's head to the last byte of its answer.",
+            samples: Samples::Histogram(histograms.collect()),
+        },
+        Family::gauge("http_server_active_requests", "Requests in flight.", stats.active as f64),
+        Family::counter(
+            "weir_request_body_bytes_total",
+            "Bytes of request bodies received.",
+            stats.request_bytes,
+        ),
+        Family::counter(
+            "weir_response_body_bytes_total",
+            "Bytes of response bodies sent.",
+            stats.response_bytes,
+        ),
+        Family::counter(
+            "weir_bad_requests_total",
+            "Requests refused because their bytes are not acceptable HTTP.",
+            stats.bad_requests,
+        ),
+        Family::counter(
+            "weir_aborted_requests_total",
+            "Requests whose client went away or whose answer broke off.",
+            stats.aborted,
+        ),
+        Family::counter(
+            "weir_request_timeouts_total",
+            "Requests that ran into a time limit.",
+            stats.timeouts,
+        ),
+        Family::counter(
+            "weir_drain_failed_requests_total",
+            "Requests that were read but not answered when a stop cut them off.",
+            stats.failed_in_drain,
+        ),
+        Family::counter(
+            "weir_access_log_dropped_total",
+            "Access log lines dropped because the log could not keep up.",
+            stats.log_dropped,
+        ),
+    ]
+}
+
+fn request_labels(series: &RequestSeries) -> Labels {
+    vec![
+        ("http_request_method", series.method.to_owned()),
+        ("http_response_status_code", series.status.to_string()),
+        ("http_route", series.operation.clone()),
+        ("weir_api", series.api.clone()),
+    ]
+}
+
+fn connections(stats: &Snapshot) -> Vec<Family> {
+    vec![
+        Family::gauge("weir_workers", "Threads that serve requests.", stats.workers as f64),
+        Family::gauge(
+            "weir_connections",
+            "Client connections that are open.",
+            stats.connections as f64,
+        ),
+        Family::counter(
+            "weir_connections_accepted_total",
+            "Client connections accepted.",
+            stats.accepted,
+        ),
+        Family::counter(
+            "weir_connections_refused_total",
+            "Client connections closed at once because of limits.connections.",
+            stats.refused_connections,
+        ),
+        Family::counter(
+            "weir_tls_handshake_failures_total",
+            "TLS handshakes that failed or took too long.",
+            stats.handshake_failures,
+        ),
+        Family::counter(
+            "weir_proxy_protocol_failures_total",
+            "Connections without the PROXY protocol header that their listener asks for.",
+            stats.proxy_protocol_failures,
+        ),
+    ]
+}
+
+fn policies(stats: &Snapshot) -> Vec<Family> {
+    let lookups = [("hit", stats.token_hits), ("miss", stats.token_misses)];
+    vec![
+        Family {
+            name: "weir_token_cache_lookups_total",
+            help: "Tokens looked up in the cache of verified tokens; a miss is verified.",
+            samples: Samples::Counter(
+                lookups
+                    .into_iter()
+                    .map(|(result, count)| {
+                        Sample::new(vec![("result", result.to_owned())], count as f64)
+                    })
+                    .collect(),
+            ),
+        },
+        Family::counter(
+            "weir_token_cache_evictions_total",
+            "Verified tokens forgotten before their time for want of room.",
+            stats.token_evictions,
+        ),
+        Family::counter(
+            "weir_rate_limited_total",
+            "Requests refused by a rate limit.",
+            stats.limited,
+        ),
+        Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
+        Family::gauge("weir_limit_keys", "Keys that rate limits count.", stats.limit_keys as f64),
+        Family::counter(
+            "weir_limit_overflow_total",
+            "Requests counted in the bucket that all share when there is no room for another key.",
+            stats.limit_overflow,
+        ),
+    ]
+}
+
+fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
+    let each = |value: fn(&TargetSeries) -> u64| -> Vec<Sample> {
+        targets.iter().map(|t| Sample::new(target_labels(t), value(t) as f64)).collect()
+    };
+    let counter = |name, help, value| Family { name, help, samples: Samples::Counter(each(value)) };
+    vec![
+        Family {
+            name: "weir_upstream_up",
+            help: "Whether a target is in service, as passive health sees it.",
+            samples: Samples::Gauge(each(|t| t.up.into())),
+        },
+        counter("weir_upstream_requests_total", "Requests sent.", |t| t.requests),
+        counter("weir_upstream_connects_total", "Connections opened, or tried to.", |t| t.connects),
+        counter(
+            "weir_upstream_reused_total",
+            "Requests on a connection that had carried others.",
+            |t| t.reused,
+        ),
+        counter(
+            "weir_upstream_retries_total",
+            "Requests sent again because a kept connection was closed.",
+            |t| t.retries,
+        ),
+        counter(
+            "weir_upstream_failures_total",
+            "Requests not connected, broken off, late, or answered with garbage.",
+            |t| t.failures,
+        ),
+        counter(
+            "weir_upstream_busy_total",
+            "Requests refused because every connection was in use.",
+            |t| t.busy,
+        ),
+    ]
+}
+
+fn target_labels(target: &TargetSeries) -> Labels {
+    vec![("weir_upstream", target.upstream.clone()), ("server_address", target.target.clone())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::render;
+
+    fn stats() -> Snapshot {
+        let mut buckets = [0; BUCKETS.len()];
+        buckets[BUCKETS.len() - 1] = 2;
+        Snapshot {
+            active: 3,
+            requests: vec![RequestSeries {
+                api: "orders".to_owned(),
+                operation: "GET /{id}".to_owned(),
+                method: "GET",
+                status: 200,
+                buckets,
+                count: 3,
+                sum: 12.5,
+            }],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn requests_have_the_names_of_the_conventions() {
+        let text = render(&gateway(&stats()));
+        let labels = "http_request_method=\"GET\",http_response_status_code=\"200\",\
+            http_route=\"GET /{id}\",weir_api=\"orders\"";
+        for line in [
+            format!("http_server_request_duration_seconds_bucket{{{labels},le=\"10\"}} 2"),
+            format!("http_server_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
+            format!("http_server_request_duration_seconds_sum{{{labels}}} 12.5"),
+            "http_server_active_requests 3".to_owned(),
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_there_once() {
+        let mut names: Vec<&str> = gateway(&stats()).iter().map(|family| family.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,174 @@
+//! What is wrong with a text that does not have its form.
+
+use super::{Fault, Form};
+use crate::finding::codes;
+use crate::units;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use std::net::{IpAddr, SocketAddr};
+
+/// Headers that frame a message or belong to one connection: weir alone decides about them.
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+];
+
+pub(super) fn name(text: &str) -> Result<(), Fault> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    if !text.is_empty()
+        && text.len() <= 64
+        && text.bytes().all(fits)
+        && !text.starts_with(['-', '.'])
+    {
+        return Ok(());
+    }
+    Err(Fault::value(format!("`{text}` cannot be a name"))
+        .help("names are made of up to 64 letters, digits, `_`, `-` and `.`"))
+}
+
+pub(super) fn unit(form: Form, result: Result<(), units::Fault>, text: &str) -> Result<(), Fault> {
+    let (what, units, unit) = match form {
+        Form::Size => ("size", "`B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, `GB`", "KiB"),
+        Form::Rate => ("rate", "`/s`, `/min`, `/h`, `/d`", "/s"),
+        _ => ("time", "`ms`, `s`, `m`, `h`, `d`", "s"),
+    };
+    result.map_err(|fault| match fault {
+        units::Fault::NoUnit => Fault::value(format!("a {what} needs a unit"))
+            .code(codes::MISSING_UNIT)
+            .help(format!("write `{text}{unit}`; units are {units}")),
+        units::Fault::Unit => Fault::value(format!("`{text}` has no known unit"))
+            .help(format!("units of a {what} are {units}")),
+        units::Fault::Number => Fault::value(format!("`{text}` is no {what}"))
+            .help(format!("{} is written so", form.describe())),
+    })
+}
+
+pub(super) fn address(text: &str) -> Result<(), Fault> {
+    if text.parse::<SocketAddr>().is_ok() {
+        return Ok(());
+    }
+    let fault = Fault::value(format!("`{text}` is no address with a port"));
+    Err(if let Some(port) = text.strip_prefix(':').filter(|p| p.parse::<u16>().is_ok()) {
+        fault.help(format!("write `0.0.0.0:{port}` for every IPv4 address of this machine"))
+    } else if let Ok(address) = text.parse::<IpAddr>() {
+        fault.help(match address {
+            IpAddr::V4(_) => format!("add the port: `{address}:8080`"),
+            IpAddr::V6(_) => format!("add the port: `\"[{address}]:8080\"`"),
+        })
+    } else if let Some(port) = text.strip_prefix("localhost:") {
+        fault.help(format!("write `127.0.0.1:{port}`"))
+    } else if text.parse::<u16>().is_ok() {
+        fault.help(format!("write `0.0.0.0:{text}`, or `127.0.0.1:{text}` for this machine only"))
+    } else {
+        fault.help("an IP address and a port, for example `0.0.0.0:8080` or `\"[::]:8080\"`")
+    })
+}
+
+pub(super) fn host(text: &str) -> Result<(), Fault> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    if name.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok(());
+    }
+    let label = |l: &str| {
+        !l.is_empty()
+            && l.len() <= 63
+            && l.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    if !name.is_empty() && name.len() <= 253 && name.split('.').all(label) {
+        return Ok(());
+    }
+    let fault = Fault::value(format!("`{text}` is no host name"));
+    Err(if text.contains("://") {
+        fault.help("only the name: without scheme, port and path")
+    } else if text.contains(':') {
+        fault.help("without the port: every listener serves it")
+    } else if text.contains('*') {
+        fault.help("`*` stands only in front: `*.example.com`")
+    } else {
+        fault.help("for example `api.example.com` or `*.example.com`")
+    })
+}
+
+pub(super) fn header(text: &str, editable: bool) -> Result<(), Fault> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if text.is_empty() || text.len() > 256 || !text.bytes().all(token) {
+        return Err(Fault::value(format!("`{text}` is no header name"))
+            .code(codes::BAD_HEADER)
+            .help("letters, digits and any of !#$%&'*+-.^_`|~"));
+    }
+    let lower = text.to_ascii_lowercase();
+    if editable && FRAMING.contains(&lower.as_str()) {
+        let fault = Fault::value(format!("`{text}` cannot be edited")).code(codes::BAD_HEADER);
+        return Err(if lower == "host" {
+            fault.help("say what the upstream gets with `proxy: {host: …}`")
+        } else {
+            fault.help("it frames the message or belongs to one connection: weir decides")
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn header_value(text: &str) -> Result<(), Fault> {
+    if text.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+        return Err(Fault::value("a header value holds a control character")
+            .code(codes::BAD_HEADER)
+            .help("line breaks and other control characters cannot stand in a header"));
+    }
+    if text.trim() != text || text.len() > 16 * 1024 {
+        return Err(Fault::value("a header value begins or ends with a space, or is too long")
+            .code(codes::BAD_HEADER));
+    }
+    Ok(())
+}
+
+pub(super) fn method(text: &str) -> Result<(), Fault> {
+    if !text.is_empty()
+        && text.len() <= 32
+        && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-')
+    {
+        if text.eq_ignore_ascii_case("connect") || text.eq_ignore_ascii_case("trace") {
+            return Err(Fault::value(format!("weir does not serve `{text}`")));
+        }
+        return Ok(());
+    }
+    Err(Fault::value(format!("`{text}` is no method")).help("for example `get` or `post`"))
+}
+
+pub(super) fn key_hash(text: &str) -> Result<(), Fault> {
+    let digits = text.strip_prefix("sha256:");
+    if digits.is_some_and(|d| d.len() == 64 && d.bytes().all(|b| b.is_ascii_hexdigit())) {
+        return Ok(());
+    }
+    // The text may be the key itself: it is not repeated.
+    Err(Fault::value("this is not the hash of a key")
+        .help("`weir key new` makes a key and prints its hash; only the hash stands here"))
+}
+
+pub(super) fn origin(text: &str) -> Result<(), Fault> {
+    if text == "*" {
+        return Ok(());
+    }
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let fault = Fault::value(format!("`{text}` is no origin"));
+    match rest {
+        Some(host) if !host.is_empty() && !host.contains(['/', '*', ' ']) => Ok(()),
+        Some(_) => {
+            Err(fault.help("scheme, host and port only: no path, no slash at the end, no `*`"))
+        }
+        None => Err(fault.help(format!("with its scheme: `https://{text}`"))),
+    }
+}
+
+pub(super) fn base64(text: &str) -> Result<(), Fault> {
+    let packed: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    BASE64_STANDARD
+        .decode(packed)
+        .map(|_| ())
+        .map_err(|_| Fault::value("this is not Base64").help("standard alphabet, with padding"))
+}

@@ -1,0 +1,112 @@
+//! The reference document of the configuration, from the description of its keys.
+
+use crate::keys::{self, Kind, Shape};
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# Configuration reference
+
+Every key, from the same description that checks a configuration and makes its JSON Schema
+(`weir schema`). This file is generated; a test compares it with the program.
+
+A configuration is YAML 1.2 or JSON: one file, or a folder with `weir.yaml`. Units are part of
+a value: times `500ms`, `15s`, `5m`, `1h`, `7d` (also `1m30s`), sizes `512B`, `64KiB`, `10MiB`,
+`1GiB` (also `kB`, `MB`, `GB`), rates `100/s`, `30/min`, `1000/h`, `10/d`. In every text
+`${env:NAME}` is replaced by an environment variable (`$${` stands for `${`), and a text that
+begins with `file:` by the content of that file, relative to the file it is written in; the line
+break at the end of a file of one line is left out.
+
+Maps are JSON structures whose leaves are paths (RFC 9535) such as `$.a.b[0]`, literals
+(`{literal: \"$5\"}`) or CEL (`{cel: \"request.path.id\"}`). Numbers, booleans and null stand for
+themselves. A member whose path is absent is left out; in a list it is null; a path that may give
+several values gives a list. Paths of names and indexes are copied in one pass; others need a tree
+of the whole body, and `weir check` says so.
+
+CEL sees `request` (`method`, `target`, `host`, `address`, `path.NAME`, `query.NAME`,
+`headers['name']`), `claims` of the verified token, and `consumer`; the `when` of a consumer sees
+`claims` only. An expression that fails, for example because a claim is missing, does not hold.
+";
+
+/// Every key with type, default and meaning, as Markdown.
+pub fn reference() -> String {
+    let mut out = HEAD.to_owned();
+    let mut shapes: Vec<&'static Shape> = Vec::new();
+    collect(&keys::ROOT, &mut shapes);
+    shapes.push(&keys::INCLUDED);
+    for shape in shapes {
+        section(&mut out, shape);
+    }
+    out
+}
+
+/// Shapes in the order they are first mentioned, a shape's own after it.
+fn collect(shape: &'static Shape, shapes: &mut Vec<&'static Shape>) {
+    if shapes.iter().any(|s| std::ptr::eq(*s, shape)) {
+        return;
+    }
+    shapes.push(shape);
+    for key in shape.keys {
+        within(&key.kind, shapes);
+    }
+}
+
+fn within(kind: &'static Kind, shapes: &mut Vec<&'static Shape>) {
+    match kind {
+        Kind::Object(shape) => collect(shape, shapes),
+        Kind::List(kind) | Kind::OneOrMany(kind) | Kind::Table(_, kind) => within(kind, shapes),
+        Kind::Either(kinds) => kinds.iter().for_each(|k| within(k, shapes)),
+        _ => {}
+    }
+}
+
+fn title(shape: &Shape) -> String {
+    let mut title = shape.name.to_owned();
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    title
+}
+
+fn section(out: &mut String, shape: &Shape) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "\n## {}\n\n{}\n", title(shape), shape.doc);
+    for group in shape.groups {
+        let keys: Vec<String> = group.keys.iter().map(|k| format!("`{k}`")).collect();
+        let how = if group.required { "Exactly one of" } else { "At most one of" };
+        let _ = write!(out, "\n{how} {}.\n", keys.join(", "));
+    }
+    out.push_str("\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+    for key in shape.keys {
+        let default = match (key.default, key.required) {
+            (_, true) => "required".to_owned(),
+            (Some(default), false) => default.to_owned(),
+            (None, false) => "–".to_owned(),
+        };
+        let takes = cell(&key.kind.describe());
+        let _ =
+            writeln!(out, "| `{}` | {takes} | {} | {} |", key.name, cell(&default), cell(key.doc));
+    }
+}
+
+/// A bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// Every finding code and what it means, as Markdown.
+pub fn findings() -> String {
+    let mut out = "\
+# Findings
+
+What `weir check`, start and reload can find in a configuration. Codes are stable. This file is
+generated; a test compares it with the program.
+
+| code | meaning |
+|---|---|
+"
+    .to_owned();
+    for code in crate::finding::codes::ALL {
+        let _ = writeln!(out, "| `{}` | {} |", code.code, cell(code.meaning));
+    }
+    out
+}

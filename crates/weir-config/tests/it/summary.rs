@@ -1,0 +1,116 @@
+//! What is salient of a Config, as text for snapshots.
+
+use std::fmt::Write;
+use std::path::Path;
+use weir_config::finding::Findings;
+use weir_config::*;
+
+pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> String {
+    let mut out = String::new();
+    for f in &findings.list {
+        writeln!(out, "warning {}:{} {}", f.code, f.line, f.message).expect("writes");
+    }
+    for l in &config.listen {
+        let tls = match &l.tls {
+            None => "plain".to_owned(),
+            Some(Tls::SelfSigned) => "self-signed".to_owned(),
+            Some(Tls::Certificates(keys)) => format!("{} certificates", keys.len()),
+        };
+        writeln!(out, "listen {} {tls} trust {:?} proxy {}", l.addr, l.trust, l.proxy_protocol)
+            .expect("writes");
+    }
+    writeln!(out, "admin {} {:?}", config.admin.addr, config.admin.hosts).expect("writes");
+    let relative = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+    writeln!(out, "data {}", relative(&config.data)).expect("writes");
+    writeln!(out, "{:?}", config.limits).expect("writes");
+    writeln!(out, "{:?}", config.drain).expect("writes");
+    let log = format!("{:?}", config.access_log).replace(&format!("{}/", folder.display()), "");
+    writeln!(out, "{log}").expect("writes");
+    for u in &config.upstreams {
+        writeln!(out, "{u:?}").expect("writes");
+    }
+    for a in &config.auths {
+        writeln!(out, "{a:?}").expect("writes");
+        if let AuthKind::Jwt(jwt) = &a.kind {
+            for k in &jwt.keys {
+                writeln!(out, "  key {:?} {:?} {:?}", k.kid, k.algorithms, k.key.family())
+                    .expect("writes");
+            }
+        }
+    }
+    for p in &config.plans {
+        let zone = p.quota.as_ref().and_then(|q| q.zone.iana_name().map(str::to_owned));
+        let quota = p.quota.as_ref().map(|q| (q.calls, q.per));
+        writeln!(out, "plan {} {:?} {quota:?} {zone:?}", p.name, p.rate).expect("writes");
+    }
+    for c in &config.consumers {
+        writeln!(out, "{c:?}").expect("writes");
+    }
+    for api in &config.apis {
+        writeln!(out, "api {} {:?} {} {:?}", api.name, api.hosts, api.base, api.cors)
+            .expect("writes");
+        for r in &api.routes {
+            route(&mut out, r);
+        }
+    }
+    for s in &config.sources {
+        writeln!(out, "source {}", relative(s)).expect("writes");
+    }
+    out
+}
+
+fn route(out: &mut String, r: &Route) {
+    writeln!(
+        out,
+        "  {:?} {:?} {:?} wildcard {} line {}",
+        r.operation, r.methods, r.path.segments, r.path.wildcard, r.location.line
+    )
+    .expect("writes");
+    writeln!(out, "    {:?} body {} timeout {:?}", r.access, r.body_limit, r.timeout)
+        .expect("writes");
+    for l in &r.rate_limits {
+        writeln!(out, "    {l:?}").expect("writes");
+    }
+    if r.compress.enabled {
+        writeln!(out, "    {:?}", r.compress).expect("writes");
+    }
+    if !r.request_headers.is_empty() || !r.response_headers.is_empty() {
+        writeln!(out, "    {:?} {:?}", r.request_headers, r.response_headers).expect("writes");
+    }
+    for (what, map) in [("request", &r.request_map), ("response", &r.response_map)] {
+        if let Some(map) = map {
+            self::map(out, what, map);
+        }
+    }
+    match &r.handler {
+        Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
+        Handler::Reply(reply) => {
+            writeln!(out, "    reply {} {:?}", reply.status, reply.headers).expect("writes");
+            match &reply.body {
+                ReplyBody::Empty => {}
+                ReplyBody::Fixed(one) => representation(out, one),
+                ReplyBody::Negotiated(many) => many.iter().for_each(|r| representation(out, r)),
+                ReplyBody::Mapped { map, formats } => {
+                    self::map(out, "reply", map);
+                    writeln!(out, "      {formats:?}").expect("writes");
+                }
+            }
+        }
+    }
+}
+
+fn representation(out: &mut String, r: &Representation) {
+    let body = String::from_utf8_lossy(&r.body);
+    writeln!(out, "      {} {} bytes {body:?}", r.content_type, r.body.len()).expect("writes");
+}
+
+fn map(out: &mut String, what: &str, map: &weir_config::map::JsonMap) {
+    writeln!(
+        out,
+        "    {what} map: body {} request {} tree {}",
+        map.reads_body(),
+        map.reads_request(),
+        map.needs_tree()
+    )
+    .expect("writes");
+}

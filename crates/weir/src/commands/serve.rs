@@ -1,0 +1,111 @@
+//! `weir serve`: serves a configuration.
+
+use crate::exit::Exit;
+use crate::serve;
+use crate::source::SourceArgs;
+use anyhow::Context;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use weir_config::Source;
+
+/// Arguments of `weir serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+SIGHUP, and any change of a configuration file, reloads: a whole new configuration or none.
+SIGTERM and SIGINT drain and stop; a second SIGINT ends at once. SIGUSR1 reopens log files.
+
+Exit codes:
+  0  stopped, and every request that was read was answered
+  1  could not start, or left requests unanswered
+  2  the configuration has errors
+
+Examples:
+  weir serve
+  weir serve /etc/weir --workers 2
+  weir serve --json --listen 127.0.0.1:0 --admin 127.0.0.1:0 weir.yaml
+  weir serve --set limits.body=1MiB --set listen.0.addr=127.0.0.1:8443")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Listen here, plain, instead of what the file says; port 0 takes a free one; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<SocketAddr>,
+    /// Answer for health and metrics here
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
+    /// Keep data in this folder
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Threads that serve requests
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
+    /// Print events as JSON, one a line:
+    /// {"event":"ready","listen":["127.0.0.1:8080"],"admin":"127.0.0.1:9080"}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it until it is stopped.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    serve::run(source(args)?, args.json)
+}
+
+/// The flags as settings; `--set` goes over them.
+fn source(args: &Args) -> anyhow::Result<Source> {
+    let mut source = args.source.source();
+    let mut settings = Vec::new();
+    let mut set = |path: &str, value: serde_json::Value| {
+        // JSON is YAML.
+        settings.push((path.to_owned(), value.to_string()));
+    };
+    if !args.listen.is_empty() {
+        let addrs: Vec<_> = args.listen.iter().map(|addr| json!({"addr": addr})).collect();
+        set("listen", json!(addrs));
+    }
+    if let Some(addr) = args.admin {
+        set("admin.addr", json!(addr));
+    }
+    if let Some(data) = &args.data {
+        // A path on the command line is relative to where it is typed, not to the file.
+        let data = std::path::absolute(data).context("--data")?;
+        set("data", json!(data.to_str().context("--data is not UTF-8")?));
+    }
+    if let Some(workers) = args.workers {
+        set("workers", json!(workers));
+    }
+    settings.append(&mut source.overrides);
+    Ok(Source { overrides: settings, ..source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn flags_become_settings_under_set() {
+        let line = "serve w.yaml --set workers=3 --listen 127.0.0.1:0 --listen [::1]:80 \
+            --admin 127.0.0.1:1 --data /d --workers 2";
+        let source = source(&Line::parse_from(line.split_whitespace()).args).unwrap();
+        let settings: Vec<(&str, &str)> =
+            source.overrides.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
+        assert_eq!(
+            settings,
+            [
+                ("listen", r#"[{"addr":"127.0.0.1:0"},{"addr":"[::1]:80"}]"#),
+                ("admin.addr", "\"127.0.0.1:1\""),
+                ("data", "\"/d\""),
+                ("workers", "2"),
+                ("workers", "3"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! Composition of `weir serve`: bind everything, start, then react.
+//!
+//! The control thread runs the admin listener and reacts to signals and file changes; it never
+//! touches a request.
+
+mod control;
+mod events;
+mod messages;
+mod metrics;
+mod restart;
+mod watch;
+
+use crate::exit::Exit;
+use crate::{descriptors, findings};
+use anyhow::Context;
+use control::Control;
+use events::{Events, Listening};
+use messages::Messages;
+use std::sync::Arc;
+use weir_config::Source;
+use weir_gateway::Gateway;
+
+/// Serves until it is stopped.
+///
+/// # Errors
+/// It cannot start; the text says why and names the address, if one is the reason.
+pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
+    let (config, warnings) = match weir_config::load(&source) {
+        Ok(loaded) => loaded,
+        Err(found) => {
+            findings::print(&found);
+            return Ok(Exit::Findings);
+        }
+    };
+    findings::print(&warnings);
+    descriptors::raise_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot make a runtime")?;
+    let _entered = runtime.enter();
+
+    let admin = weir_admin::bind(&config.admin)?;
+    let bound = Gateway::bind(&config)?;
+    let listening = Listening {
+        addrs: bound.listen_addrs().to_vec(),
+        tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
+        admin: admin.addr(),
+    };
+    let config = Arc::new(config);
+    let gateway = Arc::new(bound.start(Arc::clone(&config))?);
+    let messages = Messages::start().context("cannot start a thread")?;
+    let events = Events::new(messages.clone(), json);
+    let mut control = Control::new(source, config, gateway, events, messages.clone())
+        .context("cannot react to signals")?;
+    control.events().ready(&listening);
+    runtime.spawn(admin.serve(control.sources()));
+    let exit = runtime.block_on(control.run());
+    messages.finish();
+    // A drain that was cut short may still be waiting on its own thread.
+    runtime.shutdown_background();
+    Ok(exit)
+}

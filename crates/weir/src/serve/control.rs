@@ -1,0 +1,190 @@
+//! The control loop: signals, file changes, reload, stop.
+
+use super::events::Events;
+use super::messages::Messages;
+use super::metrics::Reloads;
+use super::restart;
+use super::watch::{State, Watch};
+use crate::exit::Exit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir_admin::{Readiness, Sources};
+use weir_config::finding::Findings;
+use weir_config::{Config, Source};
+use weir_gateway::Gateway;
+
+/// Everything the control thread holds.
+pub(crate) struct Control {
+    source: Source,
+    config: Arc<Config>,
+    gateway: Arc<Gateway>,
+    events: Events,
+    messages: Messages,
+    reloads: Arc<Reloads>,
+    signals: Signals,
+    watch: Watch,
+    /// Readiness has failed for good.
+    draining: Arc<AtomicBool>,
+}
+
+struct Signals {
+    hangup: Signal,
+    interrupt: Signal,
+    terminate: Signal,
+    reopen: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            reopen: signal(SignalKind::user_defined1())?,
+        })
+    }
+}
+
+impl Control {
+    /// Signals and file changes are noticed from here on, and dealt with by [`Control::run`].
+    ///
+    /// # Errors
+    /// The system does not let it react to them.
+    pub(crate) fn new(
+        source: Source,
+        config: Arc<Config>,
+        gateway: Arc<Gateway>,
+        events: Events,
+        messages: Messages,
+    ) -> std::io::Result<Self> {
+        let (reloads, signals) = (Arc::new(Reloads::start()), Signals::new()?);
+        let (mut watch, problem) = Watch::new();
+        if let Some(problem) = problem {
+            events.note(&format!("cannot watch files ({problem}); SIGHUP still reloads"));
+        }
+        watch.set(config.sources.clone(), State::default());
+        let draining = Arc::new(AtomicBool::new(false));
+        Ok(Self { source, config, gateway, events, messages, reloads, signals, watch, draining })
+    }
+
+    /// Whom to tell what happens.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// What the admin listener shows.
+    pub(crate) fn sources(&self) -> Sources {
+        let draining = Arc::clone(&self.draining);
+        let readiness = move || match draining.load(Ordering::Relaxed) {
+            true => Readiness::Draining,
+            false => Readiness::Ready,
+        };
+        let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
+        let messages = self.messages.clone();
+        let metrics = move || {
+            let mut families = weir_admin::metrics::gateway(&gateway.stats());
+            families.extend(reloads.families(messages.dropped()));
+            families.extend(weir_admin::metrics::process());
+            families
+        };
+        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics) }
+    }
+
+    /// Reacts until it is stopped; gives how that went.
+    pub(crate) async fn run(&mut self) -> Exit {
+        loop {
+            tokio::select! {
+                _ = self.signals.terminate.recv() => break,
+                _ = self.signals.interrupt.recv() => break,
+                _ = self.signals.hangup.recv() => self.reload().await,
+                () = self.watch.changed() => self.reload().await,
+                _ = self.signals.reopen.recv() => self.gateway.reopen_logs(),
+            }
+        }
+        self.stop().await
+    }
+
+    /// Builds a whole new Config, or changes nothing.
+    async fn reload(&mut self) {
+        let before = self.watch.look();
+        let source = self.source.clone();
+        // Compiling a large configuration takes time in which health must be answered.
+        let loaded = tokio::task::spawn_blocking(move || weir_config::load(&source)).await;
+        let loaded = match loaded {
+            Ok(loaded) => loaded.and_then(|(config, warnings)| self.allowed(config, warnings)),
+            Err(error) => {
+                self.events.note(&format!("the reload failed: {error}"));
+                return;
+            }
+        };
+        let files = match &loaded {
+            Ok((config, _)) => config.sources.clone(),
+            Err(found) => {
+                self.config.sources.iter().chain(&found.files).cloned().collect::<Vec<_>>()
+            }
+        };
+        self.watch.set(files, before);
+        match loaded {
+            Ok((config, warnings)) => self.take(Arc::new(config), &warnings),
+            Err(found) => {
+                self.reloads.refused();
+                self.events.reload_refused(&found);
+            }
+        }
+    }
+
+    fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
+        match self.gateway.reload(Arc::clone(&config)) {
+            Ok(()) => {
+                self.config = config;
+                self.reloads.taken();
+                self.events.reloaded(warnings);
+            }
+            Err(error) => {
+                self.reloads.refused();
+                self.events.reload_failed(&error.to_string());
+            }
+        }
+    }
+
+    /// Whether a Config can follow the one in force without a restart.
+    fn allowed(&self, config: Config, warnings: Findings) -> Result<(Config, Findings), Findings> {
+        let changes = restart::findings(&self.config, &config, &self.source.path);
+        if changes.is_empty() {
+            return Ok((config, warnings));
+        }
+        let mut found = warnings;
+        found.list.extend(changes);
+        Err(found)
+    }
+
+    /// Drains; another SIGINT ends everything at once.
+    async fn stop(&mut self) -> Exit {
+        self.draining.store(true, Ordering::Relaxed);
+        self.events.draining();
+        self.gateway.start_draining();
+        let drain = self.config.drain;
+        let gateway = Arc::clone(&self.gateway);
+        let drained = async move {
+            tokio::time::sleep(drain.delay).await;
+            tokio::task::spawn_blocking(move || gateway.finish_draining(drain.deadline)).await
+        };
+        tokio::select! {
+            report = drained => match report {
+                Ok(report) => {
+                    self.events.stopped(&report);
+                    if report.failed == 0 { Exit::Success } else { Exit::Failure }
+                }
+                Err(error) => {
+                    self.events.note(&format!("the drain failed: {error}"));
+                    Exit::Failure
+                }
+            },
+            _ = self.signals.interrupt.recv() => {
+                self.events.note("ended at once, requests in flight were cut off");
+                Exit::Failure
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What happened, for scripts (`--json`, one object a line on standard output) or for people.
+
+use super::messages::Messages;
+use crate::{findings, output};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use weir_config::finding::Findings;
+use weir_gateway::DrainReport;
+
+/// Where sockets are bound.
+pub(crate) struct Listening {
+    /// Listeners, in the order of the configuration.
+    pub(crate) addrs: Vec<SocketAddr>,
+    /// Which of them speak TLS.
+    pub(crate) tls: Vec<bool>,
+    /// The admin listener.
+    pub(crate) admin: SocketAddr,
+}
+
+/// The teller.
+pub(crate) struct Events {
+    messages: Messages,
+    json: bool,
+}
+
+impl Events {
+    /// Tells as JSON, or as text for people.
+    pub(crate) fn new(messages: Messages, json: bool) -> Self {
+        Self { messages, json }
+    }
+
+    /// Every socket is bound and served.
+    pub(crate) fn ready(&self, listening: &Listening) {
+        let Listening { addrs, tls, admin } = listening;
+        if self.json {
+            return self.line(json!({"event": "ready", "listen": addrs, "admin": admin}));
+        }
+        for (addr, tls) in addrs.iter().zip(tls) {
+            let scheme = if *tls { "https" } else { "http" };
+            self.messages.out(format!("listening on {scheme}://{addr}"));
+        }
+        self.messages.out(format!("health and metrics on http://{admin}"));
+    }
+
+    /// A new Config is in force.
+    pub(crate) fn reloaded(&self, warnings: &Findings) {
+        if self.json {
+            return self
+                .line(json!({"event": "reloaded", "findings": findings::to_json(warnings)}));
+        }
+        self.show(warnings);
+        self.messages.out("configuration reloaded".to_owned());
+    }
+
+    /// A configuration is right, but what it names cannot be used.
+    pub(crate) fn reload_failed(&self, error: &str) {
+        if self.json {
+            return self.line(json!({"event": "reload-refused", "findings": [], "error": error}));
+        }
+        self.messages.err(format!("configuration not reloaded: {error}; the old one stays"));
+    }
+
+    /// A configuration was not taken; the one before stays in force.
+    pub(crate) fn reload_refused(&self, found: &Findings) {
+        if self.json {
+            return self
+                .line(json!({"event": "reload-refused", "findings": findings::to_json(found)}));
+        }
+        self.show(found);
+        let summary = findings::summary(found);
+        self.messages.err(format!("configuration not reloaded: {summary}; the old one stays"));
+    }
+
+    /// No new requests are wanted any more.
+    pub(crate) fn draining(&self) {
+        if self.json {
+            return self.line(json!({"event": "draining"}));
+        }
+        self.messages.out("draining".to_owned());
+    }
+
+    /// Everything has ended.
+    pub(crate) fn stopped(&self, report: &DrainReport) {
+        let (failed, took) = (report.failed, report.took.as_secs_f64());
+        if self.json {
+            return self.line(json!({"event": "stopped", "failed": failed, "took": took}));
+        }
+        self.messages.out(format!("stopped after {took:.1} s, {failed} requests left unanswered"));
+    }
+
+    /// Something else that people should know; scripts find it on standard error, too.
+    pub(crate) fn note(&self, text: &str) {
+        self.messages.err(format!("weir: {text}"));
+    }
+
+    fn line(&self, event: Value) {
+        self.messages.out(event.to_string());
+    }
+
+    fn show(&self, found: &Findings) {
+        if !found.list.is_empty() {
+            self.messages.err(found.render(output::color()).trim_end().to_owned());
+        }
+    }
+}

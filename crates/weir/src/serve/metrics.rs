@@ -1,0 +1,72 @@
+//! Metrics of the control thread itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_admin::metrics::{Family, Sample, Samples};
+
+/// What happened to configurations.
+#[derive(Default)]
+pub(crate) struct Reloads {
+    taken: AtomicU64,
+    refused: AtomicU64,
+    /// When the Config in force was loaded, in seconds since 1970.
+    since: AtomicU64,
+}
+
+impl Reloads {
+    /// The first Config is in force from now on.
+    pub(crate) fn start() -> Self {
+        let reloads = Self::default();
+        reloads.since.store(now(), Ordering::Relaxed);
+        reloads
+    }
+
+    /// Another Config is in force from now on.
+    pub(crate) fn taken(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.since.store(now(), Ordering::Relaxed);
+    }
+
+    /// A configuration was refused.
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// As families; `dropped` are lines that standard output and error did not take.
+    pub(crate) fn families(&self, dropped: u64) -> Vec<Family> {
+        let result = |name: &str, count: &AtomicU64| {
+            let labels = vec![("result", name.to_owned())];
+            Sample::new(labels, count.load(Ordering::Relaxed) as f64)
+        };
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        vec![
+            Family {
+                name: "weir_build_info",
+                help: "Version; always 1.",
+                samples: Samples::Gauge(vec![Sample::new(version, 1.0)]),
+            },
+            Family {
+                name: "weir_config_reloads_total",
+                help: "Configurations loaded after the first, by what became of them.",
+                samples: Samples::Counter(vec![
+                    result("taken", &self.taken),
+                    result("refused", &self.refused),
+                ]),
+            },
+            Family::gauge(
+                "weir_config_loaded_timestamp_seconds",
+                "When the configuration in force was loaded.",
+                self.since.load(Ordering::Relaxed) as f64,
+            ),
+            Family::counter(
+                "weir_messages_dropped_total",
+                "Lines that standard output and standard error did not take in time.",
+                dropped,
+            ),
+        ]
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

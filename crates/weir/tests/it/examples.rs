@@ -1,0 +1,137 @@
+//! The examples, as they are in the repository.
+
+use crate::harness::{self, Server, Weir, weir};
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+
+/// An example on a free port, with keys of its own if it needs some, in front of `echo`.
+fn start(name: &str, settings: &[&str]) -> Server {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let config = std::fs::read_to_string(folder.join("weir.yaml")).expect("the example is there");
+    let mut args = vec!["--set", "listen.0.addr=127.0.0.1:0"];
+    for setting in settings {
+        args.extend(["--set", setting]);
+    }
+    let server = Weir::new(&config).args(&args);
+    if config.contains("keys/jwks.json") {
+        let made = weir(server.dir(), &["jwt", "keypair", "keys", "--alg", algorithm(&config)]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    server.start()
+}
+
+fn algorithm(config: &str) -> &'static str {
+    if config.contains("ES256") { "ES256" } else { "RS256" }
+}
+
+/// A setting that points an upstream at the echo backend.
+fn target(upstream: &str, echo: &Server) -> String {
+    format!("upstreams.{upstream}.targets.0=http://{}", echo.listen[0])
+}
+
+fn token(server: &Server, args: &[&str]) -> String {
+    let output = weir(server.dir(), &[&["jwt", "mint", "--key", "keys/key.pem"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    format!("Bearer {}", String::from_utf8_lossy(&output.stdout).trim())
+}
+
+#[test]
+fn martini_answers_52_and_54_bytes_and_xml() {
+    let server = start("martini", &[]);
+    let mut client = server.connect();
+    let toro = client.get("/api/examples-services/sayHello");
+    assert_eq!(toro.text(), "{\n    \"result\": \"OK\",\n    \"message\": \"Hello World\"\n}");
+    assert_eq!((toro.status, toro.body.len()), (200, 52));
+    let martini = client.get("/api/test/sayHello");
+    assert_eq!(martini.text(), "{\n    \"result\": \"OK\",\n    \"message\": \"Hello, world!\"\n}");
+    assert_eq!((martini.status, martini.body.len()), (200, 54));
+    let accept = [("Accept", "application/xml")];
+    let xml = client.request("GET", "/api/test/sayHello", &accept, "");
+    assert_eq!(xml.header("content-type"), Some("application/xml"));
+    assert!(xml.text().contains("<message>Hello, world!</message>"), "{}", xml.text());
+    let accept = [("Accept", "image/png")];
+    assert_eq!(client.request("GET", "/api/test/sayHello", &accept, "").status, 406);
+}
+
+/// The published test's own command. `ab -k` speaks HTTP/1.0: a server that forgets to say
+/// `keep-alive` or a length gets a new connection for every request.
+#[test]
+fn martini_serves_20_000_requests_of_ab_on_kept_connections() {
+    let server = start("martini", &[]);
+    let output = Command::new("ab")
+        .args(["-q", "-k", "-n", "20000", "-c", "150"])
+        .arg(server.url("/api/examples-services/sayHello"))
+        .output()
+        .expect("ab runs");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = |name: &str| -> Option<u64> {
+        let line = report.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    assert_eq!(number("Complete requests:"), Some(20_000), "{report}");
+    assert_eq!(number("Keep-Alive requests:"), Some(20_000), "{report}");
+    assert_eq!(number("Failed requests:"), Some(0), "{report}");
+    assert_eq!(number("Document Length:"), Some(52), "{report}");
+    assert!(!report.contains("Non-2xx"), "{report}");
+}
+
+#[test]
+fn linx_has_its_four_endpoints() {
+    let server = start("linx", &[]);
+    let mut client = server.connect();
+    let dummy = client.get("/linx/DummyGET");
+    assert_eq!((dummy.status, dummy.body.len()), (200, 0));
+    let dummy = client.post("/linx/DummyPOST", "");
+    assert_eq!((dummy.status, dummy.body.len()), (200, 0));
+    let text = client.get("/linx/GetWithResponse");
+    assert_eq!((text.status, text.text().as_str()), (200, "Hello from Linx"));
+    let made = client.post("/linx/PostWithResponseAndContent", r#"{"a": [1, 2.50]}"#);
+    assert_eq!(made.status, 200);
+    assert_eq!(made.json(), json!({"message": "Received", "content": {"a": [1, 2.5]}}));
+    assert_eq!(client.post("/linx/DummyGET", "").status, 405);
+}
+
+#[test]
+fn quickstart_hosts_fronts_and_refuses() {
+    let echo = harness::echo(&[]);
+    let server = start("quickstart", &[&target("echo", &echo)]);
+    let mut client = server.connect();
+    assert_eq!(client.get("/hello").json()["message"], "Hello World");
+    let authorization = token(&server, &["--iss", "quickstart", "--aud", "orders", "--sub", "you"]);
+    let headers = [("content-type", "application/json"), ("authorization", &*authorization)];
+    let order = r#"{"id": "A-17", "ship": {"city": "Utrecht"}, "total": 42.50, "note": "no"}"#;
+    let answer = client.request("POST", "/orders/v1", &headers, order);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.text(), r#"{"order":"A-17","city":"Utrecht","total":42.50}"#);
+    assert!(answer.header("ratelimit").is_some(), "{answer:?}");
+    let refused = client.post("/orders/v1", order);
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+}
+
+/// Both APIs through curl, over TLS, with the payload shape of the published test.
+#[test]
+fn mware_passes_through_and_mediates_behind_jwt_and_tls() {
+    let echo = harness::echo(&[]);
+    let server = start("mware", &[&target("netty", &echo)]);
+    let authorization = token(&server, &["--iss", "mware"]);
+    let payload = r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#;
+    let ask = |path: &str, authorization: &str| {
+        let output = Command::new("curl")
+            .args(["-sk", "-w", "%{http_code} %{http_version}\n", "-d", payload])
+            .args(["-H", "content-type: application/json"])
+            .args(["-H", &format!("authorization: {authorization}")])
+            .arg(format!("https://{}{path}", server.listen[0]))
+            .output()
+            .expect("curl runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(ask("/echo/1.0.0", &authorization), format!("{payload}200 2\n"));
+    let mediated = r#"{"payload":["0123456789","ABCDEFGH"],"size":"50B"}"#;
+    assert_eq!(ask("/mediation/1.0.0", &authorization), format!("{mediated}200 2\n"));
+    for path in ["/echo/1.0.0", "/mediation/1.0.0"] {
+        let refused = ask(path, "Bearer none");
+        assert!(refused.ends_with("401 2\n"), "{path}: {refused}");
+    }
+}
