@@ -5,6 +5,7 @@
 
 pub mod configuration;
 pub mod map;
+pub mod paths;
 pub mod wire;
 
 /// A property check over any bytes.
@@ -14,6 +15,7 @@ pub type Check = fn(&[u8]);
 pub const TARGETS: &[(&str, Check)] = &[
     ("requests", wire::requests),
     ("answers", wire::answers),
+    ("paths", paths::paths),
     ("configuration", configuration::configuration),
     ("map", map::map),
 ];

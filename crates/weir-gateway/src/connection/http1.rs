@@ -174,7 +174,10 @@ impl Connection {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
-        let close = !exchange.request.keep_alive || worker.phase() >= Phase::Draining;
+        // What is left of a request that came too slowly is not waited for again.
+        let close = !exchange.request.keep_alive
+            || worker.phase() >= Phase::Draining
+            || exchange.problem == Some(Problem::RequestTimeout);
         let sent = match answer.detach() {
             Ok(answer) => {
                 let close = close || unread_is_long(incoming);

@@ -12,6 +12,19 @@ pub(crate) struct Client {
     input: Vec<u8>,
 }
 
+/// Sends on a client's connection while that is reading.
+pub(crate) struct Sender(TcpStream);
+
+impl Sender {
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The server has closed the connection.
+    pub(crate) fn send(&self, bytes: &[u8]) -> std::io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+}
+
 /// One response.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -59,6 +72,11 @@ impl Client {
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // The server may have closed already; what it answered is still to be read.
         let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// A second handle, to send from another thread.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender(self.stream.try_clone().expect("a second handle"))
     }
 
     /// Tells the server that nothing more will come.
