@@ -74,6 +74,8 @@ pub(crate) struct SeriesKey {
     pub(crate) api: String,
     /// Empty when no route was found.
     pub(crate) operation: String,
+    /// Base and pattern of the route; empty when none was found.
+    pub(crate) path: String,
     pub(crate) method: &'static str,
     pub(crate) status: u16,
 }

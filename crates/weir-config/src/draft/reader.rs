@@ -217,7 +217,7 @@ fn empty(file: FileId) -> Node {
 
 /// A null, for an empty value.
 pub(super) fn null(at: Spot) -> Node {
-    let scalar = Scalar { text: String::new(), plain: true, from_file: false };
+    let scalar = Scalar { text: String::new(), plain: true, from_file: false, lost: false };
     Node { at, data: Data::Scalar(scalar) }
 }
 

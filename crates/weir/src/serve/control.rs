@@ -3,14 +3,13 @@
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::Reloads;
-use super::restart;
 use super::watch::{State, Watch};
 use crate::exit::Exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_admin::{Readiness, Sources};
-use weir_config::finding::Findings;
+use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 
@@ -150,12 +149,13 @@ impl Control {
 
     /// Whether a Config can follow the one in force without a restart.
     fn allowed(&self, config: Config, warnings: Findings) -> Result<(Config, Findings), Findings> {
-        let changes = restart::findings(&self.config, &config, &self.source.path);
+        let changes = self.config.needs_restart(&config);
         if changes.is_empty() {
             return Ok((config, warnings));
         }
         let mut found = warnings;
-        found.list.extend(changes);
+        let here = |change| Finding { file: self.source.path.clone(), ..change };
+        found.list.extend(changes.into_iter().map(here));
         Err(found)
     }
 
