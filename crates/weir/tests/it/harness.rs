@@ -7,4 +7,4 @@ mod upstream;
 pub(crate) use http::{Client, Response};
 pub(crate) use process::{Server, Weir, echo, load_time, weir};
 pub(crate) use rustix::process::Signal;
-pub(crate) use upstream::{Peer, Upstream};
+pub(crate) use upstream::Upstream;
