@@ -2,6 +2,7 @@
 //!
 //! An input is the template on its first line and the body behind it.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 use weir_config::expr::Scope;
@@ -23,12 +24,11 @@ pub fn map(bytes: &[u8]) {
             assert!(map.reads_body(), "refused without looking");
             assert!(tree.is_err(), "refused what is JSON");
         }
-        (Ok(()), Err(error)) => {
+        (Ok(()), Err(_)) => {
+            serde_json::from_slice::<&RawValue>(out).expect("a map writes JSON");
             // A tree cannot hold every number, depth and escape that JSON can write.
-            let text = error.to_string();
-            let beyond = ["number out of range", "recursion limit", "surrogate", "escape"];
-            let excused = beyond.iter().any(|excuse| text.contains(excuse));
-            assert!(!map.reads_body() || excused, "mapped what is no JSON: {text}");
+            let is_json = serde_json::from_slice::<&RawValue>(body).is_ok();
+            assert!(!map.reads_body() || is_json, "mapped what is no JSON");
         }
         (Ok(()), Ok(tree)) => {
             let got: Value = serde_json::from_slice(out).expect("a map writes JSON");

@@ -228,8 +228,13 @@ fn rank(pattern: &PathPattern) -> Vec<u8> {
     rank
 }
 
-/// Whether it admits the method: 0 when it says so, 1 when GET stands for HEAD.
+/// Whether it admits the method: 0 when it names it, 1 when GET stands for HEAD, 2 when it is for
+/// every method.
 fn admits(methods: &[String], method: &str) -> Option<u8> {
-    let has = |method: &str| methods.is_empty() || methods.iter().any(|m| m == method);
-    if has(method) { Some(0) } else { (method == "HEAD" && has("GET")).then_some(1) }
+    let names = |method: &str| methods.iter().any(|m| m == method);
+    match method {
+        _ if names(method) => Some(0),
+        "HEAD" if names("GET") => Some(1),
+        _ => methods.is_empty().then_some(2),
+    }
 }

@@ -189,7 +189,13 @@ impl Connection {
         match sent {
             Sent::Whole { close: true } => After::Close,
             Sent::Whole { close: false } => skip_rest(incoming, stream, exchange, idle).await,
-            Sent::Broken => After::Drop,
+            Sent::Broken => {
+                // To HTTP/1.0 an answer may have no other end than that of the connection.
+                if exchange.request.version == Version::Http10 {
+                    stream.reset_on_drop();
+                }
+                After::Drop
+            }
         }
     }
 

@@ -116,6 +116,10 @@ fn a_route_that_says_head_wins_over_one_of_the_same_path_that_says_get() {
     assert_eq!(router.find("h", "/x", "HEAD"), Found::Route { api: 0, route: 1 });
     assert_eq!(router.find("h", "/x", "GET"), Found::Route { api: 0, route: 0 });
     assert_eq!(router.find("h", "/y", "HEAD"), Found::Route { api: 0, route: 2 });
+    let routes = vec![route(&[], "/x"), route(&["GET"], "/x")];
+    let router = self::router(vec![api(&[], "/", routes)]);
+    assert_eq!(router.find("h", "/x", "HEAD"), Found::Route { api: 0, route: 1 }, "as GET");
+    assert_eq!(router.find("h", "/x", "POST"), Found::Route { api: 0, route: 0 });
 }
 
 #[test]

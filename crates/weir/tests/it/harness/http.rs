@@ -151,6 +151,21 @@ impl Client {
         self.input
     }
 
+    /// Everything until the connection ends, and whether it was reset rather than closed.
+    pub(crate) fn rest_or_reset(mut self) -> (Vec<u8>, bool) {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return (self.input, false),
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                    return (self.input, true);
+                }
+                Err(error) => panic!("{error} while reading to the end"),
+            }
+        }
+    }
+
     fn next(&mut self, body: bool) -> Response {
         let mut response = self.head();
         let bodiless = !body || response.status < 200 || matches!(response.status, 204 | 304);

@@ -25,6 +25,7 @@ struct Seen {
 pub(crate) struct Peer {
     stream: TcpStream,
     input: Vec<u8>,
+    requests: usize,
     seen: Arc<Seen>,
 }
 
@@ -43,7 +44,8 @@ impl Upstream {
                 let number = shared.connections.fetch_add(1, SeqCst);
                 let _ = stream.set_nodelay(true);
                 let _ = stream.set_read_timeout(Some(PATIENCE));
-                let mut peer = Peer { stream, input: Vec::new(), seen: Arc::clone(&shared) };
+                let (input, seen) = (Vec::new(), Arc::clone(&shared));
+                let mut peer = Peer { stream, input, requests: 0, seen };
                 let script = Arc::clone(&script);
                 std::thread::spawn(move || script(number, &mut peer));
             }
@@ -102,7 +104,13 @@ impl Peer {
         let head = String::from_utf8_lossy(&self.input[..end]).into_owned();
         self.input.drain(..end);
         self.seen.heads.lock().expect("not poisoned").push(head.clone());
+        self.requests += 1;
         Some(head)
+    }
+
+    /// Requests on this connection so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
     }
 
     /// Reads a request with its body; gives the body, chunks and all.
