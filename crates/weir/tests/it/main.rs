@@ -8,6 +8,7 @@ mod auth;
 mod command_line;
 mod echo;
 mod examples;
+mod limits;
 mod serve;
 mod tidy;
 mod under_load;
