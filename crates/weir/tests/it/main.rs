@@ -11,4 +11,5 @@ mod examples;
 mod limits;
 mod serve;
 mod tidy;
+mod transform;
 mod under_load;
