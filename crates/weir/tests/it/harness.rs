@@ -1,10 +1,12 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
+mod backend;
 mod http;
 mod process;
 mod token;
 mod upstream;
 
+pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
 pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
