@@ -12,4 +12,3 @@ pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
 pub(crate) use upstream::Upstream;
-pub(crate) use upstream::{Peer, Upstream};
