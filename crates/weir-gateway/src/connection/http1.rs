@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::stream::Stream;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
@@ -61,8 +62,13 @@ enum After {
     Drop,
 }
 
-/// Serves a connection until it is closed.
-pub(super) async fn serve(start: Start, stream: Stream) {
+/// Serves a connection until it is closed. Boxed, so that what a handshake needed is not held by
+/// the connection for the rest of its life.
+pub(super) fn serve(start: Start, stream: Stream) -> Pin<Box<impl Future<Output = ()>>> {
+    Box::pin(run(start, stream))
+}
+
+async fn run(start: Start, stream: Stream) {
     let worker = start.worker;
     let mut connection = Connection {
         start,
@@ -170,7 +176,9 @@ impl Connection {
             Framing::None => RequestBody::empty(),
             _ => RequestBody::http1(Http1Body::new(incoming, stream, framing), idle),
         };
-        let answer = match flow(exchange, body).await {
+        // Boxed: a connection between requests should not hold the room that one needs, and the
+        // room of a request that needs no waiting is still in the cache from the one before.
+        let answer = match Box::pin(flow(exchange, body)).await {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
@@ -212,7 +220,7 @@ impl Connection {
     }
 
     /// Ends the answer's direction, then reads until the client has seen it.
-    async fn linger(self) {
+    async fn linger(&mut self) {
         let mut left = LINGER_BYTES;
         self.exchange.deadline.progress();
         let mut shut = false;
