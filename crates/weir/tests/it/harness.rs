@@ -10,9 +10,5 @@ pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
 pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
-<<<<<<< HEAD
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
-pub(crate) use upstream::{Peer, Upstream};
-=======
 pub(crate) use upstream::Upstream;
->>>>>>> wire
