@@ -2,6 +2,8 @@
 //!
 //! One test binary, one module a subject; [`harness`] starts and stops what they need.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
+
 mod harness;
 
 mod auth;
