@@ -1,10 +1,12 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
 mod http;
+mod peers;
 mod process;
 mod upstream;
 
 pub(crate) use http::{Client, Response};
+pub(crate) use peers::RealServer;
 pub(crate) use process::{Server, Weir, echo, load_time, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use upstream::Upstream;

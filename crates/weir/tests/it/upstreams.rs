@@ -49,7 +49,7 @@ fn assert_broken_off(mut client: Client, request: &str, context: &str) {
     }
     let length = head.split("content-length: ").nth(1).and_then(|s| s.lines().next());
     let looks_whole = match length {
-        Some(length) => body.len() >= length.parse::<usize>().unwrap(),
+        Some(length) => body.len() >= length.parse::<usize>().expect("a number"),
         None if head.contains("transfer-encoding: chunked") => body.ends_with("0\r\n\r\n"),
         None => !reset,
     };
