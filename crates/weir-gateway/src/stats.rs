@@ -116,6 +116,8 @@ pub struct TargetStats {
 /// Everything one worker counts.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStats {
+    /// Version of the Config it serves (no statistic: it tells when a reload is through).
+    pub(crate) version: AtomicU64,
     pub(crate) connections: Counter,
     pub(crate) accepted: Counter,
     pub(crate) refused_connections: Counter,

@@ -46,7 +46,7 @@ const COLUMNS: [&str; 6] = ["METHODS", "PATH", "HANDLER", "AUTH", "API", "WRITTE
 fn row(config: &Config, api: &Api, route: &Route) -> [String; COLUMNS.len()] {
     [
         if route.methods.is_empty() { "any".to_owned() } else { route.methods.join(",") },
-        format!("{}{}", api.hosts.first().map_or("", String::as_str), api.path_of(route)),
+        format!("{}{}", api.hosts.join(","), api.path_of(route)),
         handler(config, route),
         access(config, route),
         api.name.clone(),

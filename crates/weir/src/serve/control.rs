@@ -125,7 +125,7 @@ impl Control {
         };
         self.watch.set(files, before);
         match loaded {
-            Ok((config, warnings)) => self.take(Arc::new(config), &warnings),
+            Ok((config, warnings)) => self.take(Arc::new(config), &warnings).await,
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
@@ -133,18 +133,19 @@ impl Control {
         }
     }
 
-    fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
-        match self.gateway.reload(Arc::clone(&config)) {
-            Ok(()) => {
+    async fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
+        let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
+        let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
+            Ok(Ok(())) => {
                 self.config = config;
                 self.reloads.taken();
-                self.events.reloaded(warnings);
+                return self.events.reloaded(warnings);
             }
-            Err(error) => {
-                self.reloads.refused();
-                self.events.reload_failed(&error.to_string());
-            }
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.reloads.refused();
+        self.events.reload_failed(&error);
     }
 
     /// Whether a Config can follow the one in force without a restart.

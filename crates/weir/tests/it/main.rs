@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod auth;
 mod command_line;
 mod echo;
 mod examples;

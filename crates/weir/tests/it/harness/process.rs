@@ -3,7 +3,7 @@
 use super::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -30,6 +30,26 @@ fn command() -> Command {
 /// Runs a command to its end in `dir`.
 pub(crate) fn weir(dir: &Path, args: &[&str]) -> Output {
     command().current_dir(dir).args(args).output().expect("the binary runs")
+}
+
+/// Runs another program to its end with this input; it must succeed. Gives its output.
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Vec<u8> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // A program that does not read its input may be gone already.
+    let _ = child.stdin.take().expect("its input is piped").write_all(input);
+    let output = child.wait_with_output().expect("it can be waited for");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
 }
 
 /// Starts `weir echo` on a free port with more arguments.
@@ -169,6 +189,37 @@ impl Server {
     /// What it wrote to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("stderr.txt")).unwrap_or_default()
+    }
+
+    /// A connection to its admin listener.
+    pub(crate) fn connect_admin(&self) -> Client {
+        Client::connect(self.admin.expect("an admin listener"))
+    }
+
+    /// The sum of the samples of a metric whose labels contain all of these.
+    pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let text = self.connect_admin().get("/metrics").text();
+        let is_it = |line: &&str| {
+            let rest = line.strip_prefix(name).unwrap_or("-");
+            rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(label))
+        };
+        let value = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse().ok());
+        let samples: Vec<f64> = text.lines().filter(is_it).filter_map(value).collect();
+        assert!(!samples.is_empty() || text.contains(&format!("# TYPE {name} ")), "no {name}");
+        samples.iter().sum()
+    }
+
+    /// Replaces its configuration, as editors do it, and waits until it is taken.
+    pub(crate) fn reload(&mut self, config: &str) {
+        self.replace("weir.yaml", config);
+        self.event("reloaded");
+    }
+
+    /// Replaces a file in its folder in one step.
+    pub(crate) fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
+        let new = self.dir().join(format!("{name}.new"));
+        std::fs::write(&new, content).expect("the folder is writable");
+        std::fs::rename(new, self.dir().join(name)).expect("the folder is writable");
     }
 
     /// The folder with its configuration.
