@@ -67,7 +67,11 @@ pub(crate) async fn answer<'a>(
     {
         response.headers.push("content-type", content_type.as_bytes());
     }
-    if plan.representations.len() > 1 {
+    let formats = match &reply.body {
+        ReplyBody::Mapped { formats, .. } => formats.len(),
+        _ => plan.representations.len(),
+    };
+    if formats > 1 {
         crate::cors::add_vary(&mut response.headers, "accept");
     }
     Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })

@@ -1,0 +1,179 @@
+//! Upstreams over TLS, dead ones, and several of them.
+
+use super::assert_problem;
+use crate::harness::{self, Backend, Server, Weir};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+fn server(upstream: &str) -> Weir {
+    Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nupstreams: {{up: {upstream}}}\n\
+         apis: {{api: {{base: /, routes: [{{path: \"/*\", proxy: up}}]}}}}\n"
+    ))
+}
+
+#[test]
+fn a_dead_upstream_is_told_from_a_late_one() {
+    let dead = Backend::bind();
+    let addr = dead.addr();
+    drop(dead);
+    let server =
+        server(&format!("{{targets: [\"http://{addr}\"], health: {{failures: 2, pause: 1h}}}}"))
+            .start();
+    let mut client = server.connect();
+    // Where there is no other target, one that is out of service is still better than none.
+    for _ in 0..4 {
+        let refused = client.get("/");
+        assert_problem(&refused, 502, "upstream-unreachable", "dead");
+        assert_eq!(refused.json()["fault"], "upstream");
+    }
+    assert_eq!(server.metric("weir_upstream_up", &[]), 0.0);
+
+    let silent = Backend::bind();
+    let server =
+        self::server(&format!("{{targets: [\"http://{}\"], timeout: 100ms}}", silent.addr()))
+            .start();
+    assert_problem(&server.connect().get("/"), 504, "upstream-timeout", "silent");
+}
+
+#[test]
+fn a_dead_target_is_passed_over() {
+    let dead = Backend::bind();
+    let addr = dead.addr();
+    drop(dead);
+    let echo = harness::echo(&[]);
+    for balance in ["round-robin", "least-busy"] {
+        let server = server(&format!(
+            "{{targets: [\"http://{addr}\", \"http://{}\"], balance: {balance}, \
+             health: {{failures: 1, pause: 1h}}}}",
+            echo.listen[0]
+        ))
+        .start();
+        let mut client = server.connect();
+        let failed = (0..40).filter(|_| client.get("/").status != 200).count();
+        assert!(failed <= 1, "{balance}: {failed} failed, although one is enough to know");
+        let down = format!("server_address=\"{addr}\"");
+        assert_eq!(server.metric("weir_upstream_up", &[&down]), 0.0, "{balance}");
+    }
+}
+
+#[test]
+fn two_targets_share_the_work() {
+    let (one, two) = (harness::echo(&[]), harness::echo(&[]));
+    let targets = format!("[\"http://{}\", \"http://{}\"]", one.listen[0], two.listen[0]);
+    let server = server(&format!("{{targets: {targets}}}")).start();
+    let mut client = server.connect();
+    for _ in 0..20 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    for echo in [&one, &two] {
+        let target = format!("server_address=\"{}\"", echo.listen[0]);
+        assert_eq!(server.metric("weir_upstream_requests_total", &[&target]), 10.0);
+    }
+}
+
+/// An authority and what it has signed, in PEM.
+struct Certificates {
+    ca: String,
+    server: (String, String),
+    client: (String, String),
+}
+
+fn certificates() -> Certificates {
+    let named = |name: &str, alternatives: Vec<String>| {
+        let mut params = CertificateParams::new(alternatives).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let mut params = named("an authority", Vec::new());
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let signed = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let params = named(name, vec![name.to_owned()]);
+        (params.signed_by(&key, &ca).unwrap().pem(), key.serialize_pem())
+    };
+    Certificates { ca: ca.pem(), server: signed("inner.example"), client: signed("weir.example") }
+}
+
+/// OpenSSL as a server that asks for client certificates and answers every GET with a page about
+/// the connection.
+struct OpenSsl {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl OpenSsl {
+    fn start(certificates: &Certificates) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file =
+            |name: &str, content: &str| std::fs::write(dir.path().join(name), content).unwrap();
+        file("ca.crt", &certificates.ca);
+        file("tls.crt", &certificates.server.0);
+        file("tls.key", &certificates.server.1);
+        let mut child = Command::new("openssl")
+            .current_dir(dir.path())
+            .args(["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", "tls.crt"])
+            .args(["-key", "tls.key", "-CAfile", "ca.crt", "-Verify", "1", "-verify_return_error"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl runs");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.trim().parse().ok())
+            .expect("the port it listens on");
+        Self { child, port, _dir: dir }
+    }
+}
+
+impl Drop for OpenSsl {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_upstream_over_tls_is_verified_and_shown_a_certificate() {
+    let certificates = certificates();
+    let other = self::certificates();
+    let openssl = OpenSsl::start(&certificates);
+    let start = |ca: &str, client: &(String, String), tls: &str| -> Server {
+        server(&format!("{{targets: [\"https://127.0.0.1:{}\"], tls: {{{tls}}}}}", openssl.port))
+            .file("ca.crt", ca)
+            .file("client.crt", &client.0)
+            .file("client.key", &client.1)
+            .start()
+    };
+    const ALL: &str = "ca: \"file:ca.crt\", cert: \"file:client.crt\", key: \"file:client.key\", \
+                       server_name: inner.example";
+    let server = start(&certificates.ca, &certificates.client, ALL);
+    let answer = server.connect().get("/");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.text().contains("Verify return code: 0 (ok)"), "{}", answer.text());
+
+    for (what, server) in [
+        ("another authority", start(&other.ca, &certificates.client, ALL)),
+        (
+            "another name",
+            start(&certificates.ca, &certificates.client, &ALL.replace("inner", "other")),
+        ),
+        ("a strange client", start(&certificates.ca, &other.client, ALL)),
+        (
+            "no client certificate",
+            start(
+                &certificates.ca,
+                &other.client,
+                "ca: \"file:ca.crt\", server_name: inner.example",
+            ),
+        ),
+    ] {
+        let refused = server.connect().get("/");
+        assert_eq!(refused.status, 502, "{what}: {}", refused.text());
+    }
+}
