@@ -1,11 +1,13 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
+mod backend;
 mod http;
 mod peers;
 mod process;
 mod token;
 mod upstream;
 
+pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
 pub(crate) use peers::RealServer;
 pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
