@@ -2,12 +2,14 @@
 
 mod backend;
 mod http;
+mod peers;
 mod process;
 mod token;
 mod upstream;
 
 pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
+pub(crate) use peers::RealServer;
 pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};

@@ -49,7 +49,7 @@ fn assert_broken_off(mut client: Client, request: &str, context: &str) {
     }
     let length = head.split("content-length: ").nth(1).and_then(|s| s.lines().next());
     let looks_whole = match length {
-        Some(length) => body.len() >= length.parse::<usize>().unwrap(),
+        Some(length) => body.len() >= length.parse::<usize>().expect("a number"),
         None if head.contains("transfer-encoding: chunked") => body.ends_with("0\r\n\r\n"),
         None => !reset,
     };
@@ -242,19 +242,27 @@ fn sends_its_answer_byte_by_byte() {
 
 #[test]
 fn sends_more_than_it_said() {
-    for pause in [0, 100] {
+    const MORE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npoisoned";
+    // With the answer, or while the connection waits for the next request.
+    for late in [false, true] {
         let upstream = Upstream::start(move |_, peer| {
             while peer.request().is_some() {
-                peer.send(OK);
-                std::thread::sleep(Duration::from_millis(pause));
-                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npoisoned");
+                if late {
+                    peer.send(OK);
+                    std::thread::sleep(Duration::from_millis(50));
+                    peer.send(MORE);
+                } else {
+                    peer.send(OK.to_owned() + MORE);
+                }
             }
         });
         let weir = before(upstream.addr);
         let mut client = weir.connect();
         for number in 0..3 {
-            assert_eq!(client.get("/x").text(), "ok", "request {number}");
-            std::thread::sleep(Duration::from_millis(2 * pause));
+            assert_eq!(client.get("/x").text(), "ok", "request {number}, late: {late}");
+            if late {
+                std::thread::sleep(Duration::from_millis(300));
+            }
         }
         assert_eq!(upstream.connections(), 3, "a connection that talks out of turn is not used");
     }

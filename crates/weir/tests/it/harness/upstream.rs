@@ -141,6 +141,14 @@ impl Peer {
         }
     }
 
+    /// Some bytes as they come; `None` when the connection is closed.
+    pub(crate) fn some(&mut self) -> Option<Vec<u8>> {
+        if self.input.is_empty() && self.fill() == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.input))
+    }
+
     /// Reads and drops bytes; gives how many came before the other side closed or `limit` was
     /// reached.
     pub(crate) fn drain(&mut self, limit: usize) -> usize {
