@@ -32,9 +32,21 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How often a silent client is asked whether it is still there.
 const PING: Duration = Duration::from_secs(20);
+/// How long a client that was told to go away, and has nothing open, may take to do so.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves a connection until it is closed.
-pub(super) async fn serve(start: Start, front: Buffer, stream: Stream) {
+///
+/// Boxed: hyper's connection is large, and most connections do not need the room.
+pub(super) fn serve(
+    start: Start,
+    front: Buffer,
+    stream: Stream,
+) -> Pin<Box<impl Future<Output = ()>>> {
+    Box::pin(run(start, front, stream))
+}
+
+async fn run(start: Start, front: Buffer, stream: Stream) {
     let worker = start.worker;
     let limits = worker.live().site.config.limits;
     let https = stream.is_tls();
@@ -63,15 +75,18 @@ pub(super) async fn serve(start: Start, front: Buffer, stream: Stream) {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if leaving {
-                return Poll::Pending;
-            }
+            let (wait, limit) =
+                if leaving { (Wait::LastChance, FAREWELL) } else { (Wait::Idle, limits.idle) };
             let over = if open.get() == 0 {
-                idle.poll(cx, Wait::Idle, limits.idle).is_ready()
+                idle.poll(cx, wait, limit).is_ready()
             } else {
                 idle.progress();
                 false
             };
+            if leaving {
+                // hyper itself would wait for a client that says nothing until its pings fail.
+                return if over { Poll::Ready(()) } else { Poll::Pending };
+            }
             if !over && worker.phase() < Phase::Draining {
                 return Poll::Pending;
             }

@@ -4,6 +4,7 @@ mod backend;
 mod http;
 mod peers;
 mod process;
+mod tls;
 mod token;
 mod upstream;
 
@@ -12,5 +13,6 @@ pub(crate) use http::{Client, Response};
 pub(crate) use peers::RealServer;
 pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
+pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
 pub(crate) use upstream::Upstream;

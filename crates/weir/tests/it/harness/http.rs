@@ -3,12 +3,13 @@
 //! It shares no code with what it tests beyond httparse, and reads bodies its own way.
 
 use super::process::PATIENCE;
+use super::tls::Io;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 /// One connection.
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Io,
     input: Vec<u8>,
 }
 
@@ -65,13 +66,32 @@ impl Client {
         let stream = TcpStream::connect(addr).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Some(Self { stream, input: Vec::new() })
+        Some(Self { stream: Io::Plain(stream), input: Vec::new() })
+    }
+
+    /// Connects and shakes hands for `name`, trusting these certificates (in PEM) and no others.
+    /// `front` goes before the handshake: a PROXY protocol header, or nothing.
+    pub(crate) fn connect_tls(
+        addr: SocketAddr,
+        front: &[u8],
+        name: &str,
+        trusted: &[&str],
+    ) -> std::io::Result<Self> {
+        let mut client = Self::connect(addr);
+        client.send(front);
+        let Io::Plain(tcp) = client.stream else { unreachable!("it has just been connected") };
+        Ok(Self { stream: Io::tls(tcp, name, trusted)?, input: Vec::new() })
+    }
+
+    /// The server's certificate (DER), over TLS.
+    pub(crate) fn certificate(&self) -> Vec<u8> {
+        self.stream.certificate().expect("a certificate")
     }
 
     /// Sends bytes as they are.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // The server may have closed already; what it answered is still to be read.
-        let _ = self.stream.write_all(bytes.as_ref());
+        let _ = self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush());
     }
 
     /// A second handle, to send from another thread.
@@ -81,7 +101,7 @@ impl Client {
 
     /// Tells the server that nothing more will come.
     pub(crate) fn finish(&mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.stream.shutdown();
     }
 
     /// GET with Host and nothing else.

@@ -232,6 +232,15 @@ impl Server {
         self.child.id()
     }
 
+    /// Most memory it ever had resident, in KiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.expect("a number of KiB")
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
