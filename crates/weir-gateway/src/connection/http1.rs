@@ -168,7 +168,10 @@ impl Connection {
 
         let body = match framing {
             Framing::None => RequestBody::empty(),
-            _ => RequestBody::http1(Http1Body::new(incoming, stream, framing), idle),
+            _ => {
+                let received = &worker.stats.request_bytes;
+                RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
+            }
         };
         let answer = match flow(exchange, body).await {
             Ok(answer) => answer,
@@ -255,7 +258,8 @@ async fn skip_rest(
     if incoming.expects_continue {
         return After::Close;
     }
-    let mut rest = RequestBody::http1(Http1Body::resume(incoming, stream), idle);
+    let received = &exchange.worker.stats.request_bytes;
+    let mut rest = RequestBody::http1(Http1Body::resume(incoming, stream), idle, received);
     let mut skipped = 0;
     exchange.deadline.progress();
     while let Ok(true) = poll_fn(|cx| rest.poll_data(cx, Some(&exchange.deadline))).await {

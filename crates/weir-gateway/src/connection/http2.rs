@@ -135,7 +135,8 @@ async fn answer(
     exchange.begin(start.listener, https);
     let body = match checked {
         Ok(()) => {
-            let body = RequestBody::http2(Http2Body::new(incoming), limits.idle);
+            let received = &start.worker.stats.request_bytes;
+            let body = RequestBody::http2(Http2Body::new(incoming), limits.idle, received);
             flow(&mut exchange, body).await.map_err(|Gone| Broken)?
         }
         Err(refusal) => {
