@@ -5,11 +5,13 @@
 mod harness;
 
 mod auth;
+mod clients;
 mod command_line;
 mod echo;
 mod examples;
 mod http2;
 mod limits;
+mod operation;
 mod serve;
 mod tidy;
 mod tls;
