@@ -3,10 +3,19 @@
 //! `targets/` hands these functions to libFuzzer; `plain.rs` runs the same functions over the
 //! seeds and random changes of them, for where no fuzzer can be had.
 
+pub mod configuration;
+pub mod map;
+pub mod paths;
 pub mod wire;
 
 /// A property check over any bytes.
 pub type Check = fn(&[u8]);
 
 /// Every target by name; each has a folder of this name under `seeds/` and a file in `targets/`.
-pub const TARGETS: &[(&str, Check)] = &[("requests", wire::requests), ("answers", wire::answers)];
+pub const TARGETS: &[(&str, Check)] = &[
+    ("requests", wire::requests),
+    ("answers", wire::answers),
+    ("paths", paths::paths),
+    ("configuration", configuration::configuration),
+    ("map", map::map),
+];

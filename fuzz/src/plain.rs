@@ -13,10 +13,41 @@ use weir_fuzz::{Check, TARGETS};
 const LONGEST: usize = 4096;
 /// Text that such input is made of, put in as a whole.
 const WORDS: &[&[u8]] = &[
-    b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\0", b" ", b"\t", b":", b"0\r\n\r\n", b"5\r\nhello\r\n",
-    b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b"Host: a\r\n", b"HTTP/1.0",
-    b"GET / HTTP/1.1\r\n", b"%2e", b"%2F", b"/../", b"//", b"{", b"}", b"[", b"]", b"\"", b"'",
-    b"- ", b": ", b"\n  ", b"${env:A}", b"$.a", b"&a", b"*a", b"\xff", b"\xc3\xa4", b"*",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\r\n\r\n",
+    b"\0",
+    b" ",
+    b"\t",
+    b":",
+    b"0\r\n\r\n",
+    b"5\r\nhello\r\n",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Host: a\r\n",
+    b"HTTP/1.0",
+    b"GET / HTTP/1.1\r\n",
+    b"%2e",
+    b"%2F",
+    b"/../",
+    b"//",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b"'",
+    b"- ",
+    b": ",
+    b"\n  ",
+    b"${env:A}",
+    b"$.a",
+    b"&a",
+    b"*a",
+    b"\xff",
+    b"\xc3\xa4",
+    b"*",
 ];
 
 fn main() -> ExitCode {
@@ -36,12 +67,12 @@ fn main() -> ExitCode {
         eprintln!("no seeds for {name}");
         return ExitCode::from(2);
     }
-    let failed = run(name, check, seeds, Duration::from_secs(seconds));
+    let failed = run(name, check, &seeds, Duration::from_secs(seconds));
     ExitCode::from(u8::from(failed))
 }
 
 /// Whether an input failed.
-fn run(name: &str, check: Check, mut inputs: Vec<Vec<u8>>, time: Duration) -> bool {
+fn run(name: &str, check: Check, inputs: &[Vec<u8>], time: Duration) -> bool {
     let fails = |input: &[u8]| {
         let failed = std::panic::catch_unwind(|| check(input)).is_err();
         if failed {
@@ -54,7 +85,7 @@ fn run(name: &str, check: Check, mut inputs: Vec<Vec<u8>>, time: Duration) -> bo
     if inputs.iter().any(|input| fails(input)) {
         return true;
     }
-    let (start, seeds) = (Instant::now(), inputs.len());
+    let start = Instant::now();
     let mut random = Random(
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64),
     );
@@ -62,26 +93,17 @@ fn run(name: &str, check: Check, mut inputs: Vec<Vec<u8>>, time: Duration) -> bo
     while start.elapsed() < time {
         for _ in 0..100 {
             let mut input = inputs[random.below(inputs.len())].clone();
-            for _ in 0..=random.below(4) {
-                random.change(&mut input, &inputs);
+            for _ in 0..=random.below(8) {
+                random.change(&mut input, inputs);
             }
             input.truncate(LONGEST);
             if fails(&input) {
                 return true;
             }
             runs += 1;
-            // Changes of changes reach further than changes of seeds alone.
-            if random.below(1000) == 0 {
-                if inputs.len() < seeds + 200 {
-                    inputs.push(input);
-                } else {
-                    let replaced = seeds + random.below(inputs.len() - seeds);
-                    inputs[replaced] = input;
-                }
-            }
         }
     }
-    println!("{name}: {runs} inputs from {seeds} seeds, every property held");
+    println!("{name}: {runs} inputs from {} seeds, every property held", inputs.len());
     false
 }
 

@@ -206,7 +206,7 @@ fn check_head(side: Side, message: &Message) {
         str::to_owned,
     );
     let raw = raw.trim_start_matches("\r\n").strip_suffix("\r\n\r\n").expect("an empty line");
-    assert!(raw.len() + 4 <= LIMITS.bytes);
+    assert!(raw.chars().count() + 4 <= LIMITS.bytes);
     let mut lines = raw.split("\r\n");
     let first = lines.next().unwrap_or_default();
     let version = match side {

@@ -17,6 +17,9 @@ pub(crate) fn check(node: &Node, shape: &'static Shape, report: &mut Report) {
 
 /// Checks `node` against `kind`; `context` is what it is the value of.
 fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+    if node.is_lost() {
+        return;
+    }
     match kind {
         Kind::Json => json(node, report),
         Kind::Object(shape) => object(node, shape, report),

@@ -103,6 +103,17 @@ pub struct Api {
     pub location: Location,
 }
 
+impl Api {
+    /// Base and pattern of one of its routes joined, as they are matched: `/orders/v1/{id}`.
+    pub fn path_of(&self, route: &Route) -> String {
+        match (self.base.as_str(), route.path.text.as_str()) {
+            ("/", path) => path.to_owned(),
+            (base, "/" | "") => base.to_owned(),
+            (base, path) => format!("{base}{path}"),
+        }
+    }
+}
+
 /// Methods and a path, bound to one handler and to the policies that stand before and after it.
 ///
 /// Settings that can be written on the server, an API and a route (limits, access, compression,

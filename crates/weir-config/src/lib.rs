@@ -67,6 +67,10 @@ fn load_draft(
         Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
         Err((texts, files)) => (None, texts, files),
     };
+    if config.is_none() && !report.has_errors() {
+        // Every way to no Config has its finding; should one be missing, silence would be worse.
+        report.error_nowhere(finding::codes::BAD_VALUE, "this configuration cannot be resolved");
+    }
     let findings =
         Findings { list: report.finish(&texts), files, texts: texts.hide(report.secrets()) };
     match config {

@@ -5,23 +5,24 @@ use crate::finding::{Finding, Severity, codes};
 
 impl Config {
     /// What `new` changes against this running configuration and a reload cannot make: listeners'
-    /// addresses and whether they speak TLS or the PROXY protocol, the admin address, the data
-    /// folder, the number of workers. Certificates, `trust` and everything else is live.
+    /// addresses, order, and whether they speak TLS or the PROXY protocol, the admin listener, the
+    /// data folder, the number of workers. Certificates, `trust` and everything else is live.
     ///
-    /// Each is a warning with the code `needs-restart`; what is running stays as it is.
+    /// Each is an error with the code `needs-restart`, because a reload changes everything that is
+    /// asked for or nothing. The findings stand nowhere; `file` of the caller's is theirs to set.
     pub fn needs_restart(&self, new: &Config) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut changed = |key: &str, old: String, new: String| {
             if old != new {
                 findings.push(Finding {
-                    message: format!("`{key}` changed from {old} to {new}: it needs a restart"),
-                    help: Some("everything else of the new configuration is in use".to_owned()),
-                    ..Finding::new(codes::NEEDS_RESTART, Severity::Warning)
+                    message: format!("`{key}` changed from {old} to {new}: that needs a restart"),
+                    help: Some(format!("restart weir, or take back the change of `{key}`")),
+                    ..Finding::new(codes::NEEDS_RESTART, Severity::Error)
                 });
             }
         };
         changed("listen", sockets(&self.listen), sockets(&new.listen));
-        changed("admin.addr", self.admin.addr.to_string(), new.admin.addr.to_string());
+        changed("admin", admin(self), admin(new));
         changed("data", self.data.display().to_string(), new.data.display().to_string());
         changed("workers", self.workers.to_string(), new.workers.to_string());
         findings
@@ -29,7 +30,7 @@ impl Config {
 }
 
 fn sockets(listeners: &[Listener]) -> String {
-    let mut sockets: Vec<String> = listeners
+    let sockets: Vec<String> = listeners
         .iter()
         .map(|l| {
             let tls = if l.tls.is_some() { " with TLS" } else { "" };
@@ -37,6 +38,10 @@ fn sockets(listeners: &[Listener]) -> String {
             format!("{}{tls}{proxy}", l.addr)
         })
         .collect();
-    sockets.sort();
     sockets.join(", ")
+}
+
+fn admin(config: &Config) -> String {
+    let hosts: Vec<&str> = config.admin.hosts.iter().map(String::as_str).collect();
+    [&[config.admin.addr.to_string().as_str()], hosts.as_slice()].concat().join(" ")
 }

@@ -123,6 +123,23 @@ impl<'a> RequestBody<'a> {
         self.within_limit()
     }
 
+    /// Drops what is in memory already, without waiting for more: a fault in it is told, although
+    /// nobody wants the body.
+    pub(crate) fn drop_at_hand(&mut self) -> Result<(), RequestBodyError> {
+        loop {
+            self.at_hand()?;
+            match self.data().len() {
+                0 => return Ok(()),
+                count => self.consume(count),
+            }
+        }
+    }
+
+    /// How long it may make no progress.
+    pub(crate) fn idle(&self) -> Duration {
+        self.idle
+    }
+
     /// Nothing is at hand and nothing will come.
     pub(crate) fn is_done(&self) -> bool {
         match &self.source {

@@ -57,7 +57,7 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     let settings = &live.site.config.listen[listener];
     let patience = live.site.config.limits.header_time;
     let peer = if settings.proxy_protocol {
-        match timeout(patience, read_proxy_header(&tcp)).await {
+        match Box::pin(timeout(patience, read_proxy_header(&tcp))).await {
             Ok(Ok(source)) => source.unwrap_or(peer),
             Ok(Err(_)) | Err(_) => {
                 worker.stats.proxy_protocol_failures.add(1);

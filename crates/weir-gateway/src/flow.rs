@@ -131,20 +131,19 @@ fn normalise(exchange: &mut Exchange) -> Result<(), Refusal> {
 
 fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
     let live = Rc::clone(exchange.live());
-    let api = &live.site.config.apis[exchange.api?];
+    let index = exchange.api?;
+    let api = &live.site.config.apis[index];
     let settings = api.cors.as_ref()?;
     let headers = &exchange.request.headers;
     if !cors::is_preflight(exchange.request.method_name(), headers) {
         return None;
     }
-    let methods: Vec<&str> = match found {
-        Found::OtherMethods { allow, .. } => allow.iter().map(String::as_str).collect(),
-        Found::Route { route, .. } => {
-            api.routes[*route].methods.iter().map(String::as_str).collect()
-        }
-        Found::NoRoute { .. } | Found::NoApi => return None,
-    };
+    if matches!(found, Found::NoRoute { .. } | Found::NoApi) {
+        return None;
+    }
+    let methods = live.site.router.methods(index, exchange.request.path());
     exchange.response.status = 204;
+    let methods = methods.iter().map(String::as_str);
     cors::preflight(settings, headers, methods, &mut exchange.response.headers);
     Some(Body::Empty)
 }

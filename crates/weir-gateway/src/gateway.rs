@@ -12,7 +12,7 @@ use crate::worker::{self, Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -59,6 +59,11 @@ pub struct DrainReport {
     pub took: Duration,
 }
 
+/// Longest wait of a reload for the workers to take a Config over.
+const TAKEOVER: Duration = Duration::from_secs(2);
+/// How often it looks whether they have.
+const GLANCE: Duration = Duration::from_micros(200);
+
 /// How often a stop looks whether everything is over.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -85,6 +90,7 @@ impl Gateway {
 
     /// Serves another Config from the next request on. Requests in flight end with the one they
     /// started with. What needs a restart (addresses, number of workers) is not looked at.
+    /// Blocks until every worker has taken it over, or for 2 s if one is stuck.
     ///
     /// # Errors
     /// A certificate cannot be used; nothing has changed then.
@@ -92,7 +98,16 @@ impl Gateway {
         self.shared.log.set_target(&config.access_log.target);
         let before = Arc::clone(&self.control.borrow().site);
         let site = Site::new(config, &self.shared.limiter, Some(&before))?;
-        self.control.send_modify(|control| control.site = Arc::new(site));
+        self.control.send_modify(|control| {
+            control.site = Arc::new(site);
+            control.version += 1;
+        });
+        let (version, start) = (self.control.borrow().version, Instant::now());
+        while start.elapsed() < TAKEOVER
+            && self.stats.iter().any(|(stats, _)| stats.version.load(Acquire) < version)
+        {
+            std::thread::sleep(GLANCE);
+        }
         Ok(())
     }
 
@@ -167,7 +182,7 @@ impl Bound {
         let count = config.workers;
         let site = Arc::new(Site::new(config, &shared.limiter, None)?);
         let (control, receiver) =
-            watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving });
+            watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving, version: 0 });
         let mut sockets: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
         for listener in self.listeners {
             for (worker, socket) in listener.into_iter().enumerate() {

@@ -198,7 +198,7 @@ async fn send_and_wait(
             return Poll::Ready(done);
         }
         let (wait, limit) = match (body_late, sending.waits_for_client()) {
-            (true, true) => (Wait::RequestBody, limits.idle),
+            (true, true) => (Wait::RequestBody, sending.client_idle()),
             (true, false) => (Wait::UpstreamBody, limits.idle),
             (false, _) => (Wait::FirstByte, limits.first_byte),
         };

@@ -34,8 +34,11 @@ pub(crate) async fn answer<'a>(
     exchange: &mut Exchange,
     reply: &Reply,
     plan: &ReplyPlan,
-    body: RequestBody<'a>,
+    mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
+    if !matches!(reply.body, ReplyBody::Mapped { .. }) {
+        body.drop_at_hand()?;
+    }
     let (content_type, bytes) = match &reply.body {
         ReplyBody::Empty => (None, Bytes::new()),
         ReplyBody::Fixed(_) => {

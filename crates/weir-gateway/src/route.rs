@@ -100,8 +100,15 @@ impl Router {
         if let Some(route) = routes.find(below(), method) {
             return Found::Route { api, route };
         }
-        let allow = routes.methods(below());
+        let allow = self.methods(api, path);
         if allow.is_empty() { Found::NoRoute { api } } else { Found::OtherMethods { api, allow } }
+    }
+
+    /// Methods that the routes of this path name, sorted, `HEAD` and `OPTIONS` included; none
+    /// when no route matches, or only such as take every method.
+    pub fn methods(&self, api: usize, path: &str) -> Vec<String> {
+        let ApiRoutes { routes, depth } = &self.apis[api];
+        routes.methods(path::segments(path).skip(*depth))
     }
 
     /// Whether any API answers to this host.

@@ -74,6 +74,8 @@ pub(crate) struct SeriesKey {
     pub(crate) api: String,
     /// Empty when no route was found.
     pub(crate) operation: String,
+    /// Base and pattern of the route; empty when none was found.
+    pub(crate) path: String,
     pub(crate) method: &'static str,
     pub(crate) status: u16,
 }
@@ -114,6 +116,8 @@ pub struct TargetStats {
 /// Everything one worker counts.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStats {
+    /// Version of the Config it serves (no statistic: it tells when a reload is through).
+    pub(crate) version: AtomicU64,
     pub(crate) connections: Counter,
     pub(crate) accepted: Counter,
     pub(crate) refused_connections: Counter,

@@ -60,6 +60,17 @@ impl Stream {
         !matches!(&*self.io.borrow(), Io::Tcp(_))
     }
 
+    /// Lets the other side see a reset when this is dropped, not an orderly end.
+    pub(crate) fn reset_on_drop(&self) {
+        let set = match &*self.io.borrow() {
+            Io::Tcp(tcp) => tcp.set_zero_linger(),
+            Io::Server(tls) => tls.get_ref().0.set_zero_linger(),
+            Io::Client(tls) => tls.get_ref().0.set_zero_linger(),
+        };
+        // It fails on a connection that is gone already.
+        let _ = set;
+    }
+
     /// Reads into `room`; 0 is the end.
     pub(crate) fn poll_read(
         &self,

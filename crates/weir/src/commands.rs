@@ -6,6 +6,7 @@ mod echo;
 mod jwt;
 mod key;
 mod routes;
+mod schema;
 mod serve;
 
 use crate::exit::Exit;
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
+    /// Print the JSON Schema of the configuration
+    Schema(schema::Args),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
@@ -41,6 +44,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),

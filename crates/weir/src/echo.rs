@@ -7,12 +7,13 @@
 mod answer;
 mod connection;
 
+use crate::output;
 use anyhow::Context;
 use std::cell::Cell;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::task::LocalSet;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use weir_gateway::listen::{self, BindError};
 
 /// Largest request body it takes; more is answered with 413.
@@ -63,7 +64,7 @@ impl Bound {
     /// Starts the workers; they run until the process ends.
     ///
     /// # Errors
-    /// A thread or its runtime cannot be made.
+    /// A thread cannot be made.
     pub(crate) fn start(self) -> anyhow::Result<()> {
         let delay = self.delay;
         let workers = self.sockets.iter().map(Vec::len).max().unwrap_or(0);
@@ -74,18 +75,20 @@ impl Bound {
             }
         }
         for (index, sockets) in shares.into_iter().enumerate() {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_io()
-                .enable_time()
-                .build()
-                .context("cannot make a runtime")?;
             std::thread::Builder::new()
                 .name(format!("echo-{index}"))
-                .spawn(move || LocalSet::new().block_on(&runtime, worker(sockets, delay)))
+                .spawn(move || match runtime() {
+                    Ok(runtime) => runtime.block_on(worker(sockets, delay)),
+                    Err(error) => output::error(&format!("echo-{index} cannot run: {error}")),
+                })
                 .context("cannot start a thread")?;
         }
         Ok(())
     }
+}
+
+fn runtime() -> std::io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())
 }
 
 async fn worker(sockets: Vec<TcpListener>, delay: Duration) {

@@ -23,7 +23,12 @@ pub(crate) fn summary(findings: &Findings) -> String {
     [(errors, "error"), (warnings, "warning")]
         .into_iter()
         .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }))
+        .map(|(n, what)| count(n, what))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// `1 error`, `2 errors`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

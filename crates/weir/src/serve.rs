@@ -7,7 +7,6 @@ mod control;
 mod events;
 mod messages;
 mod metrics;
-mod restart;
 mod watch;
 
 use crate::exit::Exit;

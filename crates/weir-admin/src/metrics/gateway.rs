@@ -71,8 +71,9 @@ fn request_labels(series: &RequestSeries) -> Labels {
     vec![
         ("http_request_method", series.method.to_owned()),
         ("http_response_status_code", series.status.to_string()),
-        ("http_route", series.operation.clone()),
+        ("http_route", series.path.clone()),
         ("weir_api", series.api.clone()),
+        ("weir_operation", series.operation.clone()),
     ]
 }
 
@@ -194,7 +195,8 @@ mod tests {
             active: 3,
             requests: vec![RequestSeries {
                 api: "orders".to_owned(),
-                operation: "GET /{id}".to_owned(),
+                operation: "get-order".to_owned(),
+                path: "/orders/{id}".to_owned(),
                 method: "GET",
                 status: 200,
                 buckets,
@@ -209,7 +211,7 @@ mod tests {
     fn requests_have_the_names_of_the_conventions() {
         let text = render(&gateway(&stats()));
         let labels = "http_request_method=\"GET\",http_response_status_code=\"200\",\
-            http_route=\"GET /{id}\",weir_api=\"orders\"";
+            http_route=\"/orders/{id}\",weir_api=\"orders\",weir_operation=\"get-order\"";
         for line in [
             format!("http_server_request_duration_seconds_bucket{{{labels},le=\"10\"}} 2"),
             format!("http_server_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),

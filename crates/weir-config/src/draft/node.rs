@@ -55,6 +55,8 @@ pub(crate) struct Scalar {
     pub(crate) plain: bool,
     /// Its text is the content of a file.
     pub(crate) from_file: bool,
+    /// A substitution in it failed: a finding says so, and nothing more is to be said of it.
+    pub(crate) lost: bool,
 }
 
 /// What a scalar means by the core schema of YAML 1.2 (section 10.3).
@@ -135,7 +137,8 @@ impl Node {
 
     /// Its text, if it is a scalar that is not null.
     pub(crate) fn text(&self) -> Option<&str> {
-        self.scalar().filter(|s| s.meaning() != Meaning::Null).map(|s| s.text.as_str())
+        let scalar = self.scalar().filter(|s| !s.lost && s.meaning() != Meaning::Null)?;
+        Some(&scalar.text)
     }
 
     /// Its members, if it is a mapping.
@@ -157,6 +160,11 @@ impl Node {
             Data::List(items) => Some(items),
             Data::Scalar(_) | Data::Map(_) => None,
         }
+    }
+
+    /// Lost to a failed substitution?
+    pub(crate) fn is_lost(&self) -> bool {
+        self.scalar().is_some_and(|s| s.lost)
     }
 
     /// Null or nothing written?

@@ -4,6 +4,7 @@ use super::node::{Data, Node, Scalar, Spot};
 use super::texts::{FileId, Texts};
 use super::{Draft, glob, overrides, substitute, yaml};
 use crate::finding::{Report, codes};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Largest file, configuration or named by `file:`.
@@ -117,6 +118,7 @@ impl Reader<'_> {
     fn parse(&mut self, path: &Path, text: &str) -> Option<Node> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = &*with_line_feeds(text);
         let file = self.texts.add(path.to_owned(), folder, text);
         if text.len() as u64 > FILE_BYTES {
             let at = Spot { file, line: 1, column: 1, width: 1 };
@@ -215,6 +217,13 @@ fn empty(file: FileId) -> Node {
 
 /// A null, for an empty value.
 pub(super) fn null(at: Spot) -> Node {
-    let scalar = Scalar { text: String::new(), plain: true, from_file: false };
+    let scalar = Scalar { text: String::new(), plain: true, from_file: false, lost: false };
     Node { at, data: Data::Scalar(scalar) }
+}
+
+/// YAML takes a lone carriage return for a line end; with line feeds instead, findings and what
+/// hides secrets count the same lines as the parser.
+fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    let lone = text.split('\n').any(|line| line.strip_suffix('\r').unwrap_or(line).contains('\r'));
+    if lone { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }

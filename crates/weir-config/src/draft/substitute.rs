@@ -20,7 +20,10 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Spot) {
     // Looked at before variables are filled in: a variable's value must not make weir read a file.
     let is_file = scalar.text.starts_with("file:");
     if scalar.text.contains("${") {
-        let Some(text) = variables(reader, &scalar.text, at) else { return };
+        let Some(text) = variables(reader, &scalar.text, at) else {
+            scalar.lost = true;
+            return;
+        };
         scalar.text = text;
     }
     if !is_file {
@@ -29,16 +32,18 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Spot) {
     let path = scalar.text["file:".len()..].to_owned();
     if reader.surroundings == Surroundings::Nothing {
         reader.report.error(codes::MISSING_FILE, at, "no file can be read here");
+        scalar.lost = true;
         return;
     }
     let path = reader.texts.resolve(at.file, &path);
     match reader.read_file(&path) {
         Ok(mut text) => {
             trim_one_line(&mut text);
-            *scalar = Scalar { text, plain: false, from_file: true };
+            *scalar = Scalar { text, plain: false, from_file: true, lost: false };
         }
         Err(fault) => {
             reader.report.error(fault.code, at, fault.message);
+            scalar.lost = true;
         }
     }
 }

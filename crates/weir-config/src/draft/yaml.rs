@@ -148,6 +148,7 @@ impl Builder {
                     text: text.into_owned(),
                     plain: style == ScalarStyle::Plain,
                     from_file: false,
+                    lost: false,
                 };
                 self.add(Node { at, data: Data::Scalar(scalar) }, anchor, report)?;
             }

@@ -42,7 +42,7 @@ codes! {
     MISSING_FILE "missing-file" "A file is not there."
     MISSING_KEY "missing-key" "A key that must be there is not."
     MISSING_UNIT "missing-unit" "A time, size or rate without its unit."
-    NEEDS_RESTART "needs-restart" "A change that a reload cannot make; it takes effect at the next start (a warning)."
+    NEEDS_RESTART "needs-restart" "A change that a reload cannot make: restart, or take it back. Nothing of the new configuration is in use."
     NO_ROOTS "no-roots" "An https upstream without `ca`, and the system's root certificates cannot be read."
     NOT_AVAILABLE "not-available" "A key that this version of weir does not have yet."
     NOT_HERE "not-here" "A key that may stand in the main file only, in an included one."

@@ -2,7 +2,7 @@
 
 use super::{Finding, Findings, Severity};
 use annotate_snippets::renderer::DecorStyle;
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -38,7 +38,11 @@ fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
                 .annotation(AnnotationKind::Primary.span(span)),
         );
     } else if finding.line > 0 || !finding.file.as_os_str().is_empty() {
-        group = group.element(annotate_snippets::Origin::path(finding.file.to_string_lossy()));
+        let mut origin = Origin::path(finding.file.to_string_lossy());
+        if finding.line > 0 {
+            origin = origin.line(finding.line).char_column(finding.column);
+        }
+        group = group.element(origin);
     }
     for place in &finding.related {
         if let Some((line, span)) =

@@ -127,10 +127,29 @@ impl Report {
     }
 }
 
+/// Longest message, in characters.
+const LONGEST: usize = 600;
+
+/// Messages quote what is written, which must neither break lines nor steer the terminal.
+fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().take(LONGEST) {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
 fn finding(noted: &Noted, texts: &Texts) -> Finding {
     let mut finding = Finding {
-        message: noted.message.clone(),
-        help: noted.help.clone(),
+        message: shown(&noted.message),
+        help: noted.help.as_deref().map(shown),
         ..Finding::new(noted.code, noted.severity)
     };
     if let Some(at) = noted.at {
@@ -147,7 +166,7 @@ fn finding(noted: &Noted, texts: &Texts) -> Finding {
             line: at.line as usize,
             column: at.column as usize,
             width: at.width as usize,
-            label: label.clone(),
+            label: shown(label),
         })
         .collect();
     finding

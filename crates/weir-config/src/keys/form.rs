@@ -106,6 +106,8 @@ impl Form {
             }
             Self::Size => r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|KiB|MiB|GiB|TiB)$",
             Self::Rate => r"^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day)$",
+            Self::Address => r"^(\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}$",
+            Self::Algorithm => "^((HS|RS|PS)(256|384|512)|ES256|ES384|EdDSA)$",
             Self::Target => r"^https?://[^/?#]+/?$",
             Self::Header | Self::EditableHeader => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
             Self::Base | Self::Path => "^/",

@@ -171,7 +171,7 @@ pub(crate) static LIMITS: Shape = Shape::new(
     "Bounds on clients. Every one has a default and none can be switched off.",
     &[
         Key::new("header_bytes", Kind::Form(Form::Size), "Largest request head, request line included.").default("32KiB"),
-        Key::new("headers", Kind::Integer(1, 1000), "Most header fields.").default("100"),
+        Key::new("headers", Kind::Integer(1, 256), "Most header fields.").default("100"),
         Key::new("url", Kind::Form(Form::Size), "Longest request target.").default("8KiB"),
         Key::new("body", Kind::Form(Form::Size), "Largest request body; APIs and routes may say otherwise.").default("10MiB"),
         Key::new("connections", Kind::Integer(1, 10_000_000), "Connections open at once, all workers together.").default("20000"),

@@ -111,7 +111,7 @@ impl Resolver<'_> {
                     None if limit.text("key") == Some("address") => LimitKey::Address,
                     None => LimitKey::Consumer,
                 };
-                let name = if many { format!("{name}-{}", i + 1) } else { name.to_owned() };
+                let name = if many { format!("{name}#{}", i + 1) } else { name.to_owned() };
                 Some(RateLimit { name, rate: plan::rate(&limit)?, key })
             })
             .collect()

@@ -25,7 +25,7 @@ impl<'n> Fields<'n> {
     /// The value of a key, if there is one.
     pub(super) fn get(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.shape.key(key).is_some(), "{} has no key {key}", self.shape.name);
-        self.node.get(key).filter(|n| !n.is_null())
+        self.node.get(key).filter(|n| !n.is_null() && !n.is_lost())
     }
 
     /// The value of a key, also null: a JSON value can be that.

@@ -15,11 +15,19 @@ const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "op
 impl<'a> Resolver<'a> {
     pub(super) fn routes(&mut self, nodes: &[Node], inherited: &Inherited<'_>) -> Vec<Route> {
         let mut places: HashMap<(String, String), Spot> = HashMap::new();
+        let mut operations: HashMap<&str, Spot> = HashMap::new();
         let mut routes = Vec::with_capacity(nodes.len());
         for node in nodes {
             let fields = Fields::new(node, &keys::ROUTE);
             if node.members().is_none() {
                 continue;
+            }
+            if let Some((name, at)) = fields.get("op").and_then(|n| Some((n.text()?, n.at)))
+                && let Some(first) = operations.insert(name, at)
+            {
+                self.report
+                    .error(codes::DUPLICATE_NAME, at, format!("two routes have the `op` `{name}`"))
+                    .related(first, "the other one");
             }
             let target = self.methods_and_path(&fields);
             if let Some((methods, pattern, at)) = &target {
@@ -199,9 +207,11 @@ fn operation(methods: &[String], path: &PathPattern) -> String {
     }
 }
 
-/// A name that may stand as a token in a header (RFC 9651 strings are quoted by whoever writes).
+/// A name for the limits of a route that can stand in a header as a string (RFC 9651 section
+/// 3.3.3). No API has a space in its name, so it is no API's.
 fn limit_name(api: &str, operation: &str) -> String {
-    format!("{api} {operation}")
+    let plain = |c: char| if matches!(c, ' '..='~') && c != '"' && c != '\\' { c } else { '_' };
+    format!("{api} {operation}").chars().map(plain).collect()
 }
 
 /// What two paths that match the same requests have in common.

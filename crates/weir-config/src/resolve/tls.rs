@@ -113,11 +113,21 @@ impl Resolver<'_> {
             }
         };
         client.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let server_name = match fields.text("server_name") {
-            Some(name) => Some(ServerName::try_from(name.to_owned()).ok()?),
+        let server_name = match fields.get("server_name") {
+            Some(node) => Some(self.server_name(node)?),
             None => None,
         };
         Some(UpstreamTls { client: Arc::new(client), server_name })
+    }
+
+    fn server_name(&mut self, node: &Node) -> Option<ServerName<'static>> {
+        let name = node.text()?;
+        if let Ok(name) = ServerName::try_from(name.to_owned()) {
+            return Some(name);
+        }
+        let message = format!("`{name}` is no name that a certificate can carry");
+        self.report.error(codes::BAD_VALUE, node.at, message);
+        None
     }
 
     fn roots(&mut self, node: &Node) -> Option<Arc<RootCertStore>> {

@@ -211,8 +211,47 @@ fn what_needs_a_restart_is_said() {
         "workers: 3\nlisten: [{addr: 127.0.0.1:1, tls: self-signed}]\nadmin: {addr: 127.0.0.1:9}\ndata: x\n",
     );
     let findings = old.needs_restart(&new);
-    assert!(findings.iter().all(|f| f.code == "needs-restart" && f.severity == Severity::Warning));
+    assert!(findings.iter().all(|f| f.code == "needs-restart" && f.severity == Severity::Error));
     let keys: Vec<&str> =
         findings.iter().map(|f| f.message.split('`').nth(1).expect("key")).collect();
-    assert_eq!(keys, ["listen", "admin.addr", "data", "workers"]);
+    assert_eq!(keys, ["listen", "admin", "data", "workers"]);
+}
+
+#[test]
+fn includes_are_bounded_and_read_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    write(folder.path(), "weir.yaml", "include: [a/**/*.yaml, a/x.yaml]\n");
+    write(folder.path(), "a/x.yaml", "include: b/y.yaml\nupstreams: {x: {targets: [http://x]}}\n");
+    write(folder.path(), "a/b/y.yaml", "upstreams: {y: {targets: [http://y]}}\n");
+    write(folder.path(), "a/b/.z.yaml", "never: read\n");
+    let (config, _) = with_sets(folder.path(), &[]).expect("loads");
+    let mut names: Vec<&str> = config.upstreams.iter().map(|u| u.name.as_str()).collect();
+    names.sort();
+    assert_eq!(names, ["x", "y"]);
+
+    for i in 0..12 {
+        write(folder.path(), &format!("c{i}.yaml"), &format!("include: c{}.yaml\n", i + 1));
+    }
+    let findings = with_sets(&folder.path().join("c0.yaml"), &[]).expect_err("refused");
+    assert_eq!(findings.list.iter().map(|f| f.code).collect::<Vec<_>>(), ["include"]);
+    assert!(findings.files.len() < 12);
+}
+
+#[test]
+fn what_is_no_file_or_no_text_is_a_finding() {
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join("weir.yaml"), b"a: \xff\n").expect("writable");
+    let findings = with_sets(folder.path(), &[]).expect_err("refused");
+    assert_eq!((findings.list[0].code, findings.list.len()), ("bad-file", 1));
+    let findings = with_sets(Path::new("/dev/zero"), &[]).expect_err("refused");
+    assert_eq!((findings.list[0].code, findings.list.len()), ("bad-file", 1));
+}
+
+#[test]
+fn messages_neither_break_lines_nor_steer_the_terminal() {
+    let findings = load_text("weir.yaml", "\"a\\nb\\e[31m\": 1\n").expect_err("refused");
+    assert_eq!(findings.list[0].message, "unknown key `a\\nb\\u{1b}[31m` in the configuration");
+    let long = format!("{}: 1\n", "k".repeat(1000));
+    let findings = load_text("weir.yaml", &long).expect_err("refused");
+    assert!(findings.list[0].message.chars().count() <= 601);
 }

@@ -81,6 +81,14 @@ fn a_client_certificate_needs_its_key() {
     assert_eq!(found.expect_err("refused"), [("missing-key", 4)]);
 }
 
+#[test]
+fn a_server_name_is_one_name() {
+    let found = load_folder(
+        "upstreams:\n  a:\n    targets: ['https://127.0.0.1:1']\n    tls: {ca: 'file:a.crt', server_name: '*.example.com'}\napis: {a: {base: /, routes: [{get: /, proxy: a}]}}\n",
+    );
+    assert_eq!(found.expect_err("refused"), [("bad-value", 4)]);
+}
+
 /// What is accepted at load must verify at run time: each kind of key, with a token signed by it.
 #[test]
 fn keys_of_every_family_verify() {
@@ -116,4 +124,25 @@ fn keys_of_every_family_verify() {
             decode::<serde_json::Value>(&token, &jwt.keys[0].key, &Validation::new(*algorithm));
         assert!(verified.is_ok(), "{algorithm:?}: {verified:?}");
     }
+}
+
+/// Run by [`without_the_systems_roots_there_is_a_finding`] in a process of its own.
+#[test]
+#[ignore = "needs an environment without root certificates"]
+fn child_without_roots() {
+    let found = load_folder("upstreams:\n  a: {targets: ['https://127.0.0.1:1']}\n");
+    assert_eq!(found.expect_err("refused"), [("no-roots", 2)]);
+}
+
+#[test]
+fn without_the_systems_roots_there_is_a_finding() {
+    let empty = tempfile::NamedTempFile::new().expect("file");
+    let status = std::process::Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "tls::child_without_roots", "--ignored"])
+        .env("SSL_CERT_FILE", empty.path())
+        .env_remove("SSL_CERT_DIR")
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("runs");
+    assert!(status.success());
 }

@@ -4,6 +4,7 @@ use crate::compress::Gzip;
 use crate::deadline::{Deadline, Expired};
 use crate::proxy::UpstreamBody;
 use bytes::{Buf, Bytes};
+use std::cell::RefCell;
 use std::task::{Context, Poll, ready};
 use weir_wire::BodyError;
 
@@ -57,10 +58,14 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => Ok(Body::Whole(bytes)),
             Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
             Self::Gzip(body) => {
-                let GzipBody { inner, gzip, out, state } = *body;
+                let GzipBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
-                    Ok(inner) => Ok(Body::Gzip(Box::new(GzipBody { inner, gzip, out, state }))),
-                    Err(inner) => Err(Self::Gzip(Box::new(GzipBody { inner, gzip, out, state }))),
+                    Ok(inner) => {
+                        Ok(Body::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                    }
+                    Err(inner) => {
+                        Err(Self::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                    }
                 }
             }
         }
@@ -68,13 +73,12 @@ impl<'a> Body<'a> {
 
     /// Compresses it on the way.
     pub(crate) fn gzip(self, level: u32) -> Self {
-        let gzip = GzipBody {
+        Self::Gzip(Box::new(GzipBody {
             inner: self,
-            gzip: Gzip::new(level),
+            encoder: Some(Encoder::take(level)),
+            holding: false,
             out: Bytes::new(),
-            state: GzipState::Clean,
-        };
-        Self::Gzip(Box::new(gzip))
+        }))
     }
 
     /// The bytes at hand.
@@ -102,7 +106,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
-            Self::Gzip(body) => body.state == GzipState::Over,
+            Self::Gzip(body) => body.encoder.is_none(),
         }
     }
 
@@ -133,22 +137,47 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Encoders kept for reuse by one worker: each holds a quarter of a MiB.
+const ENCODERS: usize = 16;
+
+thread_local! {
+    static FREE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An encoder and the level it was made for.
+struct Encoder {
+    gzip: Gzip,
+    level: u32,
+}
+
+impl Encoder {
+    fn take(level: u32) -> Self {
+        let found = FREE.with_borrow_mut(|free| {
+            let at = free.iter().position(|encoder| encoder.level == level)?;
+            Some(free.swap_remove(at))
+        });
+        found.unwrap_or_else(|| Self { gzip: Gzip::new(level), level })
+    }
+
+    /// Keeps it for the next answer; one that broke off is dropped instead.
+    fn give_back(mut self) {
+        self.gzip.reset();
+        FREE.with_borrow_mut(|free| {
+            if free.len() < ENCODERS {
+                free.push(self);
+            }
+        });
+    }
+}
+
 /// A body compressed as it passes.
 pub(crate) struct GzipBody<'a> {
     inner: Body<'a>,
-    gzip: Gzip,
+    /// Gone once the end has been written.
+    encoder: Option<Encoder>,
+    /// The encoder holds something back.
+    holding: bool,
     out: Bytes,
-    state: GzipState,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum GzipState {
-    /// The encoder holds nothing back.
-    Clean,
-    /// It does.
-    Holding,
-    /// The end has been written.
-    Over,
 }
 
 impl GzipBody<'_> {
@@ -159,27 +188,27 @@ impl GzipBody<'_> {
     ) -> Poll<Result<bool, AnswerError>> {
         let mut out = Vec::new();
         while out.is_empty() {
-            if self.state == GzipState::Over {
-                return Poll::Ready(Ok(false));
-            }
+            let Some(encoder) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
+            let gzip = &mut encoder.gzip;
             let polled = self.inner.poll_data(cx, deadline);
             let encoded = match polled {
-                Poll::Pending if self.state == GzipState::Holding => {
+                Poll::Pending if self.holding => {
                     // The source pauses: what has come so far must not wait for the rest.
-                    self.state = GzipState::Clean;
-                    self.gzip.flush(&mut out)
+                    self.holding = false;
+                    gzip.flush(&mut out)
                 }
                 _ if ready!(polled)? => {
                     let data = self.inner.data();
                     let count = data.len();
-                    let encoded = self.gzip.write(data, &mut out);
+                    let encoded = gzip.write(data, &mut out);
                     self.inner.consume(count);
-                    self.state = GzipState::Holding;
+                    self.holding = true;
                     encoded
                 }
                 _ => {
-                    self.state = GzipState::Over;
-                    self.gzip.finish(&mut out)
+                    let finished = gzip.finish(&mut out);
+                    self.encoder.take().into_iter().for_each(Encoder::give_back);
+                    finished
                 }
             };
             encoded.map_err(|_| AnswerError::Compression)?;

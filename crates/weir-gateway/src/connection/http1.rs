@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::stream::Stream;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
@@ -61,8 +62,13 @@ enum After {
     Drop,
 }
 
-/// Serves a connection until it is closed.
-pub(super) async fn serve(start: Start, stream: Stream) {
+/// Serves a connection until it is closed. Boxed, so that what a handshake needed is not held by
+/// the connection for the rest of its life.
+pub(super) fn serve(start: Start, stream: Stream) -> Pin<Box<impl Future<Output = ()>>> {
+    Box::pin(run(start, stream))
+}
+
+async fn run(start: Start, stream: Stream) {
     let worker = start.worker;
     let mut connection = Connection {
         start,
@@ -173,11 +179,16 @@ impl Connection {
                 RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
             }
         };
-        let answer = match flow(exchange, body).await {
+        // Boxed: a connection between requests should not hold the room that one needs, and the
+        // room of a request that needs no waiting is still in the cache from the one before.
+        let answer = match Box::pin(flow(exchange, body)).await {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
-        let close = !exchange.request.keep_alive || worker.phase() >= Phase::Draining;
+        // What is left of a request that came too slowly is not waited for again.
+        let close = !exchange.request.keep_alive
+            || worker.phase() >= Phase::Draining
+            || exchange.problem == Some(Problem::RequestTimeout);
         let sent = match answer.detach() {
             Ok(answer) => {
                 let close = close || unread_is_long(incoming);
@@ -189,7 +200,13 @@ impl Connection {
         match sent {
             Sent::Whole { close: true } => After::Close,
             Sent::Whole { close: false } => skip_rest(incoming, stream, exchange, idle).await,
-            Sent::Broken => After::Drop,
+            Sent::Broken => {
+                // To HTTP/1.0 an answer may have no other end than that of the connection.
+                if exchange.request.version == Version::Http10 {
+                    stream.reset_on_drop();
+                }
+                After::Drop
+            }
         }
     }
 
@@ -206,7 +223,7 @@ impl Connection {
     }
 
     /// Ends the answer's direction, then reads until the client has seen it.
-    async fn linger(self) {
+    async fn linger(&mut self) {
         let mut left = LINGER_BYTES;
         self.exchange.deadline.progress();
         let mut shut = false;

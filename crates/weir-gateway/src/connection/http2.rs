@@ -36,7 +36,17 @@ const PING: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves a connection until it is closed.
-pub(super) async fn serve(start: Start, front: Buffer, stream: Stream) {
+///
+/// Boxed: hyper's connection is large, and most connections do not need the room.
+pub(super) fn serve(
+    start: Start,
+    front: Buffer,
+    stream: Stream,
+) -> Pin<Box<impl Future<Output = ()>>> {
+    Box::pin(run(start, front, stream))
+}
+
+async fn run(start: Start, front: Buffer, stream: Stream) {
     let worker = start.worker;
     let limits = worker.live().site.config.limits;
     let https = stream.is_tls();

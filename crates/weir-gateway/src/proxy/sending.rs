@@ -4,6 +4,7 @@ use crate::body::{RequestBody, RequestBodyError};
 use crate::outgoing::Outgoing;
 use crate::stream::Stream;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use weir_wire::{Framing, Method};
 
 /// A request being sent.
@@ -89,6 +90,11 @@ impl<'a> Sending<'a> {
 
     pub(super) fn waits_for_client(&self) -> bool {
         self.waits_for_client
+    }
+
+    /// How long the client may send nothing.
+    pub(super) fn client_idle(&self) -> Duration {
+        self.body.idle()
     }
 
     /// Sends on until everything is out.

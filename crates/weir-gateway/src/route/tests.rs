@@ -116,6 +116,10 @@ fn a_route_that_says_head_wins_over_one_of_the_same_path_that_says_get() {
     assert_eq!(router.find("h", "/x", "HEAD"), Found::Route { api: 0, route: 1 });
     assert_eq!(router.find("h", "/x", "GET"), Found::Route { api: 0, route: 0 });
     assert_eq!(router.find("h", "/y", "HEAD"), Found::Route { api: 0, route: 2 });
+    let routes = vec![route(&[], "/x"), route(&["GET"], "/x")];
+    let router = self::router(vec![api(&[], "/", routes)]);
+    assert_eq!(router.find("h", "/x", "HEAD"), Found::Route { api: 0, route: 1 }, "as GET");
+    assert_eq!(router.find("h", "/x", "POST"), Found::Route { api: 0, route: 0 });
 }
 
 #[test]
@@ -126,6 +130,13 @@ fn a_base_is_decoded_once() {
     assert_eq!(router.find("h", "/50%25/x", "GET"), Found::Route { api: 0, route: 0 });
     assert_eq!(router.find("h", "/a%252Fb/x", "GET"), Found::Route { api: 1, route: 0 });
     assert_eq!(router.find("h", "/a%2Fb/x", "GET"), Found::NoApi);
+}
+
+#[test]
+fn a_route_that_names_the_method_goes_before_one_for_every_method() {
+    let router = router(vec![api(&[], "/", vec![route(&[], "/x"), route(&["GET"], "/x")])]);
+    assert_eq!(router.find("h", "/x", "GET"), Found::Route { api: 0, route: 1 });
+    assert_eq!(router.find("h", "/x", "POST"), Found::Route { api: 0, route: 0 });
 }
 
 #[test]

@@ -55,8 +55,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn admits(&self, method: &str) -> bool {
-        self.methods.is_empty() || self.methods.iter().any(|m| m == method)
+    fn names(&self, method: &str) -> bool {
+        self.methods.iter().any(|m| m == method)
     }
 }
 
@@ -73,16 +73,20 @@ impl Routes {
         entries.push(Entry { methods: methods.to_vec(), route });
     }
 
-    /// The first route in order of preference that matches the path and admits the method. HEAD
-    /// goes where GET does, unless a route of the same path says HEAD itself.
+    /// The first route in order of preference that matches the path and admits the method. Of
+    /// routes with the same path, one that names the method goes before one for every method.
+    /// HEAD goes where GET does, unless a route of the same path names HEAD itself.
     pub(super) fn find<'a>(
         &self,
         segments: impl Iterator<Item = &'a str> + Clone,
         method: &str,
     ) -> Option<usize> {
         self.visit(segments, &mut |entries| {
-            let admitting = |method| entries.iter().find(|e| e.admits(method)).map(|e| e.route);
-            admitting(method).or_else(|| admitting("GET").filter(|_| method == "HEAD"))
+            let first = |fits: &dyn Fn(&Entry) -> bool| entries.iter().find(|e| fits(e));
+            first(&|e| e.names(method))
+                .or_else(|| first(&|e| method == "HEAD" && e.names("GET")))
+                .or_else(|| first(&|e| e.methods.is_empty()))
+                .map(|e| e.route)
         })
     }
 

@@ -65,6 +65,8 @@ pub struct RequestSeries {
     pub api: String,
     /// Operation; empty when no route was found.
     pub operation: String,
+    /// Base and pattern of the route (`/orders/v1/{id}`); empty when no route was found.
+    pub path: String,
     /// Method, or `_OTHER`.
     pub method: &'static str,
     /// Status code.
@@ -152,6 +154,7 @@ fn add_requests(worker: &WorkerStats, sums: &mut BTreeMap<SeriesKey, RequestSeri
         let sum = sums.entry(key.clone()).or_insert_with(|| RequestSeries {
             api: key.api.clone(),
             operation: key.operation.clone(),
+            path: key.path.clone(),
             method: key.method,
             status: key.status,
             buckets: [0; BUCKETS.len()],

@@ -6,6 +6,7 @@ use crate::site::Site;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub(crate) enum Phase {
 pub(crate) struct Control {
     pub(crate) site: Arc<Site>,
     pub(crate) phase: Phase,
+    /// Counts the sites there have been; a worker says which one it serves.
+    pub(crate) version: u64,
 }
 
 /// How often idle upstream connections are looked through.
@@ -65,10 +68,11 @@ pub(crate) fn run(
 /// Follows the control until the stop is over, or every connection is.
 async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) {
     loop {
-        let Control { site, phase } = control.borrow_and_update().clone();
+        let Control { site, phase, version } = control.borrow_and_update().clone();
         if !Arc::ptr_eq(&site, &worker.live().site) {
             worker.switch(site);
         }
+        worker.stats.version.store(version, Release);
         if phase != worker.phase() {
             worker.set_phase(phase);
         }

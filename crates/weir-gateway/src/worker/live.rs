@@ -83,6 +83,7 @@ impl Live {
         let key = SeriesKey {
             api: config.apis.get(api).map(|api| api.name.clone()).unwrap_or_default(),
             operation: exchange.matched().map(|(_, r)| r.operation.clone()).unwrap_or_default(),
+            path: exchange.matched().map(|(api, r)| api.path_of(r)).unwrap_or_default(),
             method,
             status,
         };

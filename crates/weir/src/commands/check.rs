@@ -34,11 +34,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let path = args.source.path.display();
         match config {
             Some(config) => {
-                let routes: usize = config.apis.iter().map(|api| api.routes.len()).sum();
-                output::line(&format!(
-                    "{path}: usable, {} APIs, {routes} routes",
-                    config.apis.len()
-                ));
+                let routes = config.apis.iter().map(|api| api.routes.len()).sum();
+                let (apis, routes) =
+                    (findings::count(config.apis.len(), "API"), findings::count(routes, "route"));
+                output::line(&format!("{path}: usable, {apis}, {routes}"));
             }
             None => output::note(&format!("{path}: {}", findings::summary(found))),
         }

@@ -2,7 +2,7 @@
 
 use crate::echo::{self, Options};
 use crate::exit::Exit;
-use crate::{duration, output};
+use crate::{descriptors, duration, output};
 use anyhow::Context;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -39,6 +39,7 @@ pub(crate) struct Args {
 /// Runs it until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    descriptors::raise_limit();
     let bound = echo::bind(&Options {
         listen: args.listen.clone(),
         workers: args.workers.map_or_else(cores, NonZeroUsize::get),

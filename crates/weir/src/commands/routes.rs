@@ -46,7 +46,7 @@ const COLUMNS: [&str; 6] = ["METHODS", "PATH", "HANDLER", "AUTH", "API", "WRITTE
 fn row(config: &Config, api: &Api, route: &Route) -> [String; COLUMNS.len()] {
     [
         if route.methods.is_empty() { "any".to_owned() } else { route.methods.join(",") },
-        format!("{}{}", api.hosts.first().map_or("", String::as_str), full_path(api, route)),
+        format!("{}{}", api.hosts.join(","), api.path_of(route)),
         handler(config, route),
         access(config, route),
         api.name.clone(),
@@ -60,21 +60,12 @@ fn to_json(config: &Config, api: &Api, route: &Route) -> Value {
         "operation": route.operation,
         "hosts": api.hosts,
         "methods": route.methods,
-        "path": full_path(api, route),
+        "path": api.path_of(route),
         "handler": handler(config, route),
         "auth": access(config, route),
         "file": route.location.file.display().to_string(),
         "line": route.location.line,
     })
-}
-
-/// Base and pattern joined as they are matched.
-fn full_path(api: &Api, route: &Route) -> String {
-    match (api.base.as_str(), route.path.text.as_str()) {
-        ("/", path) => path.to_owned(),
-        (base, "/" | "") => base.to_owned(),
-        (base, path) => format!("{base}{path}"),
-    }
 }
 
 fn handler(config: &Config, route: &Route) -> String {

@@ -3,14 +3,13 @@
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::Reloads;
-use super::restart;
 use super::watch::{State, Watch};
 use crate::exit::Exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_admin::{Readiness, Sources};
-use weir_config::finding::Findings;
+use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 
@@ -126,7 +125,7 @@ impl Control {
         };
         self.watch.set(files, before);
         match loaded {
-            Ok((config, warnings)) => self.take(Arc::new(config), &warnings),
+            Ok((config, warnings)) => self.take(Arc::new(config), &warnings).await,
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
@@ -134,28 +133,30 @@ impl Control {
         }
     }
 
-    fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
-        match self.gateway.reload(Arc::clone(&config)) {
-            Ok(()) => {
+    async fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
+        let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
+        let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
+            Ok(Ok(())) => {
                 self.config = config;
                 self.reloads.taken();
-                self.events.reloaded(warnings);
+                return self.events.reloaded(warnings);
             }
-            Err(error) => {
-                self.reloads.refused();
-                self.events.reload_failed(&error.to_string());
-            }
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.reloads.refused();
+        self.events.reload_failed(&error);
     }
 
     /// Whether a Config can follow the one in force without a restart.
     fn allowed(&self, config: Config, warnings: Findings) -> Result<(Config, Findings), Findings> {
-        let changes = restart::findings(&self.config, &config, &self.source.path);
+        let changes = self.config.needs_restart(&config);
         if changes.is_empty() {
             return Ok((config, warnings));
         }
         let mut found = warnings;
-        found.list.extend(changes);
+        let here = |change| Finding { file: self.source.path.clone(), ..change };
+        found.list.extend(changes.into_iter().map(here));
         Err(found)
     }
 

@@ -24,8 +24,10 @@ fn a_wrong_command_line_is_exit_code_2() {
 #[test]
 fn every_command_has_help_with_examples() {
     let commands = [
-        &["check"][..],
+        &["serve"][..],
+        &["check"],
         &["routes"],
+        &["schema"],
         &["echo"],
         &["jwt", "mint"],
         &["jwt", "inspect"],

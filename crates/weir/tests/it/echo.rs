@@ -79,3 +79,14 @@ fn a_signal_ends_it_well() {
     echo.signal(harness::Signal::TERM);
     assert!(echo.wait().success());
 }
+
+#[test]
+fn a_client_that_has_said_everything_is_answered() {
+    let echo = harness::echo(&[]);
+    let mut client = echo.connect();
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET /status/404 HTTP/1.0\r\n\r\n");
+    client.finish();
+    let text = String::from_utf8_lossy(&client.rest()).into_owned();
+    let statuses: Vec<&str> = text.split("HTTP/1.1 ").skip(1).map(|part| &part[..3]).collect();
+    assert_eq!(statuses, ["200", "404"], "{text}");
+}

@@ -1,6 +1,6 @@
 //! The examples, as they are in the repository.
 
-use crate::harness::{self, Server, Weir, weir};
+use crate::harness::{self, Response, Server, Weir, weir};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -105,9 +105,16 @@ fn quickstart_hosts_fronts_and_refuses() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.text(), r#"{"order":"A-17","city":"Utrecht","total":42.50}"#);
     assert!(answer.header("ratelimit").is_some(), "{answer:?}");
-    let refused = client.post("/orders/v1", order);
-    assert_eq!(refused.status, 401);
-    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    refused(&client.post("/orders/v1", order));
+    let stranger = token(&server, &["--iss", "quickstart", "--aud", "other", "--sub", "you"]);
+    let headers = [("content-type", "application/json"), ("authorization", &*stranger)];
+    refused(&client.request("POST", "/orders/v1", &headers, order));
+}
+
+fn refused(answer: &Response) {
+    assert_eq!(answer.status, 401);
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert!(answer.header("www-authenticate").is_some());
 }
 
 /// Both APIs through curl, over TLS, with the payload shape of the published test.

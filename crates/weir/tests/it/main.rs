@@ -2,6 +2,8 @@
 //!
 //! One test binary, one module a subject; [`harness`] starts and stops what they need.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
+
 mod harness;
 
 mod auth;
@@ -9,11 +11,16 @@ mod clients;
 mod command_line;
 mod echo;
 mod examples;
+mod framing;
+mod hostile;
 mod http2;
 mod limits;
 mod operation;
 mod serve;
+mod smuggling;
+mod streaming;
 mod tidy;
 mod tls;
 mod transform;
 mod under_load;
+mod upstreams;

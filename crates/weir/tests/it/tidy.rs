@@ -5,6 +5,7 @@
 
 mod documents;
 mod edges;
+mod keys;
 mod sources;
 
 use std::fs;

@@ -13,6 +13,19 @@ pub(crate) struct Client {
     input: Vec<u8>,
 }
 
+/// Sends on a client's connection while that is reading.
+pub(crate) struct Sender(TcpStream);
+
+impl Sender {
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The server has closed the connection.
+    pub(crate) fn send(&self, bytes: &[u8]) -> std::io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+}
+
 /// One response.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -84,6 +97,11 @@ impl Client {
     /// Sends bytes; `false` when the server has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// A second handle, to send from another thread.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender(self.stream.try_clone().expect("a second handle"))
     }
 
     /// Tells the server that nothing more will come.
@@ -174,6 +192,21 @@ impl Client {
     pub(crate) fn rest(mut self) -> Vec<u8> {
         while self.fill() {}
         self.input
+    }
+
+    /// Everything until the connection ends, and whether it was reset rather than closed.
+    pub(crate) fn rest_or_reset(mut self) -> (Vec<u8>, bool) {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return (self.input, false),
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                    return (self.input, true);
+                }
+                Err(error) => panic!("{error} while reading to the end"),
+            }
+        }
     }
 
     fn next(&mut self, body: bool) -> Response {

@@ -236,6 +236,11 @@ impl Server {
         self.dir.path()
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Most memory it ever had resident, in KiB.
     pub(crate) fn peak_memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());

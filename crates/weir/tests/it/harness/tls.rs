@@ -54,6 +54,14 @@ impl Io {
         Ok(Self::Tls(Box::new(stream)))
     }
 
+    /// A second handle of a plain connection.
+    pub(super) fn try_clone(&self) -> Result<TcpStream> {
+        match self {
+            Self::Plain(tcp) => tcp.try_clone(),
+            Self::Tls(_) => Err(std::io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     pub(super) fn shutdown(&self) {
         let tcp = match self {
             Self::Plain(tcp) => tcp,

@@ -1,6 +1,8 @@
-//! Documents: every path they name is there.
+//! Documents: every path they name is there, every configuration they show is accepted.
 
 use super::{assert_none, files, root};
+use crate::harness::weir;
+use serde_json::Value;
 use std::path::Path;
 
 /// Folders at the root that documents speak of; a name in backticks that starts with one of them
@@ -66,5 +68,56 @@ fn documents_name_no_dead_path() {
         .iter()
         .flat_map(|(path, text)| dead(path, text, |path| root.join(path).exists()))
         .collect();
+    assert_none(&problems);
+}
+
+/// What is missing from a configuration that shows only what a page is about.
+const FRAGMENT: [&str; 8] = [
+    "bad-certificate",
+    "bad-jwks",
+    "missing-file",
+    "missing-key",
+    "tree-map",
+    "undefined-env",
+    "unknown-name",
+    "unused",
+];
+
+/// Findings about the configurations that a document shows (```` ```yaml ````), but for those that
+/// come from showing only a part.
+fn wrong_configurations(document: &str, text: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut problems = Vec::new();
+    for block in text.split("```yaml\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        std::fs::write(dir.path().join("weir.yaml"), block).expect("a file");
+        let output = weir(dir.path(), &["check", "--json"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        for finding in checked["findings"].as_array().into_iter().flatten() {
+            if !FRAGMENT.iter().any(|code| finding["code"] == *code) {
+                let line = finding["line"].as_u64().and_then(|line| {
+                    block.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)
+                });
+                let line = line.unwrap_or_default();
+                problems.push(format!("{document}: {} in: {line}", finding["message"]));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn a_wrong_configuration_is_seen() {
+    let wrong = |yaml| wrong_configurations("d", &format!("Text\n```yaml\n{yaml}\n```\n")).len();
+    assert_eq!(wrong("apis: {a: {base: /, routes: [{get: /, proxy: elsewhere}]}}"), 0);
+    assert_eq!(wrong("apis: {a: {base: /, rootes: [{get: /, proxy: elsewhere}]}}"), 1);
+    assert_eq!(wrong("limits: {idle: 5}"), 1);
+}
+
+#[test]
+fn documents_show_configurations_that_are_accepted() {
+    let documents = files("", &["md"]);
+    let problems: Vec<String> =
+        documents.iter().flat_map(|(path, text)| wrong_configurations(path, text)).collect();
     assert_none(&problems);
 }

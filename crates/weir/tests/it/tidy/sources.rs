@@ -31,6 +31,27 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// A merge that was never finished.
+fn conflicts(path: &str, text: &str) -> Vec<String> {
+    let markers = ["<".repeat(7) + " ", ">".repeat(7) + " "];
+    let is_marker = |line: &str| markers.iter().any(|marker| line.starts_with(marker));
+    (text.lines().enumerate())
+        .filter(|(_, line)| is_marker(line))
+        .map(|(index, _)| format!("{path}:{}: a conflict that was not resolved", index + 1))
+        .collect()
+}
+
+#[test]
+fn no_merge_is_left_unfinished() {
+    let marked = format!("a\n{} HEAD\nb\n", "<".repeat(7));
+    assert_eq!(conflicts("f", &marked).len(), 1);
+    assert_eq!(conflicts("f", "a\n=======\n<<<<<<<<\n").len(), 0);
+    let extensions = ["rs", "toml", "md", "yaml", "lock", "py", "cfg", "conf", "sh"];
+    let all = files("", &extensions);
+    let problems: Vec<String> = all.iter().flat_map(|(path, text)| conflicts(path, text)).collect();
+    assert_none(&problems);
+}
+
 #[test]
 fn every_problem_is_seen() {
     let seen = |path, text: &str| problems(path, text).len();

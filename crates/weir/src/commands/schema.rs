@@ -1,0 +1,18 @@
+//! `weir schema`: the JSON Schema of the configuration.
+
+use crate::exit::Exit;
+use crate::output;
+
+/// Arguments of `weir schema`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "It is generated from the description of every key that also checks a \
+    configuration. Editors use it to complete and explain keys:\n\n\
+    Examples:\n  weir schema > weir.schema.json\n  \
+    # yaml-language-server: $schema=weir.schema.json     (first line of weir.yaml)")]
+pub(crate) struct Args {}
+
+/// Runs it.
+pub(crate) fn run(_: &Args) -> anyhow::Result<Exit> {
+    output::line(&serde_json::to_string_pretty(&weir_config::schema())?);
+    Ok(Exit::Success)
+}

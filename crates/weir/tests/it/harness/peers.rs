@@ -1,0 +1,144 @@
+//! nginx and HAProxy as real upstreams.
+
+use super::process::PATIENCE;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// A server of somebody else's; it answers every request with the target it read, and notes it.
+pub(crate) struct RealServer {
+    child: Child,
+    /// Where it listens.
+    pub(crate) addr: SocketAddr,
+    dir: TempDir,
+    log: &'static str,
+}
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid PATH/nginx.pid;
+error_log PATH/error.log;
+events { worker_connections 100; }
+http {
+    log_format requests 'request $request_method $request_uri';
+    access_log PATH/requests.log requests;
+    client_body_temp_path PATH/body;
+    proxy_temp_path PATH/proxy;
+    fastcgi_temp_path PATH/fastcgi;
+    uwsgi_temp_path PATH/uwsgi;
+    scgi_temp_path PATH/scgi;
+    server {
+        listen ADDR;
+        add_header x-upstream nginx always;
+        location / { return 200 \"$request_method $request_uri\"; }
+    }
+}
+";
+
+const HAPROXY: &str = "
+global
+    log stdout format raw local0
+defaults
+    mode http
+    log global
+    option dontlognull
+    log-format \"request %HM %HU\"
+    timeout client 10s
+    timeout connect 10s
+    timeout server 10s
+frontend all
+    bind ADDR
+    http-request return status 200 content-type text/plain hdr x-upstream haproxy lf-string \"%[method] %[url]\"
+";
+
+impl RealServer {
+    /// nginx of Debian's package.
+    pub(crate) fn nginx() -> Self {
+        Self::start("/usr/sbin/nginx", NGINX, "requests.log", |command, dir| {
+            command.arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
+            command.arg("-c").arg(dir.join("config"));
+        })
+    }
+
+    /// HAProxy of Debian's package.
+    pub(crate) fn haproxy() -> Self {
+        Self::start("/usr/sbin/haproxy", HAPROXY, "stdout.log", |command, dir| {
+            command.arg("-db").arg("-f").arg(dir.join("config"));
+        })
+    }
+
+    fn start(
+        program: &str,
+        config: &str,
+        log: &'static str,
+        arguments: impl Fn(&mut Command, &Path),
+    ) -> Self {
+        assert!(Path::new(program).exists(), "{program} is needed: run `make setup`");
+        // The port is free when it is chosen; another process may be faster than the server.
+        for _ in 0..5 {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let addr = free.local_addr().expect("an address");
+            drop(free);
+            let path = dir.path().display().to_string();
+            let config = config.replace("PATH", &path).replace("ADDR", &addr.to_string());
+            fs::write(dir.path().join("config"), config).expect("a file");
+            let output = |name: &str| File::create(dir.path().join(name)).expect("a file");
+            let mut command = Command::new(program);
+            arguments(&mut command, dir.path());
+            let child = command
+                .stdin(Stdio::null())
+                .stdout(output("stdout.log"))
+                .stderr(output("stderr.log"))
+                .spawn()
+                .expect("it starts");
+            let mut server = Self { child, addr, dir, log };
+            if server.is_up() {
+                return server;
+            }
+        }
+        panic!("{program} does not start");
+    }
+
+    fn is_up(&mut self) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if TcpStream::connect(self.addr).is_ok() {
+                // Not another server that took the port first.
+                return self.child.try_wait().ok().flatten().is_none();
+            }
+            if self.child.try_wait().ok().flatten().is_some() {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// Stops it and gives the requests it read, as `METHOD target`, in order.
+    pub(crate) fn requests(mut self) -> Vec<String> {
+        // Gracefully, so that the last lines are written.
+        let signal = if self.log == "requests.log" { Signal::QUIT } else { Signal::USR1 };
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, signal).expect("it runs");
+        let end = Instant::now() + PATIENCE;
+        while self.child.try_wait().ok().flatten().is_none() {
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let log = fs::read_to_string(self.dir.path().join(self.log)).expect("its log");
+        log.lines().filter_map(|line| line.strip_prefix("request ")).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for RealServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,196 @@
+//! An upstream that does exactly what a test tells it, byte by byte.
+
+use super::process::PATIENCE;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Serves connections by a script; each has its own thread.
+pub(crate) struct Upstream {
+    /// Where it listens.
+    pub(crate) addr: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    connections: AtomicUsize,
+    heads: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+/// A connection to the upstream.
+pub(crate) struct Peer {
+    stream: TcpStream,
+    input: Vec<u8>,
+    requests: usize,
+    seen: Arc<Seen>,
+}
+
+impl Upstream {
+    /// Starts it; the script gets the number of the connection, from 0, and the connection.
+    pub(crate) fn start(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let addr = listener.local_addr().expect("an address");
+        let seen = Arc::new(Seen::default());
+        let (script, shared) = (Arc::new(script), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if shared.stop.load(SeqCst) {
+                    return;
+                }
+                let number = shared.connections.fetch_add(1, SeqCst);
+                let _ = stream.set_nodelay(true);
+                let _ = stream.set_read_timeout(Some(PATIENCE));
+                let (input, seen) = (Vec::new(), Arc::clone(&shared));
+                let mut peer = Peer { stream, input, requests: 0, seen };
+                let script = Arc::clone(&script);
+                std::thread::spawn(move || script(number, &mut peer));
+            }
+        });
+        Self { addr, seen }
+    }
+
+    /// One that answers every request of every connection with these bytes.
+    pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::start(move |_, peer| {
+            while peer.request().is_some() {
+                peer.send(&answer);
+            }
+        })
+    }
+
+    /// Connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.seen.connections.load(SeqCst)
+    }
+
+    /// Heads of the requests so far.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.seen.heads.lock().expect("not poisoned").clone()
+    }
+
+    /// Waits until so many requests have come.
+    pub(crate) fn wait_for_requests(&self, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.heads().len() < count {
+            assert!(Instant::now() < end, "{} of {count} requests came", self.heads().len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.seen.stop.store(true, SeqCst);
+        let _ = TcpStream::connect(self.addr);
+    }
+}
+
+impl Peer {
+    /// Reads a request head; `None` when the connection is closed instead.
+    pub(crate) fn head(&mut self) -> Option<String> {
+        let end = loop {
+            if let Some(at) = self.input.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if self.fill() == 0 {
+                return None;
+            }
+        };
+        let head = String::from_utf8_lossy(&self.input[..end]).into_owned();
+        self.input.drain(..end);
+        self.seen.heads.lock().expect("not poisoned").push(head.clone());
+        self.requests += 1;
+        Some(head)
+    }
+
+    /// Requests on this connection so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Reads a request with its body; gives the body, chunks and all.
+    pub(crate) fn request(&mut self) -> Option<Vec<u8>> {
+        let head = self.head()?.to_ascii_lowercase();
+        if head.contains("\r\ntransfer-encoding: chunked\r\n") {
+            return self.until(b"0\r\n\r\n");
+        }
+        let length = head.split("\r\ncontent-length: ").nth(1);
+        let length = length.and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+        let length = length.unwrap_or(0);
+        while self.input.len() < length {
+            if self.fill() == 0 {
+                return None;
+            }
+        }
+        Some(self.input.drain(..length).collect())
+    }
+
+    fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = self.input.windows(end.len()).position(|bytes| bytes == end) {
+                return Some(self.input.drain(..at + end.len()).collect());
+            }
+            if self.fill() == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Some bytes as they come; `None` when the connection is closed.
+    pub(crate) fn some(&mut self) -> Option<Vec<u8>> {
+        if self.input.is_empty() && self.fill() == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.input))
+    }
+
+    /// Reads and drops bytes; gives how many came before the other side closed or `limit` was
+    /// reached.
+    pub(crate) fn drain(&mut self, limit: usize) -> usize {
+        let mut count = self.input.len();
+        self.input.clear();
+        while count < limit {
+            match self.fill() {
+                0 => break,
+                read => count += read,
+            }
+            self.input.clear();
+        }
+        count
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Sends nothing more, but reads on.
+    pub(crate) fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Makes the end of the script break the connection as a killed process does.
+    pub(crate) fn reset(&mut self) {
+        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+
+    /// Does nothing until the other side closes.
+    pub(crate) fn hang(&mut self) {
+        while self.fill() > 0 {
+            self.input.clear();
+        }
+    }
+
+    /// Reads once; 0 when the connection is over.
+    fn fill(&mut self) -> usize {
+        let mut buffer = [0; 64 * 1024];
+        let count = self.stream.read(&mut buffer).unwrap_or(0);
+        self.input.extend_from_slice(&buffer[..count]);
+        count
+    }
+}

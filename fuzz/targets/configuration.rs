@@ -1,0 +1,4 @@
+//! `configuration::configuration` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::configuration::configuration(data));

@@ -1,0 +1,4 @@
+//! `paths::paths` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::paths::paths(data));
