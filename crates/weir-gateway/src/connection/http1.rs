@@ -342,13 +342,14 @@ fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: b
     encode::field(head, Known::WeirTransactionId.name(), exchange.id.as_bytes());
     let http10 = exchange.request.version == Version::Http10;
     let declared = response.headers.known(Known::ContentLength).is_some();
-    let (chunked, ends_it) = match body.length() {
+    let to_head = exchange.request.method == Method::Head;
+    let (chunked, ends_it) = match body.length_to_declare(to_head) {
         _ if declared || matches!(response.status, 204 | 304) => (false, false),
         Some(length) => {
             encode::content_length(head, length);
             (false, false)
         }
-        None if exchange.request.method == Method::Head => (false, false),
+        None if to_head => (false, false),
         None if http10 => (false, true),
         None => {
             encode::field(head, "transfer-encoding", b"chunked");
