@@ -9,6 +9,7 @@ pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::Http2Body;
 
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::stats::Counter;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyError, Framing};
@@ -37,6 +38,8 @@ pub(crate) struct RequestBody<'a> {
     allowance: u64,
     /// How long it may make no progress.
     idle: Duration,
+    /// Where bytes that clients sent are counted.
+    received: Option<&'static Counter>,
 }
 
 enum Source<'a> {
@@ -55,21 +58,21 @@ struct Whole {
 
 impl<'a> RequestBody<'a> {
     pub(crate) fn empty() -> Self {
-        Self { source: Source::Empty, allowance: 0, idle: Duration::ZERO }
+        Self { source: Source::Empty, allowance: 0, idle: Duration::ZERO, received: None }
     }
 
-    pub(crate) fn http1(body: Http1Body<'a>, idle: Duration) -> Self {
-        Self { source: Source::Http1(body), allowance: u64::MAX, idle }
+    pub(crate) fn http1(body: Http1Body<'a>, idle: Duration, received: &'static Counter) -> Self {
+        Self { source: Source::Http1(body), allowance: u64::MAX, idle, received: Some(received) }
     }
 
-    pub(crate) fn http2(body: Http2Body, idle: Duration) -> Self {
-        Self { source: Source::Http2(body), allowance: u64::MAX, idle }
+    pub(crate) fn http2(body: Http2Body, idle: Duration, received: &'static Counter) -> Self {
+        Self { source: Source::Http2(body), allowance: u64::MAX, idle, received: Some(received) }
     }
 
     pub(crate) fn whole(bytes: Vec<u8>) -> Self {
         let source =
             if bytes.is_empty() { Source::Empty } else { Source::Whole(Whole { bytes, at: 0 }) };
-        Self { source, allowance: u64::MAX, idle: Duration::ZERO }
+        Self { source, allowance: u64::MAX, idle: Duration::ZERO, received: None }
     }
 
     /// Sets the limit; refuses at once a body that says it is longer.
@@ -182,6 +185,9 @@ impl<'a> RequestBody<'a> {
             Source::Http2(body) => body.fresh(),
             Source::Empty | Source::Whole(_) => 0,
         };
+        if let Some(received) = self.received.filter(|_| fresh > 0) {
+            received.add(fresh);
+        }
         match self.allowance.checked_sub(fresh) {
             Some(left) => {
                 self.allowance = left;

@@ -66,9 +66,14 @@ pub(crate) async fn response<'a>(
     let encoded = response.headers.known(Known::ContentEncoding);
     if !(200..300).contains(&response.status)
         || matches!(response.status, 204..=206)
-        || exchange.request.method == weir_wire::Method::Head
         || !Exchange::is_json(&response.headers)
     {
+        return Ok(body);
+    }
+    if exchange.request.method == weir_wire::Method::Head {
+        // What is said about a body is true of the mapped one, whose length nobody knows.
+        exchange.response.headers.remove("content-length");
+        remove_stale(exchange);
         return Ok(body);
     }
     if encoded.is_some_and(|e| !e.eq_ignore_ascii_case(b"identity")) {
@@ -81,12 +86,17 @@ pub(crate) async fn response<'a>(
     map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
         MapError::Malformed(why) => Refusal::new(Problem::UpstreamUnmappable).detail(why),
     })?;
+    remove_stale(exchange);
+    Ok(Body::Whole(Bytes::from(out)))
+}
+
+/// Removes what was said about the body before it was mapped.
+fn remove_stale(exchange: &mut Exchange) {
     for stale in
         ["etag", "last-modified", "content-digest", "digest", "content-md5", "accept-ranges"]
     {
         exchange.response.headers.remove(stale);
     }
-    Ok(Body::Whole(Bytes::from(out)))
 }
 
 async fn read_answer(

@@ -50,6 +50,15 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// The length to declare, where the answer does not do so itself. An upstream's answer to a HEAD
+    /// has no bytes, which says nothing about the body that a GET would get.
+    pub(crate) fn length_to_declare(&self, head: bool) -> Option<u64> {
+        match self {
+            Self::Upstream(_) if head => None,
+            body => body.length(),
+        }
+    }
+
     /// Lets go of the request, if nothing of it is left to send: the connection it came by may
     /// then be looked at while the answer is sent.
     pub(crate) fn detach(self) -> Result<Body<'static>, Self> {

@@ -174,7 +174,10 @@ impl Connection {
 
         let body = match framing {
             Framing::None => RequestBody::empty(),
-            _ => RequestBody::http1(Http1Body::new(incoming, stream, framing), idle),
+            _ => {
+                let received = &worker.stats.request_bytes;
+                RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
+            }
         };
         // Boxed: a connection between requests should not hold the room that one needs, and the
         // room of a request that needs no waiting is still in the cache from the one before.
@@ -272,7 +275,8 @@ async fn skip_rest(
     if incoming.expects_continue {
         return After::Close;
     }
-    let mut rest = RequestBody::http1(Http1Body::resume(incoming, stream), idle);
+    let received = &exchange.worker.stats.request_bytes;
+    let mut rest = RequestBody::http1(Http1Body::resume(incoming, stream), idle, received);
     let mut skipped = 0;
     exchange.deadline.progress();
     while let Ok(true) = poll_fn(|cx| rest.poll_data(cx, Some(&exchange.deadline))).await {
@@ -338,13 +342,14 @@ fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: b
     encode::field(head, Known::WeirTransactionId.name(), exchange.id.as_bytes());
     let http10 = exchange.request.version == Version::Http10;
     let declared = response.headers.known(Known::ContentLength).is_some();
-    let (chunked, ends_it) = match body.length() {
+    let to_head = exchange.request.method == Method::Head;
+    let (chunked, ends_it) = match body.length_to_declare(to_head) {
         _ if declared || matches!(response.status, 204 | 304) => (false, false),
         Some(length) => {
             encode::content_length(head, length);
             (false, false)
         }
-        None if exchange.request.method == Method::Head => (false, false),
+        None if to_head => (false, false),
         None if http10 => (false, true),
         None => {
             encode::field(head, "transfer-encoding", b"chunked");

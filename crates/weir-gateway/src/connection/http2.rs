@@ -145,7 +145,8 @@ async fn answer(
     exchange.begin(start.listener, https);
     let body = match checked {
         Ok(()) => {
-            let body = RequestBody::http2(Http2Body::new(incoming), limits.idle);
+            let received = &start.worker.stats.request_bytes;
+            let body = RequestBody::http2(Http2Body::new(incoming), limits.idle, received);
             flow(&mut exchange, body).await.map_err(|Gone| Broken)?
         }
         Err(refusal) => {
@@ -223,8 +224,9 @@ fn write_head(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut ht
     }
     put(Known::WeirTransactionId.name(), exchange.id.as_bytes());
     let declared = exchange.response.headers.known(Known::ContentLength).is_some();
+    let to_head = exchange.request.method == Method::Head;
     if let (Some(length), false, false) =
-        (body.length(), declared, matches!(exchange.response.status, 204 | 304))
+        (body.length_to_declare(to_head), declared, matches!(exchange.response.status, 204 | 304))
         && (has_body || !matches!(body, Body::Empty))
     {
         put("content-length", length.to_string().as_bytes());

@@ -11,7 +11,7 @@ mod upstream;
 pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
 pub(crate) use peers::RealServer;
-pub(crate) use process::{Server, Weir, echo, load_time, run, weir};
+pub(crate) use process::{Server, Weir, echo, eventually, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};

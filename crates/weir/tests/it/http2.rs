@@ -1,6 +1,6 @@
 //! HTTP/2 by clients of others: curl, h2load, h2spec, and bare frames.
 
-use crate::harness::{self, Backend, Client, Server, Signal, Weir, run};
+use crate::harness::{self, Backend, Client, Server, Signal, Weir, eventually, run};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -205,7 +205,7 @@ fn an_idle_connection_is_told_to_go_away() {
     let config = std::fs::read_to_string(server.dir().join("weir.yaml")).unwrap();
     server.reload(&config.replace("300ms", "1h"));
     let client = connect();
-    while server.metric("weir_connections", &[]) < 1.0 {}
+    eventually("it is accepted", || server.metric("weir_connections", &[]) >= 1.0);
     server.signal(Signal::TERM);
     let kinds = frames(&client.rest());
     assert!(kinds.contains(&GOAWAY), "stop: {kinds:?}");

@@ -7,6 +7,7 @@
 mod harness;
 
 mod auth;
+mod clients;
 mod command_line;
 mod echo;
 mod examples;
@@ -14,6 +15,7 @@ mod framing;
 mod hostile;
 mod http2;
 mod limits;
+mod operation;
 mod serve;
 mod smuggling;
 mod streaming;

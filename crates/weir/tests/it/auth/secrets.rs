@@ -1,7 +1,7 @@
 //! Credentials go nowhere but where they belong.
 
 use super::api_keys::{Key, new_key};
-use crate::harness::{self, KEYS, SECRET, Weir, unix_now};
+use crate::harness::{self, KEYS, SECRET, Weir, eventually, unix_now};
 use serde_json::json;
 
 /// Credentials of every kind, good ones and bad ones, and then a search through everything weir
@@ -49,9 +49,7 @@ fn no_credential_is_logged_measured_or_told() {
     assert!(answered > 10, "only {answered} problem documents in\n{seen}");
     seen.push_str(&server.connect_admin().get("/metrics").text());
     // Lines of the access log are written within a moment.
-    while server.stderr().lines().count() < 25 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("25 lines", || server.stderr().lines().count() >= 25);
     seen.push_str(&server.stderr());
     assert!(seen.contains("\"status\":401") && seen.contains("\"operation\":"), "{seen}");
     let signature = |token: &str| token.rsplit('.').next().unwrap().to_owned();

@@ -61,8 +61,8 @@ impl Peer {
         bytes
     }
 
-    /// Sends bytes as they are; weir may have closed.
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.0.write_all(bytes.as_ref());
+    /// Sends bytes as they are; `false` when weir has closed.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.0.write_all(bytes.as_ref()).is_ok()
     }
 }

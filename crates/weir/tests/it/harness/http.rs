@@ -94,6 +94,11 @@ impl Client {
         let _ = self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush());
     }
 
+    /// Sends bytes; `false` when the server has closed.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
     /// A second handle, to send from another thread.
     pub(crate) fn sender(&self) -> Sender {
         Sender(self.stream.try_clone().expect("a second handle"))
@@ -158,6 +163,24 @@ impl Client {
     /// Reads the response to a HEAD.
     pub(crate) fn response_to_head(&mut self) -> Response {
         self.next(false)
+    }
+
+    /// Reads one chunk of a body; the last one is empty.
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
+        let size = self.line();
+        let size = usize::from_str_radix(&size, 16).expect("a chunk size");
+        let chunk = self.take(size);
+        assert_eq!(self.take(2), b"\r\n");
+        chunk
+    }
+
+    /// Reads so many bytes of a body without keeping them; gives how many came.
+    pub(crate) fn rest_of(&mut self, length: usize) -> usize {
+        let mut read = 0;
+        while read < length && (!self.input.is_empty() || self.fill()) {
+            read += std::mem::take(&mut self.input).len();
+        }
+        read
     }
 
     /// Whether the server closes without sending anything more.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long anything may take that should happen at once. Generous: the machine may be busy.
@@ -18,6 +18,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn load_time(default: Duration) -> Duration {
     let said = std::env::var("WEIR_LOAD_SECONDS").ok().and_then(|text| text.parse().ok());
     said.map_or(default, Duration::from_secs)
+}
+
+/// Waits until something holds that should hold soon.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A command of the binary under test.
@@ -249,12 +258,12 @@ impl Server {
 
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 return status;
             }
-            assert!(std::time::Instant::now() < deadline, "it does not end\n{}", self.stderr());
+            assert!(Instant::now() < deadline, "it does not end\n{}", self.stderr());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -174,6 +174,21 @@ fn what_concerns_one_connection_goes_no_further() {
 }
 
 #[test]
+fn the_length_that_head_tells_is_the_upstream_s_or_none() {
+    let backend = Backend::bind();
+    let server = server(backend.addr(), NOBODY);
+    for (said, told) in [("Content-Length: 5", Some("5")), ("Transfer-Encoding: chunked", None)] {
+        let mut client = server.connect();
+        client.send("HEAD /v1/keep/x HTTP/1.1\r\nHost: h\r\n\r\n");
+        let mut peer = backend.accept();
+        peer.head();
+        peer.send(format!("HTTP/1.1 200 OK\r\n{said}\r\nConnection: close\r\n\r\n"));
+        let answer = client.response_to_head();
+        assert_eq!((answer.status, answer.header("content-length")), (200, told), "{said}");
+    }
+}
+
+#[test]
 fn header_edits_remove_first_and_the_inner_ones_win() {
     let echo = harness::echo(&[]);
     let server = server(echo.listen[0], NOBODY);

@@ -126,3 +126,21 @@ fn only_successful_json_answers_are_mapped() {
     let encoded = answer(&format!("200 OK\r\n{json}\r\nContent-Encoding: gzip"), "{}");
     assert_problem(&encoded, 502, "upstream-unmappable", "encoded");
 }
+
+#[test]
+fn head_tells_no_length_of_a_body_that_would_be_mapped() {
+    let echo = harness::echo(&[]);
+    let server = server(echo.listen[0]);
+    let mut client = server.connect();
+    let get = client.get("/answer/7");
+    assert_eq!((get.status, get.json()), (200, json!({"id": "7"})));
+    let head = client.request("HEAD", "/answer/7", &[], "");
+    assert_eq!((head.status, head.header("content-length")), (200, None), "GET: {get:?}");
+    assert_eq!(head.header("content-type"), Some("application/json"));
+    assert_eq!(client.get("/answer/8").status, 200, "the connection goes on");
+    let http2 = ["-s", "-I", "--http2-prior-knowledge"];
+    let mut curl = std::process::Command::new("curl");
+    let head = harness::run(curl.args(http2).arg(server.url("/answer/7")), b"");
+    let head = String::from_utf8_lossy(&head).into_owned();
+    assert!(head.starts_with("HTTP/2 200") && !head.contains("content-length"), "{head}");
+}
