@@ -18,7 +18,7 @@ pub fn content_type<'o, I>(headers: &Headers, offered: I) -> Option<usize>
 where
     I: IntoIterator<Item = &'o str>,
 {
-    if ranges(headers).next().is_none() {
+    if accepts_anything(headers) || ranges(headers).next().is_none() {
         return Some(0);
     }
     let mut best: Option<(usize, Weight)> = None;
@@ -33,6 +33,16 @@ where
         return Some(0);
     }
     (weight > 0).then_some(index)
+}
+
+/// The header that most programs send, told without taking it apart.
+fn accepts_anything(headers: &Headers) -> bool {
+    let mut values = headers.known_all(Known::Accept);
+    match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => value == b"*/*",
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// Whether the client prefers gzip to no encoding, or accepts both alike.

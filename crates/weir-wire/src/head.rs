@@ -113,6 +113,11 @@ impl Headers {
         self.fields.iter().filter(move |f| f.known == name).map(|f| f.value(&self.text))
     }
 
+    /// Every field's known name and name as it came, as bytes: cheaper than [`Headers::iter`].
+    pub fn names(&self) -> impl Iterator<Item = (Known, &[u8])> {
+        self.fields.iter().map(|f| (f.known, f.name_bytes(&self.text)))
+    }
+
     /// Every field: known name, name as it came, value.
     pub fn iter(&self) -> impl Iterator<Item = (Known, &str, &[u8])> {
         self.fields.iter().map(|f| (f.known, f.name(&self.text), f.value(&self.text)))

@@ -76,6 +76,8 @@ pub struct RequestHead {
     text: String,
     method_len: usize,
     target_len: usize,
+    /// Of the target, up to the query.
+    path_len: usize,
 }
 
 impl RequestHead {
@@ -91,14 +93,12 @@ impl RequestHead {
 
     /// The path.
     pub fn path(&self) -> &str {
-        let target = self.target();
-        target.find('?').map_or(target, |at| &target[..at])
+        &self.target()[..self.path_len]
     }
 
     /// The query without its question mark, undecoded.
     pub fn query(&self) -> Option<&str> {
-        let target = self.target();
-        target.find('?').map(|at| &target[at + 1..])
+        self.target().get(self.path_len + 1..)
     }
 
     /// Host and port the client asked for: of an absolute target, else of the Host header.
@@ -121,6 +121,7 @@ impl RequestHead {
         self.method = Method::of(method);
         self.method_len = method.len();
         self.target_len = target.len();
+        self.path_len = target.find('?').unwrap_or(target.len());
     }
 
     /// Replaces the path, for instance by its normal form; the query stays.
@@ -128,6 +129,7 @@ impl RequestHead {
         let old = self.path().len();
         self.text.replace_range(self.method_len..self.method_len + old, path);
         self.target_len = self.target_len - old + path.len();
+        self.path_len = path.len();
     }
 
     /// Parses a request head at the start of `bytes`, as far as `scan` has not yet looked.
@@ -189,6 +191,7 @@ impl RequestHead {
         self.text.push_str(target);
         self.method_len = method.len();
         self.target_len = self.text.len() - method.len();
+        self.path_len = self.target().find('?').unwrap_or(self.target_len);
         self.text.push_str(authority);
         self.method = Method::of(method);
         self.framing = scan::framing(&self.headers, self.version)?.unwrap_or(Framing::None);

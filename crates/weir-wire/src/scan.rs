@@ -239,6 +239,9 @@ pub fn has_token<'a>(values: impl Iterator<Item = &'a [u8]>, token: &str) -> boo
 /// Whether the connection may be used again after this message (RFC 9112 section 9.3).
 pub(crate) fn keep_alive(headers: &crate::Headers, version: crate::Version) -> bool {
     let connection = || headers.known_all(crate::Known::Connection);
+    if headers.known(crate::Known::Connection).is_none() {
+        return version == crate::Version::Http11;
+    }
     match version {
         crate::Version::Http11 => !has_token(connection(), "close"),
         crate::Version::Http10 => {
