@@ -166,7 +166,11 @@ fn check(upstream: RealServer, mark: &str) {
         }
     }
     drop(weir);
-    let read: Vec<String> = upstream.requests();
+    // The peer's log may swap the last request of one connection with the first of the next: each
+    // request is told apart by its number, so what counts is that every one was read once.
+    let mut read: Vec<String> = upstream.requests();
+    read.sort();
+    expected.sort();
     // A request whose body turned out to be broken may or may not have been begun.
     let read: Vec<&String> = read.iter().filter(|request| *request != "POST /chunks").collect();
     let expected: Vec<&String> = expected.iter().collect();
