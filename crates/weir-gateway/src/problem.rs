@@ -162,8 +162,6 @@ problems! {
     UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
     /// The upstream's answer cannot be mapped: it is not JSON, or too large.
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
-    /// Every target of the upstream is out of service.
-    NoHealthyTarget = 503 "no-healthy-target" "No healthy upstream target" Upstream Safe,
     /// The upstream has as many connections as it may.
     UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
     /// weir is stopping.
