@@ -45,7 +45,7 @@ perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and the 
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS
-	@fuzz/run $(FUZZ_SECONDS)
+	@FUZZ_SEED=0 fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: soak
 soak: setup ## Load, reloads and restarts for SOAK_SECONDS

@@ -110,6 +110,18 @@ fn other_paths_use_a_tree() {
     );
 }
 
+/// A tree holds numbers as floating point: what it writes must at least be the same number.
+#[test]
+fn numbers_keep_their_value_in_a_tree() {
+    let long = "4".repeat(89) + "2";
+    for number in [long.as_str(), "0.1", "1.7976931348623157e308", "5e-324", "9007199254740993.5"] {
+        let out = apply(json!({"a": "$..a"}), &format!(r#"{{"a":{number}}}"#));
+        let value: f64 =
+            out.trim_start_matches(r#"{"a":["#).trim_end_matches("]}").parse().unwrap();
+        assert_eq!(value, number.parse::<f64>().unwrap(), "{out}");
+    }
+}
+
 #[test]
 fn every_faulty_leaf_is_named() {
     let faults = JsonMap::compile(
