@@ -55,11 +55,6 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
             stats.timeouts,
         ),
         Family::counter(
-            "weir_drain_failed_requests_total",
-            "Requests that were read but not answered when a stop cut them off.",
-            stats.failed_in_drain,
-        ),
-        Family::counter(
             "weir_access_log_dropped_total",
             "Access log lines dropped because the log could not keep up.",
             stats.log_dropped,

@@ -83,9 +83,8 @@ impl Default for Limiter {
 impl Limiter {
     /// Now, as [`LimitPlan::admit`] wants it.
     pub fn now(&self) -> Moment {
-        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Moment { nanos, unix }
+        self.moment(Instant::now(), unix)
     }
 
     /// The moment of these two readings of the clocks.

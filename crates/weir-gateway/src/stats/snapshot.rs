@@ -28,8 +28,6 @@ pub struct Snapshot {
     pub aborted: u64,
     /// Requests that ran into a time limit.
     pub timeouts: u64,
-    /// Requests read but not answered when a stop cut them off.
-    pub failed_in_drain: u64,
     /// Bytes of request bodies received.
     pub request_bytes: u64,
     /// Bytes of response bodies sent.
@@ -133,13 +131,9 @@ impl Snapshot {
             (&mut self.active, &worker.active),
             (&mut self.aborted, &worker.aborted),
             (&mut self.timeouts, &worker.timeouts),
-            (&mut self.failed_in_drain, &worker.failed_in_drain),
             (&mut self.request_bytes, &worker.request_bytes),
             (&mut self.response_bytes, &worker.response_bytes),
             (&mut self.log_dropped, &worker.log_dropped),
-            (&mut self.token_hits, &worker.token_hits),
-            (&mut self.token_misses, &worker.token_misses),
-            (&mut self.token_evictions, &worker.token_evictions),
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
         ] {
