@@ -64,6 +64,19 @@ impl Headers {
         self.append(name, name.name(), value);
     }
 
+    /// Appends a field with a known name whose value `write` puts together in place. It must be
+    /// valid: this does not check.
+    pub fn push_with(&mut self, name: Known, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.text.len();
+        let length = name.name().len();
+        self.text.extend_from_slice(name.name().as_bytes());
+        self.text.extend_from_slice(b": ");
+        write(&mut self.text);
+        let end = self.text.len() - start;
+        self.text.extend_from_slice(b"\r\n");
+        self.push_at(name, start, length, (length + 2, end));
+    }
+
     fn append(&mut self, known: Known, name: &str, value: &[u8]) {
         self.text.reserve(name.len() + value.len() + 4);
         let start = self.text.len();

@@ -1,7 +1,7 @@
 //! Request heads.
 
 use crate::head::Headers;
-use crate::scan::{self, HeadError, HeadLimits, Scan, TOKEN};
+use crate::scan::{self, HeadError, HeadLimits, Scan, is_token};
 use crate::{Framing, Known, Version};
 use std::fmt;
 
@@ -182,7 +182,7 @@ impl RequestHead {
     /// Takes the request line at the start of `bytes` (RFC 9112 section 3), if its end has come;
     /// gives its length.
     fn read_line(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
-        let Some(method) = bytes.iter().position(|&byte| !TOKEN[usize::from(byte)]) else {
+        let Some(method) = bytes.iter().position(|&byte| !is_token(byte)) else {
             return Ok(None);
         };
         let target = &bytes[method + 1..];

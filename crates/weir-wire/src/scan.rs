@@ -4,7 +4,8 @@ mod line;
 
 use crate::{Headers, Known};
 use line::Line;
-pub(crate) use line::{TOKEN, find_control};
+pub(crate) use line::find_control;
+pub use line::is_token;
 use memchr::memchr2;
 
 /// Bounds on a head.

@@ -19,7 +19,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Line, HeadError> {
     let mut name = 0;
     // By byte: names are short, and the table says it all.
     while let Some(&byte) = bytes.get(name)
-        && TOKEN[usize::from(byte)]
+        && is_token(byte)
     {
         name += 1;
     }
@@ -64,8 +64,8 @@ fn no_colon(bytes: &[u8], at: usize, byte: u8) -> Result<Line, HeadError> {
     }
 }
 
-/// Bytes a token has (RFC 9110 section 5.6.2).
-pub(crate) static TOKEN: [bool; 256] = {
+/// Bytes a token has.
+static TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let others = b"!#$%&'*+-.^_`|~";
     let mut byte = 0;
@@ -80,6 +80,12 @@ pub(crate) static TOKEN: [bool; 256] = {
     }
     table
 };
+
+/// Whether a token may have this byte (RFC 9110 section 5.6.2).
+#[inline]
+pub fn is_token(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
+}
 
 /// How many bytes stand before the first control character (0 to 31, 127).
 #[inline]
