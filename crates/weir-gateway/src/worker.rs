@@ -1,9 +1,11 @@
 //! One worker: a thread, its runtime, and what it keeps between requests.
 
 mod control;
+mod descriptors;
 mod live;
 
 pub(crate) use control::{Control, Phase, run};
+pub(crate) use descriptors::{Parting, partings};
 pub(crate) use live::Live;
 
 use crate::access_log::{AccessLog, Line};
