@@ -6,7 +6,8 @@ use crate::deadline::Deadline;
 use crate::forwarded::Client;
 use crate::limit::Standing;
 use crate::path;
-use crate::problem::Problem;
+use crate::problem::{Fault, Problem};
+use crate::upstream::Call;
 use crate::worker::{Live, Worker};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -39,6 +40,8 @@ pub(crate) struct Exchange {
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) started: Instant,
+    /// The request to an upstream that this one led to, until it is over.
+    pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
     /// What weir itself answered with.
@@ -105,6 +108,7 @@ impl Exchange {
             principal: None,
             standing: None,
             started: Instant::now(),
+            call: None,
             unix: 0,
             problem: None,
             sent: 0,
@@ -232,7 +236,14 @@ impl Exchange {
     /// moment to write down what happened (`completed`).
     pub(crate) fn complete(&mut self) {
         if self.finish() {
-            self.worker.observe(self, self.started.elapsed());
+            let now = Instant::now();
+            self.worker.observe(self, now.saturating_duration_since(self.started));
+            if let Some(call) = self.call.take() {
+                // What weir or the client make of a good answer is not the upstream's doing.
+                let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;
+                let error = self.problem.filter(of_call).map_or("", Problem::slug);
+                call.end(self.request.method, error, now);
+            }
             self.live = None;
         }
     }
@@ -244,7 +255,12 @@ impl Exchange {
             if matches!(why, Some(AnswerError::Late(_))) {
                 self.worker.stats.timeouts.add(1);
             }
-            self.worker.log(self, self.started.elapsed(), true);
+            let now = Instant::now();
+            self.worker.log(self, now.saturating_duration_since(self.started), true);
+            if let Some(call) = self.call.take() {
+                let error = why.map_or("cancelled", |why| why.problem().slug());
+                call.end(self.request.method, error, now);
+            }
             self.live = None;
         }
     }

@@ -15,7 +15,7 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::{Connection, TakeError, Target};
+use crate::upstream::{Call, Connection, TakeError, Target};
 use sending::{Sending, SendingError};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -63,6 +63,7 @@ pub(crate) async fn forward<'a>(
     body.at_hand()?;
     head::prepare(exchange, route, proxy, settings.credential.as_ref());
 
+    let started = Instant::now();
     let mut tried = Vec::new();
     let target = loop {
         let Some(index) = upstream.choose(&tried) else {
@@ -73,6 +74,10 @@ pub(crate) async fn forward<'a>(
             Ok(connection) => break (Rc::clone(target), connection),
             Err(error) => {
                 tried.push(index);
+                if let Some(why) = error.label() {
+                    let call = Call::new(Rc::clone(target), started);
+                    call.end(exchange.request.method, why, Instant::now());
+                }
                 let refusal = not_taken(target, error);
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
                     return Err(refusal);
@@ -81,7 +86,7 @@ pub(crate) async fn forward<'a>(
         }
     };
     let (target, connection) = target;
-    target.stats.requests.add(1);
+    exchange.call = Some(Call::new(Rc::clone(&target), started));
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
     let sending = Sending::new(head, body);
     attempt(exchange, &target, connection, sending, limits).await
@@ -103,7 +108,6 @@ fn not_taken(target: &Target, error: TakeError) -> Refusal {
         }
         TakeError::Late(expired) => Refusal::from(expired),
     };
-    target.stats.failures.add(1);
     target.health.failed(Instant::now());
     refusal
 }
@@ -131,6 +135,9 @@ async fn attempt<'a>(
         {
             Ok(()) => {
                 target.health.succeeded();
+                if let Some(call) = &mut exchange.call {
+                    call.answered(exchange.response.status);
+                }
                 head::receive(exchange);
                 let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
                 return Ok(Body::Upstream(body));
@@ -162,7 +169,6 @@ fn failed(target: &Target, failure: Failure) -> Refusal {
         }
         Failure::Late(expired) => Refusal::from(expired),
     };
-    target.stats.failures.add(1);
     target.health.failed(Instant::now());
     refusal
 }

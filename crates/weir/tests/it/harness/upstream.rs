@@ -164,9 +164,9 @@ impl Peer {
         count
     }
 
-    /// Sends bytes as they are.
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref());
+    /// Sends bytes as they are; `false` when the other side has closed.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
     /// Sends nothing more, but reads on.
