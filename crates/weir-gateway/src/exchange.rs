@@ -238,6 +238,9 @@ impl Exchange {
         if self.finish() {
             let now = Instant::now();
             self.worker.observe(self, now.saturating_duration_since(self.started));
+            if self.problem.is_some_and(Problem::is_late) {
+                self.worker.stats.timeouts.add(1);
+            }
             if let Some(call) = self.call.take() {
                 // What weir or the client make of a good answer is not the upstream's doing.
                 let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;

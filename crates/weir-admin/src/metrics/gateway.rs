@@ -52,7 +52,7 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
         ),
         Family::counter(
             "weir_request_timeouts_total",
-            "Requests that ran into a time limit.",
+            "Requests that a time limit ended: answered 408 or 504, or broken off.",
             stats.timeouts,
         ),
         Family::counter(

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub active: u64,
     /// Requests whose client went away, or whose answer broke off.
     pub aborted: u64,
-    /// Requests that ran into a time limit.
+    /// Requests that a time limit ended: answered 408 or 504, or broken off.
     pub timeouts: u64,
     /// Bytes of request bodies received.
     pub request_bytes: u64,

@@ -10,7 +10,7 @@ mod upstream;
 
 pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
-pub(crate) use peers::RealServer;
+pub(crate) use peers::{FullBacklog, RealServer};
 pub(crate) use process::{Server, Weir, echo, eventually, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;

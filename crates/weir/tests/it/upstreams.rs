@@ -1,6 +1,6 @@
 //! Upstreams that fail in every way they can, and what the client is told.
 
-use crate::harness::{Client, Response, Server, Upstream, Weir};
+use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -65,6 +65,22 @@ fn refused() {
 }
 
 #[test]
+fn takes_no_connection() {
+    let full = FullBacklog::new();
+    let weir = before(full.addr);
+    for _ in 0..2 {
+        let response = weir.connect().get("/x");
+        assert_problem(&response, 502, "upstream-unreachable", "nobody accepts");
+        assert_eq!(response.json()["detail"], "connecting took too long");
+    }
+    let count = "http_client_request_duration_seconds_count";
+    assert_eq!(weir.metric(count, &["error_type=\"connect-timeout\""]), 2.0);
+    assert_eq!(weir.metric(count, &[]), 2.0);
+    assert_eq!(weir.metric("weir_request_timeouts_total", &[]), 0.0);
+    assert_eq!(weir.metric("http_client_open_connections", &[]), 0.0);
+}
+
+#[test]
 fn hangs_before_the_head() {
     for part in ["", "HTTP/1.1 200 OK\r\nContent-Le"] {
         let upstream = Upstream::start(move |_, peer| {
@@ -74,6 +90,7 @@ fn hangs_before_the_head() {
         });
         let weir = before(upstream.addr);
         assert_told_and_kept(&mut weir.connect(), 504, "upstream-timeout", part);
+        assert_eq!(weir.metric("weir_request_timeouts_total", &[]), 2.0, "{part}");
     }
 }
 
