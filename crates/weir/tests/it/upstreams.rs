@@ -184,6 +184,21 @@ fn breaks_its_chunks() {
 }
 
 #[test]
+fn breaks_off_before_anything_has_left() {
+    for (answer, slug) in [
+        ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "upstream-garbage"),
+        ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", "upstream-garbage"),
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n{answer}");
+        let upstream = Upstream::answering(answer.clone());
+        let weir = before(upstream.addr);
+        assert_told_and_kept(&mut weir.connect(), 502, slug, &answer);
+        assert_eq!(weir.connect().get("/x").header("etag"), None, "{answer}");
+        assert_eq!(weir.metric("weir_aborted_requests_total", &[]), 0.0, "{answer}");
+    }
+}
+
+#[test]
 fn answers_garbage() {
     let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "a".repeat(100_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(300));
