@@ -1,6 +1,6 @@
 //! HTTP/2 by clients of others: curl, h2load, h2spec, and bare frames.
 
-use crate::harness::{self, Backend, Client, Server, Signal, Weir, eventually, run};
+use crate::harness::{self, Client, Server, Signal, Upstream, Weir, eventually, run};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -120,8 +120,8 @@ const GROWTH_KIB: u64 = 16 * 1024;
 
 #[test]
 fn a_hundred_mebibytes_pass_both_ways_in_flat_memory() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "limits: {body: 1GiB}");
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr, "limits: {body: 1GiB}");
     let (_, tls) = urls(&server, "/large");
     let file = server.dir().join("large");
     std::fs::File::create(&file).unwrap().set_len(LARGE).unwrap();
@@ -129,8 +129,8 @@ fn a_hundred_mebibytes_pass_both_ways_in_flat_memory() {
     let before = server.peak_memory();
     std::thread::scope(|scope| {
         let upload = scope.spawn(|| curl(&["--http2", "-T", file.to_str().unwrap(), &tls]));
-        let mut peer = backend.accept();
-        let head = peer.head().to_ascii_lowercase();
+        let mut peer = upstream.accept();
+        let head = peer.head().unwrap().to_ascii_lowercase();
         assert!(head.contains(&format!("content-length: {LARGE}")), "{head}");
         for _ in 0..LARGE / (64 * 1024) {
             peer.read(64 * 1024);
@@ -140,7 +140,7 @@ fn a_hundred_mebibytes_pass_both_ways_in_flat_memory() {
 
         let output = ["-o", "/dev/null", "-w", "%{size_download}", &tls];
         let download = scope.spawn(move || curl(&[&["--http2"], &output[..]].concat()));
-        let mut peer = backend.accept();
+        let mut peer = upstream.accept();
         peer.head();
         peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
         let block = vec![b'x'; 64 * 1024];
@@ -155,12 +155,12 @@ fn a_hundred_mebibytes_pass_both_ways_in_flat_memory() {
 
 #[test]
 fn streams_finish_after_a_stop_has_begun() {
-    let backend = Backend::bind();
-    let mut server = server(backend.addr(), "drain: {deadline: 20s}");
+    let upstream = Upstream::by_hand();
+    let mut server = server(upstream.addr, "drain: {deadline: 20s}");
     let (_, tls) = urls(&server, "/slow");
     std::thread::scope(|scope| {
         let client = scope.spawn(|| curl(&["--http2", &tls]));
-        let mut peer = backend.accept();
+        let mut peer = upstream.accept();
         peer.head();
         server.signal(Signal::TERM);
         server.event("draining");

@@ -1,7 +1,7 @@
 //! What the metrics page tells of requests to upstreams.
 
-use crate::harness::{Server, Upstream, Weir, eventually};
-use std::net::{SocketAddr, TcpListener};
+use crate::harness::{Server, Upstream, Weir, eventually, nobody};
+use std::net::SocketAddr;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const COUNT: &str = "http_client_request_duration_seconds_count";
@@ -76,8 +76,7 @@ fn a_late_upstream_and_one_that_is_not_there() {
     assert_eq!(weir.connect().get("/").status, 504);
     assert_eq!(counted(&weir, &["error_type=\"upstream-timeout\""]), (1.0, 1.0));
 
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let weir = before(nobody);
+    let weir = before(nobody());
     assert_eq!(weir.connect().get("/").status, 502);
     assert_eq!(counted(&weir, &["error_type=\"connect\""]), (1.0, 1.0));
 }

@@ -1,7 +1,6 @@
 //! Upstreams that fail in every way they can, and what the client is told.
 
-use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir};
-use std::net::TcpListener;
+use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir, nobody};
 use std::time::Duration;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -58,9 +57,7 @@ fn assert_broken_off(mut client: Client, request: &str, context: &str) {
 
 #[test]
 fn refused() {
-    // Bound and dropped: nobody listens there.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let weir = before(nobody);
+    let weir = before(nobody());
     assert_told_and_kept(&mut weir.connect(), 502, "upstream-unreachable", "refused");
 }
 

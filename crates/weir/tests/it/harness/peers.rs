@@ -143,6 +143,12 @@ impl Drop for RealServer {
     }
 }
 
+/// An address where nobody listens.
+pub(crate) fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address")
+}
+
 /// A listening socket whose queue of connections is full: the kernel drops whatever else comes, as
 /// a host does that is not there.
 pub(crate) struct FullBacklog {
