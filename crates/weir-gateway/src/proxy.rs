@@ -11,6 +11,7 @@ mod sending;
 pub(crate) use answer::UpstreamBody;
 
 use crate::body::{Body, RequestBody, RequestBodyError};
+use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
@@ -63,7 +64,8 @@ pub(crate) async fn forward<'a>(
     body.at_hand()?;
     head::prepare(exchange, route, proxy, settings.credential.as_ref());
 
-    let started = Instant::now();
+    // The reading of the request's start, if nothing has been waited for since.
+    let started = clock::recent();
     let mut tried = Vec::new();
     let target = loop {
         let Some(index) = upstream.choose(&tried) else {
@@ -88,8 +90,15 @@ pub(crate) async fn forward<'a>(
     let (target, connection) = target;
     exchange.call = Some(Call::new(Rc::clone(&target), started));
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
-    let sending = Sending::new(head, body);
-    attempt(exchange, &target, connection, sending, limits).await
+    let mut sending = Sending::new(head, body);
+    let connection = attempt(exchange, &target, connection, &mut sending, limits).await?;
+    target.health.succeeded();
+    if let Some(call) = &mut exchange.call {
+        call.answered(exchange.response.status);
+    }
+    head::receive(exchange);
+    let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
+    Ok(Body::Upstream(body))
 }
 
 /// How long an upstream may take.
@@ -113,19 +122,20 @@ fn not_taken(target: &Target, error: TakeError) -> Refusal {
 }
 
 /// Sends the request over `connection`; once more over a fresh one when a kept connection turns
-/// out to be closed and that does no harm.
-async fn attempt<'a>(
+/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
+/// come.
+async fn attempt(
     exchange: &mut Exchange,
     target: &Rc<Target>,
     mut connection: Box<Connection>,
-    mut sending: Sending<'a>,
+    sending: &mut Sending<'_>,
     limits: Limits,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<Box<Connection>, Refusal> {
     loop {
         let method = exchange.request.method;
         let failure = match send_and_wait(
             &mut connection,
-            &mut sending,
+            sending,
             method,
             &mut exchange.response,
             &exchange.deadline,
@@ -133,23 +143,16 @@ async fn attempt<'a>(
         )
         .await
         {
-            Ok(()) => {
-                target.health.succeeded();
-                if let Some(call) = &mut exchange.call {
-                    call.answered(exchange.response.status);
-                }
-                head::receive(exchange);
-                let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
-                return Ok(Body::Upstream(body));
-            }
+            Ok(()) => return Ok(connection),
             Err(failure) => failure,
         };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
         if stale && sending.may_repeat(method) {
             drop(connection);
             target.stats.retries.add(1);
-            connection =
-                target.take_fresh(&exchange.deadline).await.map_err(|e| not_taken(target, e))?;
+            connection = Box::pin(target.take_fresh(&exchange.deadline))
+                .await
+                .map_err(|e| not_taken(target, e))?;
             sending.rewind();
             continue;
         }
