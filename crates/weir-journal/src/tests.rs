@@ -165,3 +165,20 @@ fn a_second_opening_names_the_holder() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn the_fixture_of_version_1_still_opens() {
+    let data = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.segment");
+    fs::create_dir_all(data.path().join("journal/lane-0000")).unwrap();
+    fs::copy(fixture, segment(data.path(), 1)).unwrap();
+    let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+    assert_eq!((report.records, report.interrupted, report.damage.len()), (5, 1, 0));
+    let read = all(&journal);
+    assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!((read[0].status, read[0].response_body.as_slice()), (201, b"end".as_slice()));
+    assert_eq!(
+        (read[1].outcome, read[1].request_body.as_slice()),
+        (Outcome::Interrupted, b"abcd".as_slice())
+    );
+}
