@@ -76,17 +76,17 @@ fn check(side: Side, bytes: &[u8]) {
 /// Reads messages as a connection would: bytes are appended to a buffer as they come.
 fn read<'a>(side: Side, pieces: impl IntoIterator<Item = &'a [u8]>) -> Reading {
     let mut reading = Reading { messages: Vec::new(), error: None, left: 0 };
-    let (mut scan, mut body) = (Scan::new(), None::<BodyDecoder>);
+    let (mut parser, mut body) = (Parser::default(), None::<BodyDecoder>);
     let mut buffer = Vec::new();
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
             let step = match &mut body {
-                None => head_step(side, &mut buffer, &mut scan, &mut reading, &mut body),
+                None => head_step(side, &mut buffer, &mut parser, &mut reading, &mut body),
                 Some(decoder) => {
                     let step = body_step(decoder, &mut buffer, &mut reading);
                     if decoder.is_done() {
-                        (body, scan) = (None, Scan::new());
+                        body = None;
                     }
                     step
                 }
@@ -114,14 +114,14 @@ fn read<'a>(side: Side, pieces: impl IntoIterator<Item = &'a [u8]>) -> Reading {
 fn head_step(
     side: Side,
     buffer: &mut Vec<u8>,
-    scan: &mut Scan,
+    parser: &mut Parser,
     reading: &mut Reading,
     body: &mut Option<BodyDecoder>,
 ) -> Result<bool, String> {
     if reading.messages.len() == MESSAGES {
         return Ok(false);
     }
-    let Some((taken, head)) = parse(side, buffer, scan)? else { return Ok(false) };
+    let Some((taken, head)) = parse(side, buffer, parser)? else { return Ok(false) };
     assert!(taken <= buffer.len());
     let decoder = BodyDecoder::new(head.framing);
     let complete = decoder.is_done();
@@ -134,7 +134,7 @@ fn head_step(
         trailers: Vec::new(),
         complete,
     });
-    *scan = Scan::new();
+    parser.scan = Scan::new();
     if !complete {
         *body = Some(decoder);
     }
@@ -161,11 +161,23 @@ fn body_step(
     Ok(decoded.consumed > 0)
 }
 
-fn parse(side: Side, bytes: &[u8], scan: &mut Scan) -> Result<Option<(usize, Head)>, String> {
+/// What is kept from one piece of a head to the next.
+#[derive(Default)]
+struct Parser {
+    scan: Scan,
+    request: RequestHead,
+    response: ResponseHead,
+}
+
+fn parse(side: Side, bytes: &[u8], parser: &mut Parser) -> Result<Option<(usize, Head)>, String> {
+    let Parser { scan, request, response } = parser;
     match side {
         Side::Requests => {
-            let mut head = RequestHead::default();
+            let head = request;
             let taken = head.parse(bytes, scan, &LIMITS).map_err(|error| error.to_string())?;
+            if taken.is_none() {
+                return Ok(None);
+            }
             let line = [head.method_name(), head.target(), head.authority()].map(String::from);
             assert_eq!(
                 head.target(),
@@ -176,17 +188,17 @@ fn parse(side: Side, bytes: &[u8], scan: &mut Scan) -> Result<Option<(usize, Hea
             );
             assert_ne!(head.framing, Framing::UntilClose);
             Ok(taken.map(|taken| {
-                let RequestHead { version, framing, keep_alive, ref headers, .. } = head;
+                let RequestHead { version, framing, keep_alive, ref headers, .. } = *head;
                 (taken, Head { line, version, fields: listed(headers), framing, keep_alive })
             }))
         }
         Side::Answers(method) => {
-            let mut head = ResponseHead::default();
+            let head = response;
             let taken =
                 head.parse(bytes, method, scan, &LIMITS).map_err(|error| error.to_string())?;
             let line = [head.status.to_string(), String::new(), String::new()];
             Ok(taken.map(|taken| {
-                let ResponseHead { version, framing, keep_alive, ref headers, .. } = head;
+                let ResponseHead { version, framing, keep_alive, ref headers, .. } = *head;
                 assert!(!(keep_alive && framing == Framing::UntilClose));
                 (taken, Head { line, version, fields: listed(headers), framing, keep_alive })
             }))

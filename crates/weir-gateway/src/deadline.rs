@@ -4,6 +4,7 @@
 //! nearly always keeps them. One timer a connection is enough: moving a limit later only notes
 //! it, and the timer is set anew when it fires too early.
 
+use crate::clock;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -75,7 +76,7 @@ impl Deadline {
         let end = match self.wait.get() {
             Some((current, end)) if current == wait => end,
             _ => {
-                let end = Instant::now() + limit;
+                let end = clock::recent() + limit;
                 self.wait.set(Some((wait, end)));
                 end
             }

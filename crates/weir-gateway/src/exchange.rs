@@ -2,8 +2,10 @@
 
 use crate::auth::Principal;
 use crate::body::AnswerError;
+use crate::clock;
 use crate::deadline::Deadline;
 use crate::forwarded::Client;
+use crate::hex;
 use crate::limit::Standing;
 use crate::path;
 use crate::problem::Problem;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 use weir_config::{Api, Route, Segment};
 use weir_wire::{Known, RequestHead, ResponseHead, Version};
 
-/// One request in flight. Reused by the next request of a connection, so that its memory is.
+/// One request in flight. Its memory serves request after request, of whatever connection: see
+/// [`Worker::exchange`].
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) worker: &'static Worker,
@@ -22,7 +25,8 @@ pub(crate) struct Exchange {
     pub(crate) id: TransactionId,
     pub(crate) request: RequestHead,
     pub(crate) response: ResponseHead,
-    pub(crate) deadline: Deadline,
+    /// Of its connection.
+    pub(crate) deadline: Rc<Deadline>,
     /// The other end of the connection, or who the PROXY protocol says it is.
     pub(crate) peer: SocketAddr,
     /// Who it comes from, as far as trusted hops tell.
@@ -72,8 +76,14 @@ impl TransactionId {
         random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
         random[8..].copy_from_slice(&fastrand::u16(..).to_ne_bytes());
         let id = uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid();
-        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        id.hyphenated().encode_lower(&mut text);
+        let (high, low) = id.as_u64_pair();
+        let (high, low) = (hex::digits(high), hex::digits(low));
+        let mut text = [b'-'; uuid::fmt::Hyphenated::LENGTH];
+        text[..8].copy_from_slice(&high[..8]);
+        text[9..13].copy_from_slice(&high[8..12]);
+        text[14..18].copy_from_slice(&high[12..]);
+        text[19..23].copy_from_slice(&low[..4]);
+        text[24..].copy_from_slice(&low[4..]);
         Self(text)
     }
 
@@ -87,15 +97,16 @@ impl TransactionId {
 }
 
 impl Exchange {
-    /// Ready for the requests of a connection.
-    pub(crate) fn new(worker: &'static Worker, peer: SocketAddr, protocol: Protocol) -> Self {
+    /// A new one, for no connection yet.
+    pub(crate) fn new(worker: &'static Worker, deadline: Rc<Deadline>) -> Self {
+        let peer = SocketAddr::from(([0; 4], 0));
         let nobody = Client { address: peer.ip(), trusted: false, https: false, host: None };
         Self {
             worker,
             id: TransactionId([b'0'; 36]),
             request: RequestHead::default(),
             response: ResponseHead::default(),
-            deadline: Deadline::default(),
+            deadline,
             peer,
             client: nobody,
             host: String::new(),
@@ -108,15 +119,22 @@ impl Exchange {
             unix: 0,
             problem: None,
             sent: 0,
-            protocol,
+            protocol: Protocol::Http1,
             state: State::Idle,
         }
+    }
+
+    /// Goes to a connection.
+    pub(crate) fn assign(&mut self, peer: SocketAddr, protocol: Protocol, deadline: Rc<Deadline>) {
+        self.peer = peer;
+        self.protocol = protocol;
+        self.deadline = deadline;
     }
 
     /// Starts on the request whose head is in `request`.
     pub(crate) fn begin(&mut self, listener: usize, https: bool) {
         let worker = self.worker;
-        self.started = Instant::now();
+        self.started = clock::now();
         let now = worker.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
         self.unix = now.as_secs();
@@ -232,7 +250,7 @@ impl Exchange {
     /// moment to write down what happened (`completed`).
     pub(crate) fn complete(&mut self) {
         if self.finish() {
-            self.worker.observe(self, self.started.elapsed());
+            self.worker.observe(self, clock::now() - self.started);
             self.live = None;
         }
     }
@@ -280,11 +298,26 @@ impl Drop for Exchange {
 
 /// Appends the host of an authority: lower case, without port.
 fn push_host(out: &mut String, authority: &str) {
-    let host = if authority.starts_with('[') {
-        authority.find(']').map_or(authority, |end| &authority[..=end])
+    let end = if authority.starts_with('[') {
+        authority.find(']').map(|end| end + 1)
     } else {
-        authority.split(':').next().unwrap_or_default()
+        authority.bytes().position(|byte| byte == b':')
     };
+    let host = &authority[..end.unwrap_or(authority.len())];
     out.push_str(host.strip_suffix('.').unwrap_or(host));
     out.make_ascii_lowercase();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TransactionId;
+
+    #[test]
+    fn an_id_is_a_version_7_uuid_of_its_moment_in_canonical_form() {
+        let id = TransactionId::new(1_700_000_000_123);
+        let uuid: uuid::Uuid = id.as_str().parse().unwrap();
+        assert_eq!(uuid.to_string(), id.as_str());
+        assert_eq!(uuid.get_version_num(), 7);
+        assert_eq!(uuid.get_timestamp().unwrap().to_unix(), (1_700_000_000, 123_000_000));
+    }
 }

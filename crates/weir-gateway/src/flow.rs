@@ -49,17 +49,21 @@ async fn stages<'a>(
     authenticate(exchange, route)?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
-    let body = transform::request(exchange, route, body).await?;
+    if let Some(map) = &route.request_map {
+        body = Box::pin(transform::request(exchange, map, body)).await?;
+    }
     // Head and principal are known, nothing has been done yet: what is durable of a request
     // (`received`) is written here, and its parts as `body` passes.
-    let body = match &route.handler {
+    let mut body = match &route.handler {
         Handler::Reply(reply) => {
             let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
             reply::answer(exchange, reply, plan, body).await?
         }
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
     };
-    let body = transform::response(exchange, route, body).await?;
+    if let Some(map) = &route.response_map {
+        body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
+    }
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
     tell_limits(exchange);

@@ -6,7 +6,7 @@
 use ipnet::IpNet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use weir_wire::{Headers, Known};
+use weir_wire::{Headers, Known, is_token};
 
 /// Longest host name with port that is believed.
 const LONGEST_HOST: usize = 262;
@@ -122,7 +122,11 @@ fn is_said_by_proxies(known: Known, name: &[u8]) -> bool {
         | Known::XForwardedHost
         | Known::XForwardedProto
         | Known::WeirTransactionId => true,
-        Known::Other => starts(b"x-forwarded-") || starts(b"weir-"),
+        Known::Other => match name.first() {
+            Some(b'x' | b'X') => starts(b"x-forwarded-"),
+            Some(b'w' | b'W') => starts(b"weir-"),
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -142,57 +146,60 @@ pub struct Hop<'a> {
 /// `Via`.
 ///
 /// Chains that a trusted peer sent are appended to; others must have been [`strip`]ped before and
-/// start anew. `scratch` is a buffer to reuse, left with no meaning.
-pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client, scratch: &mut Vec<u8>) {
+/// start anew.
+pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
     let proto = if client.https { "https" } else { "http" };
     let host = client.host.as_ref().map_or(hop.host, |host| host.as_bytes());
     let peer = hop.peer.to_canonical();
     let mut buffer = [0; LONGEST_ADDRESS];
     let address = display(peer, &mut buffer);
 
-    chain(headers, Known::XForwardedFor, scratch, |out| out.extend_from_slice(address));
+    chain(headers, Known::XForwardedFor, |out| out.extend_from_slice(address));
     replace(headers, Known::XForwardedProto, proto.as_bytes());
     if !host.is_empty() {
         replace(headers, Known::XForwardedHost, host);
     }
-    chain(headers, Known::Forwarded, scratch, |out| {
+    chain(headers, Known::Forwarded, |out| {
         // An IPv6 address stands in brackets and quotes (RFC 7239 section 6).
-        let (open, close) = if peer.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
-        for part in [b"for=", open.as_bytes(), address, close.as_bytes()] {
-            out.extend_from_slice(part);
+        if peer.is_ipv6() {
+            out.extend_from_slice(b"for=\"[");
+            out.extend_from_slice(address);
+            out.extend_from_slice(b"]\"");
+        } else {
+            out.extend_from_slice(b"for=");
+            out.extend_from_slice(address);
         }
         if !host.is_empty() {
             out.extend_from_slice(b";host=");
             push_value(out, host);
         }
-        out.extend_from_slice(b";proto=");
-        out.extend_from_slice(proto.as_bytes());
+        let proto: &[u8] = if client.https { b";proto=https" } else { b";proto=http" };
+        out.extend_from_slice(proto);
     });
-    chain(headers, Known::Via, scratch, |out| {
+    chain(headers, Known::Via, |out| {
         out.extend_from_slice(hop.version.as_bytes());
         out.extend_from_slice(b" weir");
     });
 }
 
 /// Replaces the lines of a list header by one with an element more.
-fn chain(
-    headers: &mut Headers,
-    name: Known,
-    scratch: &mut Vec<u8>,
-    append: impl FnOnce(&mut Vec<u8>),
-) {
-    scratch.clear();
-    for value in headers.known_all(name).filter(|value| !value.is_empty()) {
-        scratch.extend_from_slice(value);
-        scratch.extend_from_slice(b", ");
+fn chain(headers: &mut Headers, name: Known, append: impl FnOnce(&mut Vec<u8>)) {
+    if !headers.may_have(name) {
+        headers.push_with(name, append);
+        return;
     }
-    append(scratch);
-    replace(headers, name, scratch);
+    let mut value = Vec::with_capacity(128);
+    for line in headers.known_all(name).filter(|line| !line.is_empty()) {
+        value.extend_from_slice(line);
+        value.extend_from_slice(b", ");
+    }
+    append(&mut value);
+    replace(headers, name, &value);
 }
 
 /// Sets a header that is mostly not there yet.
 fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
-    if headers.known(name).is_some() {
+    if headers.may_have(name) {
         headers.remove(name.name());
     }
     headers.push_known(name, value);
@@ -244,26 +251,6 @@ fn push_value(out: &mut Vec<u8>, value: &[u8]) {
         }
     }
     out.push(b'"');
-}
-
-fn is_token(byte: u8) -> bool {
-    /// By byte, because this is asked for every byte of every Host.
-    static TOKEN: [bool; 256] = {
-        let mut table = [false; 256];
-        let others = b"!#$%&'*+-.^_`|~";
-        let mut byte = 0;
-        while byte < 128 {
-            table[byte] = (byte as u8).is_ascii_alphanumeric();
-            byte += 1;
-        }
-        let mut i = 0;
-        while i < others.len() {
-            table[others[i] as usize] = true;
-            i += 1;
-        }
-        table
-    };
-    TOKEN[usize::from(byte)]
 }
 
 fn is_trusted(address: IpAddr, trust: &[IpNet]) -> bool {

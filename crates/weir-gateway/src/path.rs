@@ -39,7 +39,9 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
 
 /// No escapes at all, and no segment that starts with a dot.
 fn is_normal(path: &[u8]) -> bool {
-    !path.windows(2).any(|pair| pair == b"/.") && !path.contains(&b'%')
+    // Most paths have neither, which is found out many bytes at a time.
+    memchr::memchr2(b'%', b'.', path).is_none()
+        || (!path.windows(2).any(|pair| pair == b"/.") && !path.contains(&b'%'))
 }
 
 fn decode_unreserved(path: &str) -> Result<String, PathError> {
@@ -99,16 +101,33 @@ fn remove_dot_segments(path: &str) -> Result<String, PathError> {
 }
 
 /// Segments of a normalised path, still escaped; none for `/`.
-pub fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
+pub fn segments(path: &str) -> Segments<'_> {
     let rest = path.strip_prefix('/').unwrap_or(path);
     // `/` has no segments, but `/a/` has an empty second one.
-    let count = if rest.is_empty() { 0 } else { usize::MAX };
-    rest.split('/').take(count)
+    Segments { rest: (!rest.is_empty()).then_some(rest) }
+}
+
+/// See [`segments`].
+#[derive(Clone, Debug)]
+pub struct Segments<'a> {
+    rest: Option<&'a str>,
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = &'a str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.rest?;
+        let slash = rest.bytes().position(|byte| byte == b'/');
+        self.rest = slash.map(|at| &rest[at + 1..]);
+        Some(slash.map_or(rest, |at| &rest[..at]))
+    }
 }
 
 /// Decodes every escape of a segment or a query part; bytes that are no UTF-8 become U+FFFD.
 pub fn decode(text: &str) -> Cow<'_, str> {
-    if text.contains('%') {
+    if memchr::memchr(b'%', text.as_bytes()).is_some() {
         percent_encoding::percent_decode_str(text).decode_utf8_lossy()
     } else {
         Cow::Borrowed(text)

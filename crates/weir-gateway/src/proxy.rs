@@ -83,8 +83,12 @@ pub(crate) async fn forward<'a>(
     let (target, connection) = target;
     target.stats.requests.add(1);
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
-    let sending = Sending::new(head, body);
-    attempt(exchange, &target, connection, sending, limits).await
+    let mut sending = Sending::new(head, body);
+    let connection = attempt(exchange, &target, connection, &mut sending, limits).await?;
+    target.health.succeeded();
+    head::receive(exchange);
+    let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
+    Ok(Body::Upstream(body))
 }
 
 /// How long an upstream may take.
@@ -109,19 +113,20 @@ fn not_taken(target: &Target, error: TakeError) -> Refusal {
 }
 
 /// Sends the request over `connection`; once more over a fresh one when a kept connection turns
-/// out to be closed and that does no harm.
-async fn attempt<'a>(
+/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
+/// come.
+async fn attempt(
     exchange: &mut Exchange,
     target: &Rc<Target>,
     mut connection: Box<Connection>,
-    mut sending: Sending<'a>,
+    sending: &mut Sending<'_>,
     limits: Limits,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<Box<Connection>, Refusal> {
     loop {
         let method = exchange.request.method;
         let failure = match send_and_wait(
             &mut connection,
-            &mut sending,
+            sending,
             method,
             &mut exchange.response,
             &exchange.deadline,
@@ -129,20 +134,16 @@ async fn attempt<'a>(
         )
         .await
         {
-            Ok(()) => {
-                target.health.succeeded();
-                head::receive(exchange);
-                let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
-                return Ok(Body::Upstream(body));
-            }
+            Ok(()) => return Ok(connection),
             Err(failure) => failure,
         };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
         if stale && sending.may_repeat(method) {
             drop(connection);
             target.stats.retries.add(1);
-            connection =
-                target.take_fresh(&exchange.deadline).await.map_err(|e| not_taken(target, e))?;
+            connection = Box::pin(target.take_fresh(&exchange.deadline))
+                .await
+                .map_err(|e| not_taken(target, e))?;
             sending.rewind();
             continue;
         }

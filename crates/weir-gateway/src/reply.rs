@@ -53,7 +53,7 @@ pub(crate) async fn answer<'a>(
             (Some(content_type.as_str()), bytes.clone())
         }
         ReplyBody::Mapped { map, formats } => {
-            let (content_type, bytes) = mapped(exchange, map, formats, body).await?;
+            let (content_type, bytes) = Box::pin(mapped(exchange, map, formats, body)).await?;
             (Some(content_type), bytes)
         }
     };

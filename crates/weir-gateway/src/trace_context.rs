@@ -5,6 +5,7 @@
 //! upstreams that follow their parent's decision would otherwise stop tracing once weir stands in
 //! front of them.
 
+use crate::hex;
 use weir_wire::{Headers, Known};
 
 /// Length of a version 00 `traceparent`: `00-<32>-<16>-<2>`.
@@ -22,6 +23,11 @@ impl TraceContext {
     /// An invalid or repeated `traceparent` is replaced, and `tracestate`, which means nothing
     /// without it, is dropped then.
     pub fn establish(headers: &mut Headers) -> Self {
+        if !headers.may_have(Known::Traceparent) && !headers.may_have(Known::Tracestate) {
+            let context = Self::start();
+            headers.push_known(Known::Traceparent, &context.text);
+            return context;
+        }
         let mut values = headers.known_all(Known::Traceparent);
         let context = match (values.next(), values.next()) {
             (Some(value), None) => {
@@ -39,12 +45,8 @@ impl TraceContext {
             }
             None => {
                 let context = Self::start();
-                if headers.known(Known::Tracestate).is_some() {
-                    headers.remove("tracestate");
-                }
-                if headers.known(Known::Traceparent).is_some() {
-                    headers.remove("traceparent");
-                }
+                headers.remove("tracestate");
+                headers.remove("traceparent");
                 headers.push_known(Known::Traceparent, &context.text);
                 context
             }
@@ -58,8 +60,9 @@ impl TraceContext {
         let parent = fastrand::u64(..).max(1);
         let mut text = [b'-'; LENGTH];
         text[..2].copy_from_slice(b"00");
-        hex(&trace.to_be_bytes(), &mut text[3..35]);
-        hex(&parent.to_be_bytes(), &mut text[36..52]);
+        text[3..19].copy_from_slice(&hex::digits((trace >> 64) as u64));
+        text[19..35].copy_from_slice(&hex::digits(trace as u64));
+        text[36..52].copy_from_slice(&hex::digits(parent));
         text[53..].copy_from_slice(b"01");
         Self { text }
     }
@@ -103,14 +106,6 @@ impl TraceContext {
     /// The trace id: 32 hexadecimal digits, lower case.
     pub fn trace_id(&self) -> &str {
         self.as_str().get(3..35).unwrap_or_default()
-    }
-}
-
-fn hex(bytes: &[u8], out: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
     }
 }
 

@@ -6,18 +6,16 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use std::future::poll_fn;
-use weir_config::Route;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
 use weir_wire::Known;
 
-/// Maps the request body, where the route says so.
+/// Maps the request body.
 pub(crate) async fn request<'a>(
     exchange: &mut Exchange,
-    route: &Route,
+    map: &JsonMap,
     body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Refusal> {
-    let Some(map) = &route.request_map else { return Ok(body) };
     let input = if map.reads_body() { read_json(exchange, body).await? } else { Vec::new() };
     let mapped = apply(exchange, map, &input)?;
     exchange.request.headers.set("content-type", b"application/json");
@@ -54,14 +52,14 @@ fn scope_for(exchange: &Exchange, map: &JsonMap) -> Scope {
     if map.reads_request() { exchange.scope() } else { Scope::default() }
 }
 
-/// Maps the answer of a handler, where the route says so: successful JSON only. Anything else
+/// Maps the answer of a handler, of at most `limit` bytes: successful JSON only. Anything else
 /// passes as it is, an upstream's own error documents above all.
 pub(crate) async fn response<'a>(
     exchange: &mut Exchange,
-    route: &Route,
+    map: &JsonMap,
+    limit: u64,
     mut body: Body<'a>,
 ) -> Result<Body<'a>, Refusal> {
-    let Some(map) = &route.response_map else { return Ok(body) };
     let response = &exchange.response;
     let encoded = response.headers.known(Known::ContentEncoding);
     if !(200..300).contains(&response.status)
@@ -80,7 +78,6 @@ pub(crate) async fn response<'a>(
         let refusal = Refusal::new(Problem::UpstreamUnmappable);
         return Err(refusal.detail("the upstream's answer is compressed"));
     }
-    let limit = route.body_limit;
     let input = read_answer(exchange, &mut body, limit).await?;
     let mut out = Vec::with_capacity(input.len() + 64);
     map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {

@@ -8,12 +8,14 @@ pub(crate) use live::Live;
 
 use crate::access_log::{AccessLog, Line};
 use crate::auth::AuthCounters;
-use crate::exchange::Exchange;
+use crate::deadline::Deadline;
+use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
 use crate::site::Site;
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -45,7 +47,14 @@ pub(crate) struct Worker {
     wall: Cell<(Instant, Duration)>,
     /// HTTP date of this second.
     date: RefCell<(u64, String)>,
+    /// Exchanges without a connection, the last used one last: the one the cache still holds.
+    exchanges: RefCell<Vec<Box<Exchange>>>,
+    /// What these have for a deadline.
+    no_deadline: Rc<Deadline>,
 }
+
+/// Most exchanges kept for reuse by one worker.
+const KEPT_EXCHANGES: usize = 256;
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -71,6 +80,31 @@ impl Worker {
             free: RefCell::default(),
             wall: Cell::new((Instant::now(), unix_time())),
             date: RefCell::default(),
+            exchanges: RefCell::default(),
+            no_deadline: Rc::default(),
+        }
+    }
+
+    /// An Exchange for a connection that has something to say.
+    pub(crate) fn exchange(
+        &'static self,
+        peer: SocketAddr,
+        protocol: Protocol,
+        deadline: &Rc<Deadline>,
+    ) -> Box<Exchange> {
+        let kept = self.exchanges.borrow_mut().pop();
+        let mut exchange =
+            kept.unwrap_or_else(|| Box::new(Exchange::new(self, Rc::clone(&self.no_deadline))));
+        exchange.assign(peer, protocol, Rc::clone(deadline));
+        exchange
+    }
+
+    /// Takes back an Exchange that is over.
+    pub(crate) fn keep(&self, mut exchange: Box<Exchange>) {
+        let mut exchanges = self.exchanges.borrow_mut();
+        if exchanges.len() < KEPT_EXCHANGES {
+            exchange.deadline = Rc::clone(&self.no_deadline);
+            exchanges.push(exchange);
         }
     }
 

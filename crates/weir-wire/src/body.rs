@@ -1,6 +1,6 @@
 //! Body decoding: where the bytes of a body are in what has come from the connection.
 
-use crate::{Framing, Headers};
+use crate::{Framing, HeadLimits, Headers, Scan};
 use std::fmt;
 use std::ops::Range;
 
@@ -221,14 +221,9 @@ impl fmt::Debug for Trailers {
 
 impl Trailers {
     fn parse(&mut self) -> Result<(), BodyError> {
-        let mut table = [httparse::EMPTY_HEADER; TRAILER_FIELDS];
-        match httparse::parse_headers(&self.text, &mut table) {
-            Ok(httparse::Status::Complete((_, fields))) => {
-                for field in fields {
-                    self.fields.push(field.name, field.value);
-                }
-                Ok(())
-            }
+        let limits = HeadLimits { bytes: usize::MAX, fields: TRAILER_FIELDS, target: 0 };
+        match Scan::behind_start_line().fields(&self.text, &limits, &mut self.fields) {
+            Ok(Some(_)) => Ok(()),
             _ => Err(BodyError::Trailers),
         }
     }

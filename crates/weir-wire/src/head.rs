@@ -13,6 +13,8 @@ use std::fmt;
 pub struct Headers {
     text: Vec<u8>,
     fields: Vec<Field>,
+    /// A bit for every known name that may be among the fields; one that is not set is not.
+    known: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,13 @@ impl Headers {
     pub fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
+        self.known = 0;
+    }
+
+    /// Whether a field with this known name may be there; `false` is certain, and costs nothing.
+    #[inline]
+    pub fn may_have(&self, name: Known) -> bool {
+        self.known & name.bit() != 0
     }
 
     /// Number of fields.
@@ -55,18 +64,29 @@ impl Headers {
         self.append(name, name.name(), value);
     }
 
+    /// Appends a field with a known name whose value `write` puts together in place. It must be
+    /// valid: this does not check.
+    pub fn push_with(&mut self, name: Known, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.text.len();
+        let length = name.name().len();
+        self.text.extend_from_slice(name.name().as_bytes());
+        self.text.extend_from_slice(b": ");
+        write(&mut self.text);
+        let end = self.text.len() - start;
+        self.text.extend_from_slice(b"\r\n");
+        self.push_at(name, start, length, (length + 2, end));
+    }
+
     fn append(&mut self, known: Known, name: &str, value: &[u8]) {
-        let mut add = |bytes: &[u8]| {
-            let start = self.text.len() as u32;
-            self.text.extend_from_slice(bytes);
-            (start, self.text.len() as u32)
-        };
-        let name = add(name.as_bytes());
+        self.text.reserve(name.len() + value.len() + 4);
+        let start = self.text.len();
+        self.text.extend_from_slice(name.as_bytes());
         // As on the wire, so that fields can be written in one piece.
-        add(b": ");
-        let value = add(value);
-        add(b"\r\n");
-        self.fields.push(Field { known, name, value });
+        self.text.extend_from_slice(b": ");
+        self.text.extend_from_slice(value);
+        self.text.extend_from_slice(b"\r\n");
+        let value_start = name.len() + 2;
+        self.push_at(known, start, name.len(), (value_start, value_start + value.len()));
     }
 
     /// Replaces every field of this name by one.
@@ -78,8 +98,14 @@ impl Headers {
     /// Removes every field of this name.
     pub fn remove(&mut self, name: &str) {
         let known = Known::of(name.as_bytes());
+        if !self.may_have(known) {
+            return;
+        }
         let text = &self.text;
         self.fields.retain(|f| !f.is(text, known, name));
+        if known != Known::Other {
+            self.known &= !known.bit();
+        }
     }
 
     /// Keeps the fields for which `keep` holds.
@@ -104,8 +130,9 @@ impl Headers {
     }
 
     /// Value of the first field with this known name: a comparison of bytes, for hot paths.
+    #[inline]
     pub fn known(&self, name: Known) -> Option<&[u8]> {
-        self.known_all(name).next()
+        if self.may_have(name) { self.known_all(name).next() } else { None }
     }
 
     /// Values of every field with this known name, in order.
@@ -139,18 +166,38 @@ impl Headers {
 
     /// Keeps the fields whose known name (or lack of one) says so.
     pub fn retain_known(&mut self, mut keep: impl FnMut(Known) -> bool) {
-        self.fields.retain(|f| keep(f.known));
+        let mut known = 0;
+        self.fields.retain(|f| {
+            let kept = keep(f.known);
+            known |= if kept { f.known.bit() } else { 0 };
+            kept
+        });
+        self.known = known;
     }
 
-    /// Takes over the text of a parsed head; `push_at` then says where its fields are.
-    pub(crate) fn start(&mut self, head: &[u8]) {
-        self.clear();
+    /// Adds a field of a line that starts at `offset` of the text: the length of its name, start
+    /// and end of its value, both counted from there.
+    #[inline]
+    pub(crate) fn push_at(
+        &mut self,
+        known: Known,
+        offset: usize,
+        name: usize,
+        value: (usize, usize),
+    ) {
+        let at = |place: usize| (offset + place) as u32;
+        self.known |= known.bit();
+        self.fields.push(Field {
+            known,
+            name: (at(0), at(name)),
+            value: (at(value.0), at(value.1)),
+        });
+    }
+
+    /// Takes over the text of a head whose fields have been found by [`Headers::push_at`].
+    pub(crate) fn take_text(&mut self, head: &[u8]) {
+        self.text.clear();
         self.text.extend_from_slice(head);
-    }
-
-    pub(crate) fn push_at(&mut self, name: (u32, u32), value: (u32, u32)) {
-        let known = Known::of(&self.text[name.0 as usize..name.1 as usize]);
-        self.fields.push(Field { known, name, value });
     }
 }
 

@@ -1,10 +1,9 @@
 //! Request heads.
 
 use crate::head::Headers;
-use crate::scan::{self, HeadError, HeadLimits, MAX_FIELDS, Scan};
+use crate::scan::{self, HeadError, HeadLimits, Scan, is_token};
 use crate::{Framing, Known, Version};
 use std::fmt;
-use std::mem::MaybeUninit;
 
 /// A request method; methods are case-sensitive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -132,8 +131,8 @@ impl RequestHead {
         self.path_len = path.len();
     }
 
-    /// Parses a request head at the start of `bytes`, as far as `scan` has not yet looked.
-    /// Gives the number of bytes it took; `None` asks for more bytes.
+    /// Parses a request head at the start of `bytes`, as far as `scan` has not yet looked: what it
+    /// has seen is kept in `self`. Gives the number of bytes it took; `None` asks for more bytes.
     ///
     /// # Errors
     /// The head can never be valid, or is over a limit.
@@ -143,15 +142,32 @@ impl RequestHead {
         scan: &mut Scan,
         limits: &HeadLimits,
     ) -> Result<Option<usize>, HeadError> {
-        let read = scan.advance(bytes, limits).and_then(|found| {
-            let Some((start, end)) = found else { return Ok(None) };
-            self.read(&bytes[start..end], limits).map(|()| Some(end))
-        });
+        let read = self.read(bytes, scan, limits);
         if read.is_err() {
             // Nothing of this head or of the one before it may be taken for a request.
             self.clear();
         }
         read
+    }
+
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        scan: &mut Scan,
+        limits: &HeadLimits,
+    ) -> Result<Option<usize>, HeadError> {
+        let started = scan.skip_empty_lines(bytes)?
+            && scan.start_line(bytes, limits, |line| self.read_line(line, limits))?;
+        if !started {
+            return Ok(None);
+        }
+        let Some((_, end)) = scan.fields(bytes, limits, &mut self.headers)? else {
+            return Ok(None);
+        };
+        self.read_authority()?;
+        self.framing = scan::framing(&self.headers, self.version)?.unwrap_or(Framing::None);
+        self.keep_alive = scan::keep_alive(&self.headers, self.version);
+        Ok(Some(end))
     }
 
     /// Forgets everything, keeps the memory.
@@ -163,39 +179,71 @@ impl RequestHead {
         self.keep_alive = false;
     }
 
-    fn read(&mut self, head: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
-        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-        let mut parsed = httparse::Request::new(&mut []);
-        let status =
-            parsed.parse_with_uninit_headers(head, &mut fields).map_err(scan::parse_error)?;
-        let complete = status == httparse::Status::Complete(head.len());
-        let (true, Some(method), Some(target), Some(minor)) =
-            (complete, parsed.method, parsed.path, parsed.version)
-        else {
-            return Err(HeadError::StartLine);
+    /// Takes the request line at the start of `bytes` (RFC 9112 section 3), if its end has come;
+    /// gives its length.
+    fn read_line(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
+        let Some(method) = bytes.iter().position(|&byte| !is_token(byte)) else {
+            return Ok(None);
         };
-        self.version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-        scan::take_fields(&mut self.headers, head, parsed.headers);
-        if target.len() > limits.target {
+        let target = &bytes[method + 1..];
+        let space = memchr::memchr(b' ', target);
+        let control = scan::find_control(&target[..space.unwrap_or(target.len())]);
+        let length = (control < target.len()).then_some(control);
+        let stop = if bytes[method] == b' ' && method > 0 {
+            let Some(length) = length else { return Ok(None) };
+            target[length]
+        } else {
+            bytes[method]
+        };
+        match (stop, length) {
+            (b' ', Some(1..)) if method > 0 => {}
+            (b'\n', _) => return Err(HeadError::BareLf),
+            _ => return Err(HeadError::StartLine),
+        }
+        let length = length.unwrap_or_default();
+        let target = &target[..length];
+        if length > limits.target {
             return Err(HeadError::TargetTooLong);
         }
-        let host = host(&self.headers, self.version)?;
-        let (target, authority) = split_target(method, target, host)?;
-        // Borrowed from the head itself, so `text` may be rewritten.
-        let authority = std::str::from_utf8(authority).map_err(|_| HeadError::HostInvalid)?;
-        self.text.clear();
-        self.text.push_str(method);
-        if !target.starts_with(['/', '*']) {
-            self.text.push('/');
+        let before_version = method + 1 + length + 1;
+        let Some((version, end)) = scan::version(&bytes[before_version..])? else {
+            return Ok(None);
+        };
+        match &bytes[before_version + end..] {
+            [b'\r', b'\n', ..] => {}
+            [] | [b'\r'] => return Ok(None),
+            [b'\r', _, ..] => return Err(HeadError::BareCr),
+            [b'\n', ..] => return Err(HeadError::BareLf),
+            _ => return Err(HeadError::StartLine),
         }
-        self.text.push_str(target);
-        self.method_len = method.len();
-        self.target_len = self.text.len() - method.len();
-        self.path_len = self.target().find('?').unwrap_or(self.target_len);
-        self.text.push_str(authority);
-        self.method = Method::of(method);
-        self.framing = scan::framing(&self.headers, self.version)?.unwrap_or(Framing::None);
-        self.keep_alive = scan::keep_alive(&self.headers, self.version);
+        // Other bytes than ASCII are in no URI; the rest of what may not is left to `read_authority`.
+        let text = std::str::from_utf8(&bytes[..method + 1 + length]);
+        let text = text.ok().filter(|text| text.is_ascii()).ok_or(HeadError::Target)?;
+        self.headers.clear();
+        self.text.clear();
+        self.text.push_str(&text[..method]);
+        self.text.push_str(&text[method + 1..]);
+        self.method = Method::of(&text[..method]);
+        self.method_len = method;
+        self.target_len = target.len();
+        self.version = version;
+        Ok(Some(before_version + end + 2))
+    }
+
+    /// Finds the authority in the target or in Host and puts it behind the target, which then is
+    /// path and query (RFC 9112 section 3.2).
+    fn read_authority(&mut self) -> Result<(), HeadError> {
+        let host = host(&self.headers, self.version)?;
+        self.path_len = path_length(self.target())?;
+        if self.target().starts_with('/') && self.method != Method::Connect {
+            self.text.push_str(host);
+            return Ok(());
+        }
+        let (target, authority) = split_target(self.method, self.target(), host)?;
+        let slash = if target.starts_with(['/', '*']) { "" } else { "/" };
+        let (method, target) = (self.method_name().to_owned(), format!("{slash}{target}"));
+        let authority = authority.to_owned();
+        self.set_line(&method, &target, &authority);
         Ok(())
     }
 
@@ -228,40 +276,43 @@ impl fmt::Debug for RequestHead {
     }
 }
 
+/// Bytes of the path in a target: up to the query. A fragment is for the client alone.
+fn path_length(target: &str) -> Result<usize, HeadError> {
+    let found = memchr::memchr2(b'?', b'#', target.as_bytes());
+    let end = found.unwrap_or(target.len());
+    let fragment = memchr::memchr(b'#', &target.as_bytes()[end..]);
+    if fragment.is_some() { Err(HeadError::Target) } else { Ok(end) }
+}
+
 /// The one valid Host; empty on HTTP/1.0 without one.
-fn host(headers: &Headers, version: Version) -> Result<&[u8], HeadError> {
+fn host(headers: &Headers, version: Version) -> Result<&str, HeadError> {
     let mut hosts = headers.known_all(Known::Host);
     let Some(host) = hosts.next() else {
         return match version {
             Version::Http11 => Err(HeadError::HostMissing),
-            Version::Http10 => Ok(b""),
+            Version::Http10 => Ok(""),
         };
     };
     if hosts.next().is_some() {
         return Err(HeadError::HostRepeated);
     }
+    let host = std::str::from_utf8(host).map_err(|_| HeadError::HostInvalid)?;
     if is_authority(host) { Ok(host) } else { Err(HeadError::HostInvalid) }
 }
 
-/// Takes a target apart into path with query, and authority (RFC 9112 section 3.2).
+/// Takes a target that is no path apart into path with query, and authority (RFC 9112 section 3.2).
 fn split_target<'a>(
-    method: &str,
+    method: Method,
     target: &'a str,
-    host: &'a [u8],
-) -> Result<(&'a str, &'a [u8]), HeadError> {
-    if !target.bytes().all(|b| matches!(b, 0x21..=0x7e) && b != b'#') {
-        return Err(HeadError::Target);
-    }
-    if method == "CONNECT" {
+    host: &'a str,
+) -> Result<(&'a str, &'a str), HeadError> {
+    if method == Method::Connect {
         // Without a port there is nothing to connect to (RFC 9112 section 3.2.3).
         let port = target.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-        return if port && !target.ends_with(':') && is_authority(target.as_bytes()) {
-            Ok(("/", target.as_bytes()))
-        } else {
-            Err(HeadError::Target)
-        };
+        let valid = port && !target.ends_with(':') && is_authority(target);
+        return if valid { Ok(("/", target)) } else { Err(HeadError::Target) };
     }
-    if target.starts_with('/') || (target == "*" && method == "OPTIONS") {
+    if target == "*" && method == Method::Options {
         return Ok((target, host));
     }
     let (scheme, rest) = target.split_once("://").ok_or(HeadError::Target)?;
@@ -270,48 +321,52 @@ fn split_target<'a>(
     }
     // The target's authority stands in for Host (RFC 9112 section 3.2.2).
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    if !is_authority(authority.as_bytes()) {
+    if !is_authority(authority) {
         return Err(HeadError::HostInvalid);
     }
     // Section 3.2.4: so a client asks a proxy about the server as a whole.
-    let whole_server = path.is_empty() && method == "OPTIONS";
-    Ok((if whole_server { "*" } else { path }, authority.as_bytes()))
+    let whole_server = path.is_empty() && method == Method::Options;
+    Ok((if whole_server { "*" } else { path }, authority))
 }
 
 /// `host`, `host:port` or `[v6]:port`, without user information (RFC 3986 section 3.2).
-fn is_authority(text: &[u8]) -> bool {
-    let (host, port) = if text.first() == Some(&b'[') {
-        let Some(close) = memchr::memchr(b']', text) else { return false };
-        let address = std::str::from_utf8(&text[1..close]).unwrap_or("");
+fn is_authority(text: &str) -> bool {
+    let name_end = if let Some(rest) = text.strip_prefix('[') {
+        let Some((address, _)) = rest.split_once(']') else { return false };
         if address.parse::<std::net::Ipv6Addr>().is_err() {
             return false;
         }
-        match text.get(close + 1) {
-            None => return true,
-            Some(b':') => (&text[..=close], &text[close + 2..]),
-            Some(_) => return false,
-        }
+        address.len() + 2
     } else {
-        match memchr::memchr(b':', text) {
-            None => (text, &b""[..]),
-            Some(colon) => (&text[..colon], &text[colon + 1..]),
+        let others = text.bytes().position(|byte| !HOST[usize::from(byte)]);
+        let length = others.unwrap_or(text.len());
+        if length == 0 || length > 255 {
+            return false;
         }
+        length
     };
-    let port_ok = port.len() <= 5
-        && port.iter().all(u8::is_ascii_digit)
-        && (port.is_empty() || scan_port(port) <= 65_535);
-    let host_ok = host.first() == Some(&b'[')
-        || (!host.is_empty()
-            && host.len() <= 255
-            && host.iter().all(|&b| {
-                b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$')
-            }));
-    host_ok && port_ok
+    match text.as_bytes()[name_end..].split_first() {
+        None => true,
+        Some((b':', port)) => {
+            port.len() <= 5
+                && port.iter().all(u8::is_ascii_digit)
+                && port.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0')) <= 65_535
+        }
+        Some(_) => false,
+    }
 }
 
-fn scan_port(port: &[u8]) -> u32 {
-    port.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0'))
-}
+/// Bytes a host name may have.
+static HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let other = matches!(byte as u8, b'-' | b'.' | b'_' | b'~' | b'!' | b'$');
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || other;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests;

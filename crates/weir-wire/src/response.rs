@@ -1,9 +1,8 @@
 //! Response heads.
 
 use crate::head::Headers;
-use crate::scan::{self, HeadError, HeadLimits, MAX_FIELDS, Scan};
+use crate::scan::{self, HeadError, HeadLimits, Scan};
 use crate::{Framing, Method, Version};
-use std::mem::MaybeUninit;
 
 /// A response head. Reusable: parsing into it again keeps its memory.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +22,8 @@ pub struct ResponseHead {
 
 impl ResponseHead {
     /// Parses the head of an answer to a `method` request at the start of `bytes`, as far as
-    /// `scan` has not yet looked. Gives the number of bytes it took; `None` asks for more bytes.
+    /// `scan` has not yet looked: what it has seen is kept in `self`. Gives the number of bytes it
+    /// took; `None` asks for more bytes.
     /// Interim answers (1xx) are given like any other.
     ///
     /// # Errors
@@ -37,25 +37,13 @@ impl ResponseHead {
     ) -> Result<Option<usize>, HeadError> {
         // A status line has no target; its reason may be as long as it likes.
         let limits = HeadLimits { target: limits.bytes, ..*limits };
-        let Some((start, end)) = scan.advance(bytes, &limits)? else { return Ok(None) };
-        if start > 0 {
-            // Only a server may skip empty lines.
-            return Err(HeadError::StartLine);
+        if !scan.start_line(bytes, &limits, |line| self.read_line(line))? {
+            return Ok(None);
         }
-        let head = &bytes[..end];
-        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-        let mut parsed = httparse::Response::new(&mut []);
-        let status = httparse::ParserConfig::default()
-            .parse_response_with_uninit_headers(&mut parsed, head, &mut fields)
-            .map_err(scan::parse_error)?;
-        let complete = status == httparse::Status::Complete(head.len());
-        let (true, Some(code @ 100..), Some(minor)) = (complete, parsed.code, parsed.version)
-        else {
-            return Err(HeadError::StartLine);
+        let Some((_, end)) = scan.fields(bytes, &limits, &mut self.headers)? else {
+            return Ok(None);
         };
-        self.status = code;
-        self.version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-        scan::take_fields(&mut self.headers, head, parsed.headers);
+        let code = self.status;
         let declared = scan::framing(&self.headers, self.version)?;
         let no_content = matches!(code, 100..=199 | 204);
         self.framing = if no_content || method == Method::Head || code == 304 {
@@ -72,6 +60,36 @@ impl ResponseHead {
         Ok(Some(end))
     }
 
+    /// Takes the status line at the start of `bytes` (RFC 9112 section 4), if its end has come;
+    /// gives its length.
+    fn read_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+        if bytes.first() == Some(&b'\r') {
+            // Only a server may skip empty lines.
+            return Err(HeadError::StartLine);
+        }
+        let Some((version, at)) = scan::version(bytes)? else { return Ok(None) };
+        let code = &bytes[at..bytes.len().min(at + 4)];
+        let fits =
+            |at: usize, byte: &u8| if at == 0 { *byte == b' ' } else { byte.is_ascii_digit() };
+        match code.iter().enumerate().find(|(at, byte)| !fits(*at, byte)) {
+            Some((_, b'\n')) => return Err(HeadError::BareLf),
+            Some(_) => return Err(HeadError::StartLine),
+            None if code.len() < 4 => return Ok(None),
+            None => {}
+        }
+        let status =
+            code[1..].iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
+        if status < 100 {
+            return Err(HeadError::StartLine);
+        }
+        let at = at + 4;
+        let Some(end) = reason_end(bytes, at)? else { return Ok(None) };
+        self.headers.clear();
+        self.status = status;
+        self.version = version;
+        Ok(Some(end + 2))
+    }
+
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.status = 0;
@@ -79,6 +97,28 @@ impl ResponseHead {
         self.headers.clear();
         self.framing = Framing::None;
         self.keep_alive = true;
+    }
+}
+
+/// Where the reason phrase that starts at `at` ends, which may be missing together with the space
+/// before it: some servers leave it out.
+fn reason_end(bytes: &[u8], at: usize) -> Result<Option<usize>, HeadError> {
+    let mut end = at;
+    if let Some(&byte) = bytes.get(at)
+        && !matches!(byte, b' ' | b'\r' | b'\n')
+    {
+        return Err(HeadError::StartLine);
+    }
+    loop {
+        end += scan::find_control(&bytes[end..]);
+        match (bytes.get(end), bytes.get(end + 1)) {
+            (Some(b'\t'), _) => end += 1,
+            (Some(b'\r'), Some(b'\n')) => return Ok(Some(end)),
+            (None, _) | (Some(b'\r'), None) => return Ok(None),
+            (Some(b'\r'), _) => return Err(HeadError::BareCr),
+            (Some(b'\n'), _) => return Err(HeadError::BareLf),
+            _ => return Err(HeadError::StartLine),
+        }
     }
 }
 

@@ -1,5 +1,11 @@
-//! Finding the end of a head, strictly and without looking at a byte twice.
+//! Reading a head line by line, strictly, as its bytes come.
 
+mod line;
+
+use crate::{Headers, Known};
+use line::Line;
+pub(crate) use line::find_control;
+pub use line::is_token;
 use memchr::memchr2;
 
 /// Bounds on a head.
@@ -78,22 +84,26 @@ pub enum HeadError {
     EncodingInvalid,
 }
 
-/// Where the search for the end of a head stands. It may be resumed as bytes come in, so that a
-/// head sent byte by byte costs no more than one sent at once.
+/// Where reading a head stands. It is resumed as bytes come in, so that a head sent byte by byte
+/// costs little more than one sent at once: a line is taken apart once, when its end has come.
+///
+/// It belongs to the head it is given with, which holds what was read so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scan {
     /// Start of the head, after empty lines that RFC 9112 section 2.2 lets a server ignore.
     start: usize,
     /// Start of the line being read.
     line: usize,
-    /// Next byte to look at.
+    /// Bytes before this one are known not to end that line.
     at: usize,
-    /// Lines seen, the start line included.
-    lines: usize,
+    /// The start line has been read.
+    started: bool,
 }
 
 /// Empty lines accepted before a request line, as some old clients send them after a body.
 const EMPTY_LINES: usize = 2;
+/// The longest method and version around a target still allowed.
+const AROUND_TARGET: usize = 64;
 
 impl Scan {
     /// A scan at the start of a buffer.
@@ -101,92 +111,165 @@ impl Scan {
         Self::default()
     }
 
-    /// Looks for the end of the head in `bytes`, which must start as they did at the last call.
-    /// Gives the range of the head, its empty line included.
-    ///
-    /// # Errors
-    /// As soon as the head cannot become valid or is over a limit.
-    pub fn advance(
+    /// A scan of fields that have no start line before them: trailers.
+    pub(crate) fn behind_start_line() -> Self {
+        Self { started: true, ..Self::default() }
+    }
+
+    /// Reads the start line with `read`, unless that is done. `read` gets the bytes from the
+    /// line's first on and gives how many the line takes with its end, `None` if that has not
+    /// come. Gives whether the line is read.
+    #[inline]
+    pub(crate) fn start_line(
         &mut self,
         bytes: &[u8],
         limits: &HeadLimits,
-    ) -> Result<Option<(usize, usize)>, HeadError> {
-        self.first_byte(bytes)?;
-        while let Some(found) = memchr2(b'\r', b'\n', &bytes[self.at..]) {
-            let end = self.at + found;
-            if bytes[end] == b'\n' {
-                self.unfinished(end, limits)?;
-                return Err(HeadError::BareLf);
+        mut read: impl FnMut(&[u8]) -> Result<Option<usize>, HeadError>,
+    ) -> Result<bool, HeadError> {
+        if self.started {
+            return Ok(true);
+        }
+        let longest = limits.bytes.min(limits.target.saturating_add(AROUND_TARGET));
+        let window = window(bytes, self.start, longest);
+        if !self.line_may_end(window, longest) {
+            return Ok(false);
+        }
+        let found = match read(&window[self.line..]) {
+            Err(error) if self.is_decided(window, longest, |byte| read(byte).is_err()) => {
+                return Err(error);
             }
-            // What would have been found had the bytes come one by one is found here too.
-            self.unfinished(end + 1, limits)?;
-            match bytes.get(end + 1) {
-                None => {
-                    self.at = end;
-                    return Ok(None);
-                }
-                Some(b'\n') => {}
+            found => found.unwrap_or(None),
+        };
+        let Some(length) = found else {
+            self.wait(window);
+            return match window.len() - self.start == longest {
+                true if longest == limits.bytes => Err(HeadError::TooLong),
+                true => Err(HeadError::TargetTooLong),
+                false => Ok(false),
+            };
+        };
+        self.next_line(length);
+        self.started = true;
+        Ok(true)
+    }
+
+    /// Skips empty lines before the start line; `false` while it is open whether there is one.
+    #[inline]
+    pub(crate) fn skip_empty_lines(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        while !self.started && bytes.get(self.start) == Some(&b'\r') {
+            match bytes.get(self.start + 1) {
+                None => return Ok(false),
+                Some(b'\n') if self.start < 2 * EMPTY_LINES => self.start += 2,
+                Some(b'\n') => return Err(HeadError::StartLine),
                 Some(_) => return Err(HeadError::BareCr),
             }
-            if let Some(head) = self.line(bytes, end, limits)? {
-                return Ok(Some(head));
-            }
+            self.line = self.start;
+            self.at = self.start;
         }
-        self.at = bytes.len();
-        self.unfinished(bytes.len(), limits)?;
-        Ok(None)
+        Ok(true)
     }
 
-    /// Refuses at once what is no HTTP/1 at all, such as a TLS greeting on a plain port: it may
-    /// never send a line end.
-    fn first_byte(&self, bytes: &[u8]) -> Result<(), HeadError> {
-        match bytes.get(self.start) {
-            Some(&byte) if self.lines == 0 && !(byte.is_ascii_graphic() || byte == b'\r') => {
-                Err(if byte == b'\n' { HeadError::BareLf } else { HeadError::StartLine })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes the line that ends before `end`.
-    fn line(
+    /// Reads header fields into `headers`, to the empty line. Gives the range of the head, its
+    /// empty line included; `headers` then has its text.
+    ///
+    /// # Errors
+    /// Of the first byte that cannot be, whatever comes behind it.
+    pub(crate) fn fields(
         &mut self,
         bytes: &[u8],
-        end: usize,
         limits: &HeadLimits,
+        headers: &mut Headers,
     ) -> Result<Option<(usize, usize)>, HeadError> {
-        let (from, next) = (self.line, end + 2);
-        if from == end {
-            if self.lines > 0 {
-                return Ok(Some((self.start, next)));
-            }
-            if next > 2 * EMPTY_LINES {
-                return Err(HeadError::StartLine);
-            }
-            self.start = next;
-            self.first_byte(bytes)?;
-        } else {
-            if self.lines > 0 && matches!(bytes[from], b' ' | b'\t') {
-                return Err(HeadError::Folded);
-            }
-            self.lines += 1;
-            if self.lines - 1 > limits.fields {
-                return Err(HeadError::TooManyFields);
+        let window = window(bytes, self.start, limits.bytes);
+        if !self.line_may_end(window, limits.bytes) {
+            return Ok(None);
+        }
+        let most = limits.fields.min(MAX_FIELDS);
+        loop {
+            let offset = self.line - self.start;
+            let found = match line::read(&window[self.line..]) {
+                Err(error) if self.is_decided(window, limits.bytes, |b| line::read(b).is_err()) => {
+                    return Err(error);
+                }
+                found => found.unwrap_or(Line::Unfinished),
+            };
+            match found {
+                Line::Field { name, value, length } => {
+                    if headers.len() == most {
+                        return Err(HeadError::TooManyFields);
+                    }
+                    let line = &window[self.line..];
+                    headers.push_at(Known::of(&line[..name]), offset, name, value);
+                    self.next_line(length);
+                }
+                Line::End => {
+                    let end = self.line + 2;
+                    headers.take_text(&window[self.start..end]);
+                    return Ok(Some((self.start, end)));
+                }
+                Line::Unfinished => {
+                    self.wait(window);
+                    let full = window.len() - self.start == limits.bytes;
+                    return if full { Err(HeadError::TooLong) } else { Ok(None) };
+                }
             }
         }
-        self.line = next;
-        self.at = next;
-        Ok(None)
     }
 
-    /// Judges the bytes before `end` of a head whose end is not among them.
-    fn unfinished(&self, end: usize, limits: &HeadLimits) -> Result<(), HeadError> {
-        let so_far = end.saturating_sub(self.start);
-        // The longest method and version around a target still allowed.
-        if self.lines == 0 && so_far > limits.target + 64 {
-            return Err(HeadError::TargetTooLong);
+    fn next_line(&mut self, length: usize) {
+        self.line += length;
+        self.at = self.line;
+    }
+
+    /// Whether the line's end may be in `window`; or there is no room for it, so that the line has
+    /// to be looked at as it is. Only what came since the last time is searched.
+    #[inline]
+    fn line_may_end(&mut self, window: &[u8], longest: usize) -> bool {
+        if self.at == self.line || window.len() - self.start == longest {
+            return true;
         }
-        if so_far >= limits.bytes { Err(HeadError::TooLong) } else { Ok(()) }
+        let ends = memchr2(b'\r', b'\n', &window[self.at..]).is_some();
+        if !ends {
+            self.at = window.len();
+        }
+        ends
+    }
+
+    /// Whether a fault in the line counts now: its end is there, or will not be waited for, or
+    /// its first byte is `bad`, as of a TLS greeting on a plain port that may never send a line
+    /// end. Otherwise the fault waits, so that the outcome does not depend on how bytes come.
+    #[cold]
+    fn is_decided(&self, window: &[u8], longest: usize, bad: impl FnOnce(&[u8]) -> bool) -> bool {
+        let line = &window[self.line..];
+        window.len() - self.start == longest
+            || memchr2(b'\r', b'\n', line).is_some()
+            || line.get(..1).is_some_and(bad)
+    }
+
+    /// The line is looked at again when more has come. A CR at the end is its end once the LF is
+    /// there.
+    fn wait(&mut self, window: &[u8]) {
+        self.at = window.len() - usize::from(window[self.line..].last() == Some(&b'\r'));
+    }
+}
+
+/// What of `bytes` may belong to a head that starts at `start` and has no more than `longest`.
+#[inline]
+fn window(bytes: &[u8], start: usize, longest: usize) -> &[u8] {
+    &bytes[..bytes.len().min(start.saturating_add(longest))]
+}
+
+/// Takes `HTTP/1.0` or `HTTP/1.1` at the start of `bytes`, if all of it has come; gives its length
+/// as well.
+pub(crate) fn version(bytes: &[u8]) -> Result<Option<(crate::Version, usize)>, HeadError> {
+    const NAME: &[u8] = b"HTTP/1.";
+    let at = bytes.iter().zip(NAME).take_while(|(have, want)| have == want).count();
+    match (bytes.get(at), at == NAME.len()) {
+        (None, _) => Ok(None),
+        (Some(b'0'), true) => Ok(Some((crate::Version::Http10, at + 1))),
+        (Some(b'1'), true) => Ok(Some((crate::Version::Http11, at + 1))),
+        (Some(b'\n'), _) => Err(HeadError::BareLf),
+        _ => Err(HeadError::Version),
     }
 }
 
@@ -195,10 +278,13 @@ impl Scan {
 /// # Errors
 /// Every combination that two parsers could read differently.
 pub(crate) fn framing(
-    headers: &crate::Headers,
+    headers: &Headers,
     version: crate::Version,
 ) -> Result<Option<crate::Framing>, HeadError> {
-    use crate::{Framing, Known, Version};
+    use crate::{Framing, Version};
+    if !headers.may_have(Known::ContentLength) && !headers.may_have(Known::TransferEncoding) {
+        return Ok(None);
+    }
     let mut lengths = headers.known_all(Known::ContentLength);
     let mut encodings = headers.known_all(Known::TransferEncoding);
     match (lengths.next(), encodings.next()) {
@@ -237,10 +323,17 @@ pub fn has_token<'a>(values: impl Iterator<Item = &'a [u8]>, token: &str) -> boo
 }
 
 /// Whether the connection may be used again after this message (RFC 9112 section 9.3).
-pub(crate) fn keep_alive(headers: &crate::Headers, version: crate::Version) -> bool {
-    let connection = || headers.known_all(crate::Known::Connection);
-    if headers.known(crate::Known::Connection).is_none() {
-        return version == crate::Version::Http11;
+pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> bool {
+    let connection = || headers.known_all(Known::Connection);
+    let mut values = connection();
+    let Some(first) = values.next() else { return version == crate::Version::Http11 };
+    // Nearly every message says one of these, once.
+    if values.next().is_none() {
+        match first.len() {
+            10 if first.eq_ignore_ascii_case(b"keep-alive") => return true,
+            5 if first.eq_ignore_ascii_case(b"close") => return false,
+            _ => {}
+        }
     }
     match version {
         crate::Version::Http11 => !has_token(connection(), "close"),
@@ -250,46 +343,8 @@ pub(crate) fn keep_alive(headers: &crate::Headers, version: crate::Version) -> b
     }
 }
 
-/// Translates what httparse found.
-pub(crate) fn parse_error(error: httparse::Error) -> HeadError {
-    match error {
-        httparse::Error::HeaderName => HeadError::FieldName,
-        httparse::Error::HeaderValue => HeadError::FieldValue,
-        httparse::Error::TooManyHeaders => HeadError::TooManyFields,
-        httparse::Error::Version => HeadError::Version,
-        httparse::Error::NewLine | httparse::Error::Status | httparse::Error::Token => {
-            HeadError::StartLine
-        }
-    }
-}
-
-/// Most fields that any limit may allow: the size of the parser's table on the stack.
+/// Most fields that any limit may allow.
 pub(crate) const MAX_FIELDS: usize = 256;
-
-/// Copies a parsed head into `headers`, field by field as ranges of one copy.
-pub(crate) fn take_fields(
-    headers: &mut crate::Headers,
-    head: &[u8],
-    parsed: &[httparse::Header<'_>],
-) {
-    headers.start(head);
-    for field in parsed {
-        let name = range(head, field.name.as_bytes());
-        let value = if field.value.is_empty() {
-            // Right behind the colon, wherever the empty slice points.
-            (name.1 + 1, name.1 + 1)
-        } else {
-            range(head, field.value)
-        };
-        headers.push_at(name, value);
-    }
-}
-
-/// Where `part`, a slice of `whole`, lies in it.
-pub(crate) fn range(whole: &[u8], part: &[u8]) -> (u32, u32) {
-    let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-    (start as u32, (start + part.len()) as u32)
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::{Start, http2};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
-use crate::deadline::{Expired, Wait};
+use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
 use crate::outgoing::Outgoing;
@@ -13,6 +13,7 @@ use crate::stream::Stream;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
@@ -32,7 +33,9 @@ struct Connection {
     start: Start,
     stream: Stream,
     incoming: Incoming,
-    exchange: Exchange,
+    deadline: Rc<Deadline>,
+    /// There while a request head is incomplete.
+    exchange: Option<Box<Exchange>>,
     out: Outgoing,
     /// No request has come yet.
     fresh: bool,
@@ -41,7 +44,7 @@ struct Connection {
 /// What a connection brings next.
 enum Next {
     /// A request; its head is in the exchange.
-    Request,
+    Request(Box<Exchange>),
     /// The preface of HTTP/2.
     Http2,
     /// Nothing more.
@@ -74,14 +77,15 @@ async fn run(start: Start, stream: Stream) {
         start,
         stream,
         incoming: Incoming::default(),
-        exchange: Exchange::new(worker, start.peer, Protocol::Http1),
+        deadline: Rc::default(),
+        exchange: None,
         out: Outgoing::default(),
         fresh: true,
     };
     let _watch = poll_fn(|cx| Poll::Ready(worker.watch_phase(cx.waker().clone()))).await;
     loop {
         let after = match connection.next().await {
-            Next::Request => connection.exchange().await,
+            Next::Request(exchange) => connection.exchange(exchange).await,
             Next::Http2 => {
                 let Connection { incoming, stream, .. } = connection;
                 return http2::serve(start, incoming.buffer, stream).await;
@@ -116,8 +120,8 @@ impl Connection {
             (live.site.config.limits, live.site.wire_limits)
         };
         self.incoming.scan = Scan::new();
-        self.exchange.deadline.set_request(None);
-        self.exchange.deadline.progress();
+        self.deadline.set_request(None);
+        self.deadline.progress();
         poll_fn(|cx| {
             loop {
                 let bytes = self.incoming.buffer.filled();
@@ -125,12 +129,17 @@ impl Connection {
                     if self.fresh && is_http2(bytes) {
                         return Poll::Ready(Next::Http2);
                     }
-                    let request = &mut self.exchange.request;
+                    let Start { worker, peer, .. } = self.start;
+                    let mut exchange = self
+                        .exchange
+                        .take()
+                        .unwrap_or_else(|| worker.exchange(peer, Protocol::Http1, &self.deadline));
+                    let request = &mut exchange.request;
                     match request.parse(bytes, &mut self.incoming.scan, &wire_limits) {
-                        Ok(None) => {}
+                        Ok(None) => self.exchange = Some(exchange),
                         Ok(Some(length)) => {
                             self.incoming.buffer.consume(length);
-                            return Poll::Ready(Next::Request);
+                            return Poll::Ready(Next::Request(exchange));
                         }
                         Err(error) => return Poll::Ready(Next::Bad(error)),
                     }
@@ -140,7 +149,7 @@ impl Connection {
                 }
                 if self.incoming.poll_fill(&self.stream, cx).is_pending() {
                     let (wait, limit) = self.patience(worker, limits.idle, limits.header_time);
-                    return self.exchange.deadline.poll(cx, wait, limit).map(|_| match wait {
+                    return self.deadline.poll(cx, wait, limit).map(|_| match wait {
                         Wait::Head => Next::Late,
                         _ => Next::Close,
                     });
@@ -162,9 +171,10 @@ impl Connection {
     }
 
     /// Answers the request whose head has come.
-    async fn exchange(&mut self) -> After {
-        let Self { start, stream, incoming, exchange, out, .. } = self;
+    async fn exchange(&mut self, mut owned: Box<Exchange>) -> After {
+        let Self { start, stream, incoming, out, .. } = self;
         let worker = start.worker;
+        let exchange = &mut *owned;
         let framing = exchange.request.framing;
         let expects_continue = exchange.request.version == Version::Http11
             && exchange.request.expects_continue() == Some(true);
@@ -197,9 +207,14 @@ impl Connection {
             Err(answer) => send(stream, exchange, out, answer, close, idle).await,
         };
         out.reset();
-        match sent {
+        let after = match sent {
             Sent::Whole { close: true } => After::Close,
-            Sent::Whole { close: false } => skip_rest(incoming, stream, exchange, idle).await,
+            Sent::Whole { close: false } if incoming.body.is_done() && incoming.is_at_end() => {
+                After::Next
+            }
+            Sent::Whole { close: false } => {
+                Box::pin(skip_rest(incoming, stream, exchange, idle)).await
+            }
             Sent::Broken => {
                 // To HTTP/1.0 an answer may have no other end than that of the connection.
                 if exchange.request.version == Version::Http10 {
@@ -207,25 +222,29 @@ impl Connection {
                 }
                 After::Drop
             }
-        }
+        };
+        worker.keep(owned);
+        after
     }
 
     /// Answers what is no request.
     async fn refuse(&mut self, refusal: Refusal) -> After {
-        let exchange = &mut self.exchange;
+        let Start { worker, peer, .. } = self.start;
+        let mut exchange = worker.exchange(peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
         exchange.begin(self.start.listener, self.stream.is_tls());
-        self.start.worker.stats.bad_requests.add(1);
+        worker.stats.bad_requests.add(1);
         let idle = exchange.live().site.config.limits.idle;
-        let answer = flow::refuse(exchange, refusal);
-        send(&self.stream, exchange, &mut self.out, answer, true, idle).await;
+        let answer = flow::refuse(&mut exchange, refusal);
+        send(&self.stream, &mut exchange, &mut self.out, answer, true, idle).await;
+        worker.keep(exchange);
         After::Close
     }
 
     /// Ends the answer's direction, then reads until the client has seen it.
     async fn linger(&mut self) {
         let mut left = LINGER_BYTES;
-        self.exchange.deadline.progress();
+        self.deadline.progress();
         let mut shut = false;
         poll_fn(|cx| {
             if !shut {
@@ -242,7 +261,7 @@ impl Connection {
                     _ => return Poll::Ready(()),
                 }
             }
-            self.exchange.deadline.poll(cx, Wait::Linger, LINGER).map(|_| ())
+            self.deadline.poll(cx, Wait::Linger, LINGER).map(|_| ())
         })
         .await;
     }
@@ -269,9 +288,6 @@ async fn skip_rest(
     exchange: &Exchange,
     idle: Duration,
 ) -> After {
-    if incoming.body.is_done() && incoming.is_at_end() {
-        return After::Next;
-    }
     if incoming.expects_continue {
         return After::Close;
     }

@@ -139,7 +139,7 @@ async fn answer(
     in_flight: InFlight,
     request: http::Request<Incoming>,
 ) -> Result<http::Response<Http2Answer>, Broken> {
-    let mut exchange = Box::new(Exchange::new(start.worker, start.peer, Protocol::Http2));
+    let mut exchange = start.worker.exchange(start.peer, Protocol::Http2, &Rc::default());
     let (parts, incoming) = request.into_parts();
     let checked = read_head(&mut exchange, &parts, &limits);
     exchange.begin(start.listener, https);

@@ -134,7 +134,7 @@ fn announced(peer: &str, host: &str, fields: &[(&str, &str)]) -> Headers {
         strip(&mut headers);
     }
     let hop = Hop { peer: ip(peer), host: host.as_bytes(), version: "1.1" };
-    announce(&mut headers, &hop, &client, &mut b"left over".to_vec());
+    announce(&mut headers, &hop, &client);
     headers
 }
 
@@ -205,7 +205,7 @@ proptest! {
         let address = if v6 { IpAddr::from(bits) } else { IpAddr::from([1, 2, bits[0] as u8, bits[1] as u8]) };
         let mut told = Headers::new();
         let client = Client::identify(address, true, &[], &told);
-        announce(&mut told, &Hop { peer: address, host: host.as_bytes(), version: "2" }, &client, &mut Vec::new());
+        announce(&mut told, &Hop { peer: address, host: host.as_bytes(), version: "2" }, &client);
         for without in ["forwarded", "x-forwarded-for"] {
             let mut told = told.clone();
             told.remove(without);

@@ -28,7 +28,7 @@ pub(super) fn prepare(
     });
     let (authority, headers) = request.authority_and_headers();
     let hop = Hop { peer: exchange.peer.ip(), host: authority.as_bytes(), version };
-    forwarded::announce(headers, &hop, &exchange.client, &mut Vec::with_capacity(64));
+    forwarded::announce(headers, &hop, &exchange.client);
     TraceContext::establish(&mut request.headers);
     if route.response_map.is_some() {
         // What is mapped must be readable.

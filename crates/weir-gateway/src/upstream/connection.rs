@@ -62,6 +62,9 @@ pub(crate) enum TakeError {
 
 impl Target {
     /// Takes an idle connection, or makes one.
+    ///
+    /// What is rare is boxed, here and in the rest of the data path: a request that needs none of
+    /// it should not carry the room for it.
     pub(crate) async fn take(
         self: &Rc<Self>,
         deadline: &Deadline,
@@ -72,9 +75,9 @@ impl Target {
                 return Ok(connection);
             }
             if self.open.get() < self.most {
-                return self.connect(deadline).await;
+                return Box::pin(self.connect(deadline)).await;
             }
-            self.wait_for_place(deadline).await?;
+            Box::pin(self.wait_for_place(deadline)).await?;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What happens to a worker from outside: another Config, the stages of a stop.
 
 use super::Worker;
+use crate::clock;
 use crate::connection;
 use crate::site::Site;
 use std::io;
@@ -47,6 +48,7 @@ pub(crate) fn run(
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
+        .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let mut accepting = Vec::new();

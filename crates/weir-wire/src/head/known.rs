@@ -75,10 +75,19 @@ const fn place(name: &[u8]) -> usize {
 }
 
 /// Compares a name with a known one of the same length. Of the bytes that a name may have, only
-/// letters and the dash become those of known names by setting this bit; and a comparison without
-/// an early end is done many bytes at a time.
-fn is_same(known: &[u8], name: &[u8]) -> bool {
-    known.iter().zip(name).fold(0, |differs, (a, b)| differs | (a ^ (b | 0x20))) == 0
+/// letters and the dash become those of known names by setting this bit.
+#[inline]
+fn is_same(mut known: &[u8], mut name: &[u8]) -> bool {
+    const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
+    while let (Some((a, rest)), Some((b, others))) =
+        (known.split_first_chunk(), name.split_first_chunk())
+    {
+        if u64::from_ne_bytes(*a) != u64::from_ne_bytes(*b) | CASE {
+            return false;
+        }
+        (known, name) = (rest, others);
+    }
+    known.iter().zip(name).all(|(a, b)| *a == b | 0x20)
 }
 
 /// Every name at its place; two names at one place fail the build.
@@ -95,6 +104,13 @@ static TABLE: [(&str, Known); PLACES] = {
 };
 
 impl Known {
+    /// Its place in a set.
+    #[inline]
+    pub(crate) fn bit(self) -> u64 {
+        const { assert!(Known::ALL.len() < 64, "more names than a set of bits has room for") };
+        1 << self as u8
+    }
+
     /// Recognises a name in any case.
     pub fn of(name: &[u8]) -> Self {
         if name.len() < 2 {

@@ -31,7 +31,7 @@ fn bad_answers_are_refused() {
         ("HTTP/1.1 099 Low\r\n\r\n", StartLine),
         ("HTTP/1.1 abc\r\n\r\n", StartLine),
         ("HTTP/1.1  200 OK\r\n\r\n", StartLine),
-        ("HTTP/1.1\r\n\r\n", Version),
+        ("HTTP/1.1\r\n\r\n", StartLine),
         ("HTTP/1.1 200 O\x01K\r\n\r\n", StartLine),
         ("HTTP/2 200\r\n\r\n", Version),
         ("HTTP/1.2 200 OK\r\n\r\n", Version),

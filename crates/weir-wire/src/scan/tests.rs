@@ -1,18 +1,19 @@
 //! What ends a head, what can never become one, and that it does not matter how bytes come.
 
 use super::{HeadError, HeadLimits, Scan, has_token};
+use crate::RequestHead;
 
 const SMALL: HeadLimits = HeadLimits { bytes: 100, fields: 3, target: 10 };
 
-fn whole(text: &str, limits: &HeadLimits) -> Result<Option<(usize, usize)>, HeadError> {
-    Scan::new().advance(text.as_bytes(), limits)
+fn whole(text: &str, limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
+    RequestHead::default().parse(text.as_bytes(), &mut Scan::new(), limits)
 }
 
 /// The first answer that is not "more", with one byte coming at a time.
-fn byte_by_byte(text: &str, limits: &HeadLimits) -> Result<Option<(usize, usize)>, HeadError> {
-    let mut scan = Scan::new();
+fn byte_by_byte(text: &str, limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
+    let (mut head, mut scan) = (RequestHead::default(), Scan::new());
     for end in 0..=text.len() {
-        match scan.advance(&text.as_bytes()[..end], limits) {
+        match head.parse(&text.as_bytes()[..end], &mut scan, limits) {
             Ok(None) => {}
             found => return found,
         }
@@ -26,10 +27,10 @@ fn finds_the_end_of_a_head() {
         ("", None),
         ("GET / HTTP/1.1\r\n", None),
         ("GET / HTTP/1.1\r\nA: b\r\n\r", None),
-        ("GET / HTTP/1.1\r\n\r\n", Some((0, 18))),
-        ("GET / HTTP/1.1\r\nA: b\r\n\r\nrest\n", Some((0, 24))),
-        ("\r\nGET / HTTP/1.1\r\n\r\n", Some((2, 20))),
-        ("\r\n\r\nGET / HTTP/1.1\r\n\r\n", Some((4, 22))),
+        ("GET / HTTP/1.0\r\n\r\n", Some(18)),
+        ("GET / HTTP/1.0\r\nA: b\r\n\r\nrest\n", Some(24)),
+        ("\r\nGET / HTTP/1.0\r\n\r\n", Some(20)),
+        ("\r\n\r\nGET / HTTP/1.0\r\n\r\n", Some(22)),
     ] {
         assert_eq!(whole(text, &HeadLimits::default()), Ok(found), "{text:?}");
         assert_eq!(byte_by_byte(text, &HeadLimits::default()), Ok(found), "{text:?}");
@@ -67,10 +68,10 @@ fn refuses_what_can_never_become_a_head() {
 
 #[test]
 fn a_head_of_exactly_the_limit_is_accepted() {
-    let head = |padding: usize| format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(padding));
+    let head = |padding: usize| format!("GET / HTTP/1.0\r\nA: {}\r\n\r\n", "a".repeat(padding));
     let fits = head(100 - head(0).len());
-    assert_eq!(whole(&fits, &SMALL), Ok(Some((0, 100))));
-    assert_eq!(byte_by_byte(&fits, &SMALL), Ok(Some((0, 100))));
+    assert_eq!(whole(&fits, &SMALL), Ok(Some(100)));
+    assert_eq!(byte_by_byte(&fits, &SMALL), Ok(Some(100)));
     let over = head(101 - head(0).len());
     assert_eq!(whole(&over, &SMALL), Err(HeadError::TooLong));
     assert_eq!(byte_by_byte(&over, &SMALL), Err(HeadError::TooLong));
@@ -80,17 +81,33 @@ fn a_head_of_exactly_the_limit_is_accepted() {
 fn of_two_faults_the_first_counts_however_the_bytes_come() {
     let late_lf = format!("GET / HTTP/1.1\r\nA: {}\n\r\n", "a".repeat(90));
     let late_fold = format!("GET / HTTP/1.1\r\n {}\r\n\r\n", "a".repeat(90));
-    for text in [late_lf, late_fold] {
-        assert_eq!(whole(&text, &SMALL), Err(HeadError::TooLong), "{text:?}");
-        assert_eq!(byte_by_byte(&text, &SMALL), Err(HeadError::TooLong), "{text:?}");
+    let late_name = "GET / HTTP/1.1\r\nA@: b\n".to_owned();
+    for (text, error) in [
+        (late_lf, HeadError::TooLong),
+        (late_fold, HeadError::Folded),
+        (late_name, HeadError::FieldName),
+    ] {
+        assert_eq!(whole(&text, &SMALL), Err(error), "{text:?}");
+        assert_eq!(byte_by_byte(&text, &SMALL), Err(error), "{text:?}");
+    }
+}
+
+#[test]
+fn a_fault_in_a_line_counts_when_the_line_has_ended() {
+    for text in ["GE\x01T / HTT", "GET / HTTP/1.1\r\nA@: b", "GET / HTTP/1.1\r\nA: b\x01"] {
+        assert_eq!(whole(text, &SMALL), Ok(None), "{text:?}");
+        assert_eq!(byte_by_byte(text, &SMALL), Ok(None), "{text:?}");
+        let ended = format!("{text}\r\n");
+        assert!(whole(&ended, &SMALL).is_err(), "{ended:?}");
+        assert_eq!(whole(&ended, &SMALL), byte_by_byte(&ended, &SMALL), "{ended:?}");
     }
 }
 
 #[test]
 fn empty_lines_are_no_part_of_the_limit() {
-    let head = format!("\r\n\r\nGET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(77));
-    assert_eq!(whole(&head, &SMALL), Ok(Some((4, 104))));
-    assert_eq!(byte_by_byte(&head, &SMALL), Ok(Some((4, 104))));
+    let head = format!("\r\n\r\nGET / HTTP/1.0\r\nA: {}\r\n\r\n", "a".repeat(77));
+    assert_eq!(whole(&head, &SMALL), Ok(Some(104)));
+    assert_eq!(byte_by_byte(&head, &SMALL), Ok(Some(104)));
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! One line of a head, read from left to right: the first byte that cannot be decides.
+
+use super::HeadError;
+
+/// What a line is. Lengths count from the line's first byte.
+pub(super) enum Line {
+    /// A field: the length of its name, where its value starts and ends, and the length of the
+    /// line with its end.
+    Field { name: usize, value: (usize, usize), length: usize },
+    /// The empty line.
+    End,
+    /// Its end has not come.
+    Unfinished,
+}
+
+/// Reads the line at the start of `bytes`.
+#[inline]
+pub(super) fn read(bytes: &[u8]) -> Result<Line, HeadError> {
+    let mut name = 0;
+    // By byte: names are short, and the table says it all.
+    while let Some(&byte) = bytes.get(name)
+        && is_token(byte)
+    {
+        name += 1;
+    }
+    match bytes.get(name) {
+        None => return Ok(Line::Unfinished),
+        Some(b':') if name > 0 => {}
+        Some(b'\r') if name == 0 && bytes.get(1) == Some(&b'\n') => return Ok(Line::End),
+        Some(&byte) => return no_colon(bytes, name, byte),
+    }
+    let mut start = name + 1;
+    while let Some(b' ' | b'\t') = bytes.get(start) {
+        start += 1;
+    }
+    let mut end = start + find_control(&bytes[start..]);
+    while bytes.get(end) == Some(&b'\t') {
+        end += 1;
+        end += find_control(&bytes[end..]);
+    }
+    match (bytes.get(end), bytes.get(end + 1)) {
+        (Some(b'\r'), Some(b'\n')) => {}
+        (None, _) | (Some(b'\r'), None) => return Ok(Line::Unfinished),
+        (Some(b'\r'), Some(_)) => return Err(HeadError::BareCr),
+        (Some(b'\n'), _) => return Err(HeadError::BareLf),
+        _ => return Err(HeadError::FieldValue),
+    }
+    let length = end + 2;
+    while end > start && matches!(bytes[end - 1], b' ' | b'\t') {
+        end -= 1;
+    }
+    Ok(Line::Field { name, value: (start, end), length })
+}
+
+/// A line where `byte` stands at `at` instead of the colon.
+#[cold]
+fn no_colon(bytes: &[u8], at: usize, byte: u8) -> Result<Line, HeadError> {
+    match (byte, bytes.get(at + 1)) {
+        (b'\n', _) => Err(HeadError::BareLf),
+        (b' ' | b'\t', _) if at == 0 => Err(HeadError::Folded),
+        (b'\r', None) => Ok(Line::Unfinished),
+        (b'\r', Some(byte)) if *byte != b'\n' => Err(HeadError::BareCr),
+        _ => Err(HeadError::FieldName),
+    }
+}
+
+/// Bytes a token has.
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let others = b"!#$%&'*+-.^_`|~";
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut i = 0;
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
+    }
+    table
+};
+
+/// Whether a token may have this byte (RFC 9110 section 5.6.2).
+#[inline]
+pub fn is_token(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
+}
+
+/// How many bytes stand before the first control character (0 to 31, 127).
+#[inline]
+pub(crate) fn find_control(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = 0x80 * ONES;
+    let mut at = 0;
+    // Long values in large pieces, which compilers turn into vectors.
+    while let Some(piece) = bytes[at..].first_chunk::<64>() {
+        let found = piece.iter().fold(false, |found, &b| found | (b < 0x20) | (b == 0x7f));
+        if found {
+            break;
+        }
+        at += 64;
+    }
+    while let Some(&piece) = bytes[at..].first_chunk() {
+        let word = u64::from_le_bytes(piece);
+        let delete = word ^ (0x7f * ONES);
+        // Eight bytes at once: a subtraction borrows into the high bit of the bytes that are
+        // smaller. The lowest bit that comes out is exact, those above it may not be.
+        let low = word.wrapping_sub(0x20 * ONES) & !word;
+        let found = (low | (delete.wrapping_sub(ONES) & !delete)) & HIGH;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = bytes[at..].iter().position(|b| b.is_ascii_control());
+    at + rest.unwrap_or(bytes.len() - at)
+}
+
+#[cfg(test)]
+mod tests;

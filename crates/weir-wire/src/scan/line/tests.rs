@@ -1,0 +1,29 @@
+//! Finding control characters, wherever they stand.
+
+use super::find_control;
+
+#[test]
+fn the_first_control_character_is_found_at_every_place() {
+    for length in 0..200 {
+        let clean = vec![b'a'; length];
+        assert_eq!(find_control(&clean), length);
+        for at in 0..length {
+            for control in [0, 9, 10, 13, 31, 127] {
+                let mut bytes = clean.clone();
+                bytes[at] = control;
+                // Behind it everything is possible.
+                bytes[at + 1..].fill(0x1f);
+                assert_eq!(find_control(&bytes), at, "{control} at {at} of {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_other_byte_is_taken_for_one() {
+    for byte in (32..127).chain(128..=255) {
+        for length in [1, 7, 8, 9, 63, 64, 100] {
+            assert_eq!(find_control(&vec![byte; length]), length, "{byte}");
+        }
+    }
+}
