@@ -28,6 +28,7 @@ run: ## Build weir and start the quickstart with its echo backend
 
 .PHONY: test
 test: setup ## Every test, then a minute of each fuzz target
+	python3 -m unittest -q perf/bench/tests.py
 	cargo test --workspace --locked
 	@fuzz/run 60
 

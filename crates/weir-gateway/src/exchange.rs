@@ -8,7 +8,8 @@ use crate::forwarded::Client;
 use crate::hex;
 use crate::limit::Standing;
 use crate::path;
-use crate::problem::Problem;
+use crate::problem::{Fault, Problem};
+use crate::upstream::Call;
 use crate::worker::{Live, Worker};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -43,6 +44,8 @@ pub(crate) struct Exchange {
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) started: Instant,
+    /// The request to an upstream that this one led to, until it is over.
+    pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
     /// What weir itself answered with.
@@ -116,6 +119,7 @@ impl Exchange {
             principal: None,
             standing: None,
             started: Instant::now(),
+            call: None,
             unix: 0,
             problem: None,
             sent: 0,
@@ -250,7 +254,17 @@ impl Exchange {
     /// moment to write down what happened (`completed`).
     pub(crate) fn complete(&mut self) {
         if self.finish() {
-            self.worker.observe(self, clock::now() - self.started);
+            let now = clock::now();
+            self.worker.observe(self, now.saturating_duration_since(self.started));
+            if self.problem.is_some_and(Problem::is_late) {
+                self.worker.stats.timeouts.add(1);
+            }
+            if let Some(call) = self.call.take() {
+                // What weir or the client make of a good answer is not the upstream's doing.
+                let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;
+                let error = self.problem.filter(of_call).map_or("", Problem::slug);
+                call.end(self.request.method, error, now);
+            }
             self.live = None;
         }
     }
@@ -262,7 +276,12 @@ impl Exchange {
             if matches!(why, Some(AnswerError::Late(_))) {
                 self.worker.stats.timeouts.add(1);
             }
-            self.worker.log(self, self.started.elapsed(), true);
+            let now = clock::now();
+            self.worker.log(self, now.saturating_duration_since(self.started), true);
+            if let Some(call) = self.call.take() {
+                let error = why.map_or("cancelled", |why| why.problem().slug());
+                call.end(self.request.method, error, now);
+            }
             self.live = None;
         }
     }

@@ -190,9 +190,12 @@ impl Bound {
             }
         }
         let mut gateway = Gateway { control, workers: Mutex::default(), stats: Vec::new(), shared };
-        for (index, listeners) in sockets.into_iter().enumerate() {
-            gateway.spawn(index, Arc::clone(&site), listeners, receiver.clone())?;
+        let (partings, finish) = worker::partings(&sockets);
+        for (index, (listeners, parting)) in sockets.into_iter().zip(partings).enumerate() {
+            let control = receiver.clone();
+            gateway.spawn(index, Arc::clone(&site), listeners, parting, control)?;
         }
+        finish.finish();
         Ok(gateway)
     }
 }
@@ -203,6 +206,7 @@ impl Gateway {
         index: usize,
         site: Arc<Site>,
         listeners: Vec<TcpListener>,
+        parting: worker::Parting,
         control: watch::Receiver<Control>,
     ) -> io::Result<()> {
         let stats = Arc::new(WorkerStats::default());
@@ -212,7 +216,7 @@ impl Gateway {
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(site, stats, auth, shared)));
-            if let Err(error) = worker::run(worker, listeners, control) {
+            if let Err(error) = worker::run(worker, listeners, parting, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} cannot run: {error}");
             }

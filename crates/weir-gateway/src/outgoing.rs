@@ -17,6 +17,8 @@ const FULL: usize = 16 * 1024;
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     written: usize,
+    /// Something has gone out.
+    begun: bool,
     /// Bytes of the source's data that follow `bytes` directly.
     direct: usize,
     chunked: bool,
@@ -53,7 +55,7 @@ impl Outgoing {
 
     /// Nothing of what was given has gone out yet.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.written == 0
+        !self.begun
     }
 
     /// Whether more may be taken before writing.
@@ -101,6 +103,7 @@ impl Outgoing {
         if count == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
+        self.begun = true;
         let from_waiting = count.min(waiting.len());
         self.written += from_waiting;
         count -= from_waiting;
@@ -131,6 +134,7 @@ impl Outgoing {
     /// Starts anew with the same bytes, for another connection; they must have been kept.
     pub(crate) fn rewind(&mut self) {
         self.written = 0;
+        self.begun = false;
         self.flushed = false;
     }
 

@@ -208,6 +208,11 @@ impl ProblemFormat {
 }
 
 impl Problem {
+    /// A time limit ended the request: 408 and 504.
+    pub(crate) fn is_late(self) -> bool {
+        matches!(self, Self::RequestTimeout | Self::UpstreamTimeout | Self::DeadlineExceeded)
+    }
+
     /// Appends the document to `out`.
     ///
     /// `detail` tells this occurrence apart and must hold neither credentials nor bodies;

@@ -11,11 +11,12 @@ mod sending;
 pub(crate) use answer::UpstreamBody;
 
 use crate::body::{Body, RequestBody, RequestBodyError};
+use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::{Connection, TakeError, Target};
+use crate::upstream::{Call, Connection, TakeError, Target};
 use sending::{Sending, SendingError};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -63,6 +64,8 @@ pub(crate) async fn forward<'a>(
     body.at_hand()?;
     head::prepare(exchange, route, proxy, settings.credential.as_ref());
 
+    // The reading of the request's start, if nothing has been waited for since.
+    let started = clock::recent();
     let mut tried = Vec::new();
     let target = loop {
         let Some(index) = upstream.choose(&tried) else {
@@ -73,6 +76,10 @@ pub(crate) async fn forward<'a>(
             Ok(connection) => break (Rc::clone(target), connection),
             Err(error) => {
                 tried.push(index);
+                if let Some(why) = error.label() {
+                    let call = Call::new(Rc::clone(target), started);
+                    call.end(exchange.request.method, why, Instant::now());
+                }
                 let refusal = not_taken(target, error);
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
                     return Err(refusal);
@@ -81,11 +88,14 @@ pub(crate) async fn forward<'a>(
         }
     };
     let (target, connection) = target;
-    target.stats.requests.add(1);
+    exchange.call = Some(Call::new(Rc::clone(&target), started));
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
     let connection = attempt(exchange, &target, connection, &mut sending, limits).await?;
     target.health.succeeded();
+    if let Some(call) = &mut exchange.call {
+        call.answered(exchange.response.status);
+    }
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
@@ -107,7 +117,6 @@ fn not_taken(target: &Target, error: TakeError) -> Refusal {
         }
         TakeError::Late(expired) => Refusal::from(expired),
     };
-    target.stats.failures.add(1);
     target.health.failed(Instant::now());
     refusal
 }
@@ -163,7 +172,6 @@ fn failed(target: &Target, failure: Failure) -> Refusal {
         }
         Failure::Late(expired) => Refusal::from(expired),
     };
-    target.stats.failures.add(1);
     target.health.failed(Instant::now());
     refusal
 }

@@ -79,13 +79,10 @@ impl From<Expired> for Refusal {
 
 impl From<AnswerError> for Refusal {
     fn from(error: AnswerError) -> Self {
-        match error {
-            AnswerError::UpstreamClosed => Self::new(Problem::UpstreamClosed),
-            AnswerError::UpstreamGarbage(error) => {
-                Self::new(Problem::UpstreamGarbage).detail(error.to_string())
-            }
-            AnswerError::Late(expired) => Self::from(expired),
-            AnswerError::Compression => Self::new(Problem::Internal),
+        match &error {
+            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::Late(expired) => Self::from(*expired),
+            AnswerError::UpstreamClosed | AnswerError::Compression => Self::new(error.problem()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod snapshot;
 
-pub use snapshot::{RequestSeries, Snapshot, TargetSeries};
+pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -99,18 +99,48 @@ pub(crate) fn method_label(method: Method) -> &'static str {
 /// What happened to one target, from one worker.
 #[derive(Debug, Default)]
 pub struct TargetStats {
-    /// Requests sent.
-    pub requests: Counter,
     /// Connections opened, or tried to.
     pub connects: Counter,
     /// Requests that went over a connection that had carried others.
     pub reused: Counter,
     /// Requests sent again because a kept connection turned out to be closed.
     pub retries: Counter,
-    /// Requests that failed: not connected, broken off, late, garbage.
-    pub failures: Counter,
     /// Requests refused because every connection was in use.
     pub busy: Counter,
+    /// Connections open now, idle ones among them.
+    pub open: Counter,
+    /// Connections that wait for a request now.
+    pub idle: Counter,
+    calls: Mutex<HashMap<CallKey, Arc<Durations>>>,
+}
+
+impl TargetStats {
+    /// The series of these labels, made on first use.
+    pub(crate) fn series(&self, key: CallKey) -> Arc<Durations> {
+        let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(key).or_default())
+    }
+}
+
+/// A target of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TargetKey {
+    pub(crate) upstream: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Host and port as its health is known by.
+    pub(crate) authority: String,
+}
+
+/// What tells requests to one target apart. Bounded: methods and status codes are few, errors are
+/// words from a fixed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CallKey {
+    pub(crate) method: &'static str,
+    /// 0 when no answer came.
+    pub(crate) status: u16,
+    /// Empty when an answer came whole.
+    pub(crate) error: &'static str,
 }
 
 /// Everything one worker counts.
@@ -133,7 +163,7 @@ pub(crate) struct WorkerStats {
     pub(crate) limited: Counter,
     pub(crate) over_quota: Counter,
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
-    targets: Mutex<HashMap<(String, String), Arc<TargetStats>>>,
+    targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }
 
 impl WorkerStats {
@@ -144,8 +174,8 @@ impl WorkerStats {
     }
 
     /// The statistics of one target of one upstream, made on first use.
-    pub(crate) fn target(&self, upstream: &str, target: &str) -> Arc<TargetStats> {
+    pub(crate) fn target(&self, key: TargetKey) -> Arc<TargetStats> {
         let mut all = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry((upstream.to_owned(), target.to_owned())).or_default())
+        Arc::clone(all.entry(key).or_default())
     }
 }

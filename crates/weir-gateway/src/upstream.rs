@@ -2,13 +2,15 @@
 //!
 //! Every worker has its own connections; what it learns about a target's health is shared.
 
+mod call;
 mod connection;
 mod health;
 
+pub(crate) use call::Call;
 pub(crate) use connection::{Connection, TakeError};
 pub(crate) use health::{Health, Healths};
 
-use crate::stats::{TargetStats, WorkerStats};
+use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 use connection::Idle;
 use rustls_pki_types::ServerName;
 use std::cell::{Cell, RefCell};
@@ -52,6 +54,8 @@ pub(crate) struct Target {
     freed: Notify,
     pub(crate) health: Arc<Health>,
     pub(crate) stats: Arc<TargetStats>,
+    /// Durations by what tells requests apart.
+    series: RefCell<Vec<(CallKey, Arc<Durations>)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +98,13 @@ impl Upstream {
                 retired: Cell::new(false),
                 freed: Notify::new(),
                 health: healths.of(&config.name, &target.authority),
-                stats: stats.target(&config.name, &target.authority),
+                stats: stats.target(TargetKey {
+                    upstream: config.name.clone(),
+                    host: target.host.clone(),
+                    port: target.port,
+                    authority: target.authority.clone(),
+                }),
+                series: RefCell::default(),
             };
             fresh.health.set(config.health);
             let same = before.and_then(|b| b.targets.iter().find(|old| old.is_same(&fresh)));

@@ -4,24 +4,25 @@
 //! them; what they do not know begins with `weir_`.
 
 use super::{Family, Histogram, Labels, Sample, Samples};
-use weir_gateway::stats::{BUCKETS, RequestSeries, Snapshot, TargetSeries};
+use weir_gateway::stats::{
+    BUCKETS, CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries,
+};
 
 /// Everything the gateway counts.
 pub fn gateway(stats: &Snapshot) -> Vec<Family> {
     let mut families = requests(stats);
     families.extend(connections(stats));
     families.extend(policies(stats));
+    families.extend(client(&stats.targets));
     families.extend(upstreams(&stats.targets));
     families
 }
 
 fn requests(stats: &Snapshot) -> Vec<Family> {
-    let histograms = stats.requests.iter().map(|series| Histogram {
-        labels: request_labels(series),
-        buckets: BUCKETS.into_iter().zip(series.buckets).collect(),
-        count: series.count,
-        sum: series.sum,
-    });
+    let histograms = stats
+        .requests
+        .iter()
+        .map(|series| Histogram { labels: request_labels(series), ..histogram(&series.durations) });
     vec![
         Family {
             name: "http_server_request_duration_seconds",
@@ -51,7 +52,7 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
         ),
         Family::counter(
             "weir_request_timeouts_total",
-            "Requests that ran into a time limit.",
+            "Requests that a time limit ended: answered 408 or 504, or broken off.",
             stats.timeouts,
         ),
         Family::counter(
@@ -60,6 +61,15 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
             stats.log_dropped,
         ),
     ]
+}
+
+fn histogram(durations: &Distribution) -> Histogram {
+    Histogram {
+        labels: Vec::new(),
+        buckets: BUCKETS.into_iter().zip(durations.buckets).collect(),
+        count: durations.count,
+        sum: durations.sum,
+    }
 }
 
 fn request_labels(series: &RequestSeries) -> Labels {
@@ -149,7 +159,6 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             help: "Whether a target is in service, as passive health sees it.",
             samples: Samples::Gauge(each(|t| t.up.into())),
         },
-        counter("weir_upstream_requests_total", "Requests sent.", |t| t.requests),
         counter("weir_upstream_connects_total", "Connections opened, or tried to.", |t| t.connects),
         counter(
             "weir_upstream_reused_total",
@@ -162,11 +171,6 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             |t| t.retries,
         ),
         counter(
-            "weir_upstream_failures_total",
-            "Requests not connected, broken off, late, or answered with garbage.",
-            |t| t.failures,
-        ),
-        counter(
             "weir_upstream_busy_total",
             "Requests refused because every connection was in use.",
             |t| t.busy,
@@ -175,7 +179,56 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
 }
 
 fn target_labels(target: &TargetSeries) -> Labels {
-    vec![("weir_upstream", target.upstream.clone()), ("server_address", target.target.clone())]
+    vec![
+        ("weir_upstream", target.upstream.clone()),
+        ("server_address", target.host.clone()),
+        ("server_port", target.port.to_string()),
+    ]
+}
+
+/// Durations and connections under the names of OpenTelemetry's conventions for HTTP clients.
+fn client(targets: &[TargetSeries]) -> Vec<Family> {
+    let histograms = targets.iter().flat_map(|target| {
+        target.calls.iter().map(|call| Histogram {
+            labels: call_labels(target, call),
+            ..histogram(&call.durations)
+        })
+    });
+    let connections = targets.iter().flat_map(|target| {
+        let states = [("active", target.open.saturating_sub(target.idle)), ("idle", target.idle)];
+        states.map(|(state, count)| {
+            let mut labels = target_labels(target);
+            labels.push(("http_connection_state", state.to_owned()));
+            Sample::new(labels, count as f64)
+        })
+    });
+    vec![
+        Family {
+            name: "http_client_request_duration_seconds",
+            help: "From the choice of a connection to the last byte of the upstream's answer.",
+            samples: Samples::Histogram(histograms.collect()),
+        },
+        Family {
+            name: "http_client_open_connections",
+            help: "Connections to upstreams that are open.",
+            samples: Samples::Gauge(connections.collect()),
+        },
+    ]
+}
+
+/// An answer of 400 or more is an error by its status code; what has no answer has no status.
+fn call_labels(target: &TargetSeries, call: &CallSeries) -> Labels {
+    let mut labels = vec![("http_request_method", call.method.to_owned())];
+    if call.status != 0 {
+        labels.push(("http_response_status_code", call.status.to_string()));
+    }
+    labels.extend(target_labels(target));
+    if !call.error.is_empty() {
+        labels.push(("error_type", call.error.to_owned()));
+    } else if call.status >= 400 {
+        labels.push(("error_type", call.status.to_string()));
+    }
+    labels
 }
 
 #[cfg(test)]
@@ -194,11 +247,45 @@ mod tests {
                 path: "/orders/{id}".to_owned(),
                 method: "GET",
                 status: 200,
-                buckets,
-                count: 3,
-                sum: 12.5,
+                durations: Distribution { buckets, count: 3, sum: 12.5 },
             }],
+            targets: vec![target(buckets)],
             ..Snapshot::default()
+        }
+    }
+
+    fn target(buckets: [u64; BUCKETS.len()]) -> TargetSeries {
+        let call = |status, error| CallSeries {
+            method: "GET",
+            status,
+            error,
+            durations: Distribution { buckets, count: 3, sum: 1.5 },
+        };
+        TargetSeries {
+            upstream: "stock".to_owned(),
+            host: "stock.internal".to_owned(),
+            port: 8080,
+            open: 5,
+            idle: 2,
+            calls: vec![call(0, "connect"), call(200, ""), call(503, "")],
+            ..TargetSeries::default()
+        }
+    }
+
+    #[test]
+    fn upstreams_have_the_names_of_the_conventions() {
+        let text = render(&gateway(&stats()));
+        let target =
+            "weir_upstream=\"stock\",server_address=\"stock.internal\",server_port=\"8080\"";
+        let count = "http_client_request_duration_seconds_count{http_request_method=\"GET\"";
+        for line in [
+            format!("{count},{target},error_type=\"connect\"}} 3"),
+            format!("{count},http_response_status_code=\"200\",{target}}} 3"),
+            format!("{count},http_response_status_code=\"503\",{target},error_type=\"503\"}} 3"),
+            format!("http_client_open_connections{{{target},http_connection_state=\"active\"}} 3"),
+            format!("http_client_open_connections{{{target},http_connection_state=\"idle\"}} 2"),
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
     }
 

@@ -2,7 +2,10 @@
 //! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 
 use super::Family;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Clock ticks a second in `/proc`: fixed by Linux' ABI (USER_HZ), whatever the kernel's own rate.
 const TICKS: f64 = 100.0;
@@ -11,7 +14,7 @@ const TICKS: f64 = 100.0;
 pub fn process() -> Vec<Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let descriptors = fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
+    let descriptors = open_descriptors();
     let gauge = |name, help, value: Option<f64>| value.map(|v| Family::gauge(name, help, v));
     [
         cpu_seconds(&stat).map(|seconds| Family {
@@ -22,13 +25,29 @@ pub fn process() -> Vec<Family> {
         gauge(
             "process_open_fds",
             "File descriptors that are open.",
-            // The folder itself is open while it is listed.
-            descriptors.map(|count| count.saturating_sub(1) as f64),
+            (descriptors > 0).then_some(descriptors as f64),
         ),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Descriptors of this process: of the table that most threads share, and of those that workers
+/// have for themselves.
+fn open_descriptors() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tables: HashSet<BTreeSet<(OsString, PathBuf)>> =
+        tasks.map(|task| table(&task.path().join("fd"))).collect();
+    tables.iter().map(BTreeSet::len).sum()
+}
+
+/// Numbers and targets of the descriptors in a folder, but for folders in `/proc`, which are open
+/// because they are being listed.
+fn table(folder: &Path) -> BTreeSet<(OsString, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let targets = entries.filter_map(|e| Some((e.file_name(), fs::read_link(e.path()).ok()?)));
+    targets.filter(|(_, target)| !target.starts_with("/proc")).collect()
 }
 
 /// Fields 14 and 15 of `/proc/self/stat` (proc_pid_stat(5)); the name in field 2 may hold spaces.

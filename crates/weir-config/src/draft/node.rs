@@ -13,6 +13,8 @@ pub(crate) struct Spot {
     pub(crate) column: u32,
     /// Width in characters on that line, at least 1.
     pub(crate) width: u32,
+    /// Where it ends when that is on a later line: 1-based line, and its characters up to there.
+    pub(crate) until: Option<(u32, u32)>,
 }
 
 /// A node with its place.

@@ -18,7 +18,7 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     let text = format!("{path}={value}");
     let file = reader.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
     let width = u32::try_from(path.chars().count()).unwrap_or(u32::MAX).max(1);
-    let at = Spot { file, line: 1, column: 1, width };
+    let at = Spot { file, line: 1, column: 1, width, until: None };
     let Some(steps) = steps(path) else {
         reader
             .report

@@ -121,7 +121,7 @@ impl Reader<'_> {
         let text = &*with_line_feeds(text);
         let file = self.texts.add(path.to_owned(), folder, text);
         if text.len() as u64 > FILE_BYTES {
-            let at = Spot { file, line: 1, column: 1, width: 1 };
+            let at = Spot { file, line: 1, column: 1, width: 1, until: None };
             let message = format!("the text is larger than {FILE_BYTES} bytes");
             self.report.error(codes::BAD_FILE, at, message);
             return None;
@@ -212,7 +212,10 @@ impl Reader<'_> {
 
 /// A mapping with nothing in it, for an empty file.
 fn empty(file: FileId) -> Node {
-    Node { at: Spot { file, line: 1, column: 1, width: 1 }, data: Data::Map(Vec::new()) }
+    Node {
+        at: Spot { file, line: 1, column: 1, width: 1, until: None },
+        data: Data::Map(Vec::new()),
+    }
 }
 
 /// A null, for an empty value.

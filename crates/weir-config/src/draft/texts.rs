@@ -67,14 +67,29 @@ impl Texts {
             let mut lines: Vec<Vec<char>> =
                 text.text.lines().map(|l| l.chars().collect()).collect();
             for spot in spots {
-                let Some(line) = lines.get_mut(spot.line as usize - 1) else { continue };
-                let start = (spot.column as usize - 1).min(line.len());
-                let end = (start + spot.width as usize).min(line.len());
-                line[start..end].fill(BLOT);
+                blot(spot, &mut lines);
             }
             let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
             text.text = lines.join("\n").into();
         }
         self
+    }
+}
+
+/// Blots out what stands at `spot`; of further lines all but the indentation.
+fn blot(spot: &super::Spot, lines: &mut [Vec<char>]) {
+    let first = spot.line as usize - 1;
+    let start = spot.column as usize - 1;
+    let (last, end) = match spot.until {
+        Some((line, end)) => (line as usize - 1, end as usize),
+        None => (first, start + spot.width as usize),
+    };
+    let lines = lines.iter_mut().enumerate().take(last + 1).skip(first);
+    for (index, line) in lines {
+        let indent = || line.iter().take_while(|c| c.is_whitespace()).count();
+        let from = if index == first { start } else { indent() };
+        let to = if index == last { end } else { line.len() };
+        let to = to.min(line.len());
+        line[from.min(to)..to].fill(BLOT);
     }
 }

@@ -117,6 +117,7 @@ impl Builder {
             line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
             column: u32::try_from(column + 1).unwrap_or(u32::MAX).saturating_add(offset),
             width: u32::try_from(width).unwrap_or(u32::MAX).max(1),
+            until: None,
         }
     }
 
@@ -124,7 +125,9 @@ impl Builder {
         let (start, end) = (span.start, span.end);
         let width =
             if start.line() == end.line() { end.col().saturating_sub(start.col()) } else { 1 };
-        self.place(start.line(), start.col(), width)
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let until = (end.line() > start.line()).then(|| (number(end.line()), number(end.col())));
+        Spot { until, ..self.place(start.line(), start.col(), width) }
     }
 
     /// Takes one event; `None` when the text is to be given up.
@@ -173,7 +176,7 @@ impl Builder {
             report.error(codes::TOO_DEEP, at, format!("nested deeper than {DEPTH} levels"));
             return None;
         }
-        let node = Node { at: Spot { width: 1, ..at }, data };
+        let node = Node { at: Spot { width: 1, until: None, ..at }, data };
         self.stack.push(Open { node, anchor, key: None, index: HashMap::new() });
         Some(())
     }

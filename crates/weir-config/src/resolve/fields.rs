@@ -98,7 +98,13 @@ impl<'n> Fields<'n> {
 /// An empty mapping, to read defaults from.
 pub(super) fn nothing() -> &'static Node {
     static NOTHING: Node = Node {
-        at: crate::draft::Spot { file: crate::draft::FileId(0), line: 1, column: 1, width: 1 },
+        at: crate::draft::Spot {
+            file: crate::draft::FileId(0),
+            line: 1,
+            column: 1,
+            width: 1,
+            until: None,
+        },
         data: Data::Map(Vec::new()),
     };
     &NOTHING

@@ -255,3 +255,30 @@ fn messages_neither_break_lines_nor_steer_the_terminal() {
     let findings = load_text("weir.yaml", &long).expect_err("refused");
     assert!(findings.list[0].message.chars().count() <= 601);
 }
+
+#[test]
+fn secrets_of_several_lines_are_not_shown() {
+    for key in [
+        "|\n      geheim",
+        "|\n      geheim\n\n",
+        "|2\n        geheim\n       geheim",
+        ">\n      geheim\n      geheim",
+        ">-\n      geheim\n\n      geheim\n",
+        "geheim\n      geheim",
+        "\"geheim\n      geheim\"",
+        "'geheim\n      geheim'",
+        "\n      geheim\n      geheim",
+    ] {
+        for (behind, others) in [("", 0), ("\n     nonsense: 1\n", 1)] {
+            let before = "apis: {}\nauth:\n  corp:\n    jwt:\n     algorithms: [HS256]\n";
+            let text = format!("{before}     key: {key}{behind}");
+            let findings = load_text("weir.yaml", &text).expect_err("refused");
+            let shown = format!("{}{findings:?}", findings.render(false));
+            assert!(shown.contains("weak-secret"), "{text}\n{shown}");
+            assert!(!shown.contains("geheim"), "{text}\n{shown}");
+            // And what stands around them is.
+            assert_eq!(shown.matches("|      nonsense: 1").count(), others, "{text}\n{shown}");
+            assert!(shown.contains("algorithms: [HS256]"), "{text}\n{shown}");
+        }
+    }
+}

@@ -2,7 +2,9 @@
 
 use crate::compress::Gzip;
 use crate::deadline::{Deadline, Expired};
+use crate::problem::Problem;
 use crate::proxy::UpstreamBody;
+use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::task::{Context, Poll, ready};
@@ -37,6 +39,18 @@ pub(crate) enum AnswerError {
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
+}
+
+impl AnswerError {
+    /// What it is called when there is still somebody to tell.
+    pub(crate) fn problem(&self) -> Problem {
+        match self {
+            Self::UpstreamClosed => Problem::UpstreamClosed,
+            Self::UpstreamGarbage(_) => Problem::UpstreamGarbage,
+            Self::Late(expired) => Refusal::from(*expired).problem,
+            Self::Compression => Problem::Internal,
+        }
+    }
 }
 
 impl<'a> Body<'a> {

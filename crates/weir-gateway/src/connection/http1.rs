@@ -323,20 +323,34 @@ async fn send(
     close: bool,
     idle: Duration,
 ) -> Sent {
-    let close = write_head(exchange, out, &body, close);
-    if !has_body(exchange) {
-        body = Body::Empty;
-    }
-    exchange.deadline.progress();
-    let mut over = false;
-    let sent = poll_fn(|cx| poll_send(stream, exchange, out, &mut body, &mut over, idle, cx)).await;
-    match sent {
-        Ok(()) => Sent::Whole { close },
-        Err(why) => {
-            exchange.abort(why.as_ref());
-            Sent::Broken
+    loop {
+        let close = write_head(exchange, out, &body, close);
+        if !has_body(exchange) {
+            body = Body::Empty;
+        }
+        exchange.deadline.progress();
+        let mut over = false;
+        let sent =
+            poll_fn(|cx| poll_send(stream, exchange, out, &mut body, &mut over, idle, cx)).await;
+        match sent {
+            Ok(()) => return Sent::Whole { close },
+            Err(Some(why)) if may_still_tell(exchange, out, &why) => {
+                out.reset();
+                exchange.sent = 0;
+                body = flow::refuse(exchange, why.into());
+            }
+            Err(why) => {
+                exchange.abort(why.as_ref());
+                return Sent::Broken;
+            }
         }
     }
+}
+
+/// The upstream broke off so soon that nothing of its answer has left yet. Once: what weir itself
+/// answers with is not answered with something else.
+fn may_still_tell(exchange: &Exchange, out: &Outgoing, why: &AnswerError) -> bool {
+    out.is_untouched() && exchange.problem.is_none() && !matches!(why, AnswerError::Late(_))
 }
 
 /// Whether an answer has a body at all (RFC 9110 section 6.4.1).

@@ -144,7 +144,6 @@ impl<'a> UpstreamBody<'a> {
 
     fn failed(&mut self, error: AnswerError) -> AnswerError {
         if let Some(connection) = self.connection.take() {
-            connection.target().stats.failures.add(1);
             connection.target().health.failed(Instant::now());
         }
         error

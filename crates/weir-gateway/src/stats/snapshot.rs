@@ -1,6 +1,6 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{BUCKETS, SeriesKey, WorkerStats};
+use super::{BUCKETS, CallKey, Durations, SeriesKey, TargetKey, WorkerStats};
 use crate::upstream::Healths;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub active: u64,
     /// Requests whose client went away, or whose answer broke off.
     pub aborted: u64,
-    /// Requests that ran into a time limit.
+    /// Requests that a time limit ended: answered 408 or 504, or broken off.
     pub timeouts: u64,
     /// Bytes of request bodies received.
     pub request_bytes: u64,
@@ -69,6 +69,13 @@ pub struct RequestSeries {
     pub method: &'static str,
     /// Status code.
     pub status: u16,
+    /// Their durations.
+    pub durations: Distribution,
+}
+
+/// Durations of some requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution {
     /// Requests up to each bound of [`BUCKETS`], cumulative.
     pub buckets: [u64; BUCKETS.len()],
     /// Requests.
@@ -77,27 +84,44 @@ pub struct RequestSeries {
     pub sum: f64,
 }
 
+/// Durations of requests to one target with the same labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallSeries {
+    /// Method, or `_OTHER`.
+    pub method: &'static str,
+    /// Status code of the upstream's answer; 0 when none came.
+    pub status: u16,
+    /// What went wrong, a word from a fixed list; empty when an answer came whole.
+    pub error: &'static str,
+    /// Their durations.
+    pub durations: Distribution,
+}
+
 /// One target of one upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetSeries {
     /// Upstream name.
     pub upstream: String,
-    /// Target authority.
-    pub target: String,
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
     /// In service, as passive health sees it now.
     pub up: bool,
-    /// See [`super::TargetStats`].
-    pub requests: u64,
     /// Connections opened, or tried to.
     pub connects: u64,
     /// Requests that went over a connection that had carried others.
     pub reused: u64,
     /// Requests sent again because a kept connection turned out to be closed.
     pub retries: u64,
-    /// Requests that failed.
-    pub failures: u64,
     /// Requests refused because every connection was in use.
     pub busy: u64,
+    /// Connections open now, idle ones among them.
+    pub open: u64,
+    /// Connections that wait for a request now.
+    pub idle: u64,
+    /// Requests that are over, by labels, in a stable order.
+    pub calls: Vec<CallSeries>,
 }
 
 impl Snapshot {
@@ -115,7 +139,7 @@ impl Snapshot {
             add_targets(worker, healths, &mut targets);
         }
         sum.requests = requests.into_values().collect();
-        sum.targets = targets.into_values().collect();
+        sum.targets = targets.into_values().map(finish_target).collect();
         sum
     }
 
@@ -142,6 +166,20 @@ impl Snapshot {
     }
 }
 
+impl Distribution {
+    fn add(&mut self, durations: &Durations) {
+        let mut cumulative = 0;
+        for (index, bucket) in durations.buckets.iter().enumerate() {
+            cumulative += bucket.get();
+            if let Some(slot) = self.buckets.get_mut(index) {
+                *slot += cumulative;
+            }
+        }
+        self.count += cumulative;
+        self.sum += durations.sum_ns.get() as f64 / 1e9;
+    }
+}
+
 fn add_requests(worker: &WorkerStats, sums: &mut BTreeMap<SeriesKey, RequestSeries>) {
     let all = worker.requests.lock().unwrap_or_else(PoisonError::into_inner);
     for (key, durations) in all.iter() {
@@ -151,45 +189,47 @@ fn add_requests(worker: &WorkerStats, sums: &mut BTreeMap<SeriesKey, RequestSeri
             path: key.path.clone(),
             method: key.method,
             status: key.status,
-            buckets: [0; BUCKETS.len()],
-            count: 0,
-            sum: 0.0,
+            durations: Distribution::default(),
         });
-        let mut cumulative = 0;
-        for (index, bucket) in durations.buckets.iter().enumerate() {
-            cumulative += bucket.get();
-            if let Some(slot) = sum.buckets.get_mut(index) {
-                *slot += cumulative;
-            }
-        }
-        sum.count += cumulative;
-        sum.sum += durations.sum_ns.get() as f64 / 1e9;
+        sum.durations.add(durations);
     }
 }
 
-fn add_targets(
-    worker: &WorkerStats,
-    healths: &Healths,
-    sums: &mut BTreeMap<(String, String), TargetSeries>,
-) {
+/// Sums of one target while they are made: numbers, and durations by their labels.
+type TargetSum = (TargetSeries, BTreeMap<CallKey, Distribution>);
+
+fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<TargetKey, TargetSum>) {
     let all = worker.targets.lock().unwrap_or_else(PoisonError::into_inner);
-    for ((upstream, target), stats) in all.iter() {
-        let sum = sums.entry((upstream.clone(), target.clone())).or_insert_with(|| TargetSeries {
-            upstream: upstream.clone(),
-            target: target.clone(),
-            up: healths.of(upstream, target).is_up(),
-            requests: 0,
-            connects: 0,
-            reused: 0,
-            retries: 0,
-            failures: 0,
-            busy: 0,
+    for (key, stats) in all.iter() {
+        let (sum, calls) = sums.entry(key.clone()).or_insert_with(|| {
+            let series = TargetSeries {
+                upstream: key.upstream.clone(),
+                host: key.host.clone(),
+                port: key.port,
+                up: healths.of(&key.upstream, &key.authority).is_up(),
+                ..TargetSeries::default()
+            };
+            (series, BTreeMap::new())
         });
-        sum.requests += stats.requests.get();
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
         sum.retries += stats.retries.get();
-        sum.failures += stats.failures.get();
         sum.busy += stats.busy.get();
+        sum.open += stats.open.get();
+        sum.idle += stats.idle.get();
+        for (call, durations) in stats.calls.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            calls.entry(*call).or_default().add(durations);
+        }
     }
+}
+
+fn finish_target((mut target, calls): TargetSum) -> TargetSeries {
+    let series = calls.into_iter().map(|(key, durations)| CallSeries {
+        method: key.method,
+        status: key.status,
+        error: key.error,
+        durations,
+    });
+    target.calls = series.collect();
+    target
 }

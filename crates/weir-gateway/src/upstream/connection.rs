@@ -3,6 +3,7 @@
 use super::{Target, Tls};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::problem::Problem;
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -38,6 +39,12 @@ impl Drop for Place {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.target().stats.open.sub(1);
+    }
+}
+
 /// A connection that waits for the next request.
 #[derive(Debug)]
 pub(super) struct Idle {
@@ -58,6 +65,18 @@ pub(crate) enum TakeError {
     /// As many connections as there may be, and too many requests waiting for one.
     #[error("all connections are in use")]
     Busy,
+}
+
+impl TakeError {
+    /// As a metrics label; `None` where the target was not even asked.
+    pub(crate) fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy => None,
+            Self::Connect(_) => Some("connect"),
+            Self::Late(Expired::Wait(_)) => Some("connect-timeout"),
+            Self::Late(Expired::Request) => Some(Problem::DeadlineExceeded.slug()),
+        }
+    }
 }
 
 impl Target {
@@ -87,8 +106,10 @@ impl Target {
         deadline: &Deadline,
     ) -> Result<Box<Connection>, TakeError> {
         while self.open.get() >= self.most {
-            if self.idle.borrow_mut().pop_front().is_none() {
-                self.wait_for_place(deadline).await?;
+            let oldest = self.idle.borrow_mut().pop_front();
+            match oldest {
+                Some(_) => self.stats.idle.sub(1),
+                None => self.wait_for_place(deadline).await?,
             }
         }
         self.connect(deadline).await
@@ -98,6 +119,7 @@ impl Target {
         loop {
             // The youngest: the others may then grow old and go.
             let idle = self.idle.borrow_mut().pop_back()?;
+            self.stats.idle.sub(1);
             if self.is_usable(&idle) {
                 let mut connection = idle.connection;
                 connection.reused = true;
@@ -116,6 +138,7 @@ impl Target {
             *idle = keep;
             stale
         };
+        self.stats.idle.sub(stale.len() as u64);
         drop(stale);
     }
 
@@ -128,6 +151,7 @@ impl Target {
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
+        self.stats.idle.sub(idle.len() as u64);
         drop(idle);
     }
 
@@ -154,6 +178,7 @@ impl Target {
             .await
             .map_err(TakeError::Late)?
             .map_err(TakeError::Connect)?;
+        self.stats.open.add(1);
         Ok(Box::new(Connection {
             stream,
             buffer: Buffer::default(),
@@ -226,6 +251,7 @@ impl Connection {
         let target = Rc::clone(self.target());
         let room = !target.retired.get() && target.idle.borrow().len() < target.most_idle;
         if self.buffer.is_empty() && room {
+            target.stats.idle.add(1);
             target
                 .idle
                 .borrow_mut()

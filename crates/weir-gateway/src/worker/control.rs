@@ -1,6 +1,6 @@
 //! What happens to a worker from outside: another Config, the stages of a stop.
 
-use super::Worker;
+use super::{Parting, Worker};
 use crate::clock;
 use crate::connection;
 use crate::site::Site;
@@ -43,6 +43,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) fn run(
     worker: &'static Worker,
     listeners: Vec<TcpListener>,
+    parting: Parting,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
@@ -50,6 +51,8 @@ pub(crate) fn run(
         .enable_time()
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
+    // Behind the runtime: other threads must know its descriptors to wake it.
+    parting.part(&listeners);
     runtime.block_on(async move {
         let mut accepting = Vec::new();
         for (index, listener) in listeners.into_iter().enumerate() {

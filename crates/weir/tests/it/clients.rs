@@ -1,6 +1,6 @@
 //! What clients do that are slow, old, patient or impatient.
 
-use crate::harness::{self, Backend, Client, Server, Weir, eventually, run};
+use crate::harness::{self, Client, Peer, Server, Upstream, Weir, eventually, run};
 use std::process::Command;
 
 /// An upstream under the test's hand, and replies.
@@ -17,6 +17,26 @@ fn server(upstream: std::net::SocketAddr, more: &str) -> Server {
     ))
     .start()
 }
+
+/// The same before an upstream that the test plays.
+fn by_hand(more: &str) -> (Upstream, Server) {
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr, more);
+    (upstream, server)
+}
+
+/// Sends a request and waits until its head has come to the upstream.
+fn ask(server: &Server, upstream: &Upstream, request: &str) -> (Client, Peer) {
+    let mut client = server.connect();
+    client.send(request);
+    let mut peer = upstream.accept();
+    assert!(peer.head().is_some());
+    (client, peer)
+}
+
+const ANY: &str = "GET /any HTTP/1.1\r\nHost: h\r\n\r\n";
+/// An answer that has begun and goes on.
+const BEGUN: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
 
 fn curl(args: &[&str]) -> String {
     let mut command = Command::new("curl");
@@ -81,14 +101,11 @@ fn who_expects_100_is_told_before_it_sends() {
 /// would ever come.
 #[test]
 fn events_come_one_by_one() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "limits: {request: 2s}");
+    let (upstream, server) = by_hand("limits: {request: 2s}");
     for accept in ["identity", "gzip"] {
-        let mut client = server.connect();
-        client
-            .send(format!("GET /events HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accept}\r\n\r\n"));
-        let mut peer = backend.accept();
-        peer.head();
+        let request =
+            format!("GET /events HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accept}\r\n\r\n");
+        let (mut client, mut peer) = ask(&server, &upstream, &request);
         peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
         let head = client.response_to_head();
         assert_eq!((head.status, head.header("content-encoding")), (200, None), "{accept}");
@@ -108,13 +125,9 @@ fn events_come_one_by_one() {
 
 #[test]
 fn a_stream_of_other_routes_ends_with_its_time() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "limits: {request: 2s}");
-    let mut client = server.connect();
-    client.send("GET /any HTTP/1.1\r\nHost: h\r\n\r\n");
-    let mut peer = backend.accept();
-    peer.head();
-    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    let (upstream, server) = by_hand("limits: {request: 2s}");
+    let (mut client, mut peer) = ask(&server, &upstream, ANY);
+    peer.send(BEGUN);
     assert_eq!(client.response_to_head().status, 200);
     let rest = String::from_utf8_lossy(&client.rest()).into_owned();
     assert_eq!(rest, "1\r\nx\r\n", "cut off, and not ended as if it were whole");
@@ -144,13 +157,9 @@ fn a_slow_reader_blocks_nobody() {
 
 #[test]
 fn a_slow_reader_of_a_stream_slows_its_upstream() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "");
+    let (upstream, server) = by_hand("");
     let before = server.peak_memory();
-    let mut client = server.connect();
-    client.send("GET /any HTTP/1.1\r\nHost: h\r\n\r\n");
-    let mut peer = backend.accept();
-    peer.head();
+    let (mut client, mut peer) = ask(&server, &upstream, ANY);
     const BLOCKS: usize = 640;
     let sender = std::thread::spawn(move || {
         let block = vec![b'x'; 64 * 1024];
@@ -167,13 +176,12 @@ fn a_slow_reader_of_a_stream_slows_its_upstream() {
 
 #[test]
 fn a_client_that_has_said_all_still_gets_its_answer() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "");
+    let (upstream, server) = by_hand("");
     let mut client = server.connect();
     client.send("POST /any HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
     client.finish();
-    let mut peer = backend.accept();
-    peer.head();
+    let mut peer = upstream.accept();
+    assert!(peer.head().is_some());
     assert_eq!(peer.read(4), b"body");
     peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
     assert_eq!(client.response().text(), "late");
@@ -181,13 +189,9 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
 
 #[test]
 fn a_client_that_leaves_an_answer_is_not_worked_for() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), "");
-    let mut client = server.connect();
-    client.send("GET /any HTTP/1.1\r\nHost: h\r\n\r\n");
-    let mut peer = backend.accept();
-    peer.head();
-    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    let (upstream, server) = by_hand("");
+    let (mut client, mut peer) = ask(&server, &upstream, ANY);
+    peer.send(BEGUN);
     assert_eq!(client.response_to_head().status, 200);
     drop(client);
     eventually("the upstream may stop, too", || !peer.send("1\r\nx\r\n"));

@@ -1,6 +1,5 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
-mod backend;
 mod http;
 mod peers;
 mod process;
@@ -8,11 +7,10 @@ mod tls;
 mod token;
 mod upstream;
 
-pub(crate) use backend::Backend;
 pub(crate) use http::{Client, Response};
-pub(crate) use peers::RealServer;
+pub(crate) use peers::{FullBacklog, RealServer, nobody};
 pub(crate) use process::{Server, Weir, echo, eventually, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
-pub(crate) use upstream::Upstream;
+pub(crate) use upstream::{Peer, Upstream};

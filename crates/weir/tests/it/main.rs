@@ -15,6 +15,7 @@ mod framing;
 mod hostile;
 mod http2;
 mod limits;
+mod metrics;
 mod operation;
 mod serve;
 mod smuggling;

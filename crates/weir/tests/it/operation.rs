@@ -134,7 +134,7 @@ fn metrics_say_what_happened() {
     assert_eq!(server.metric(&format!("{name}_bucket"), &infinite), 21.0);
     assert!(server.metric("weir_response_body_bytes_total", &[]) >= 200.0);
     assert_eq!(server.metric("weir_connections_accepted_total", &[]), 23.0);
-    assert_eq!(server.metric("weir_upstream_requests_total", &["echo"]), 21.0);
+    assert_eq!(server.metric("http_client_request_duration_seconds_count", &["echo"]), 21.0);
     assert_eq!(server.metric("http_server_active_requests", &[]), 0.0);
     let text = server.connect_admin().get("/metrics").text();
     assert!(!text.contains("secret-path"), "paths of strangers make no series");

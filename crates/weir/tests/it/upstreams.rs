@@ -1,7 +1,6 @@
 //! Upstreams that fail in every way they can, and what the client is told.
 
-use crate::harness::{Client, Response, Server, Upstream, Weir};
-use std::net::TcpListener;
+use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir, nobody};
 use std::time::Duration;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -58,10 +57,24 @@ fn assert_broken_off(mut client: Client, request: &str, context: &str) {
 
 #[test]
 fn refused() {
-    // Bound and dropped: nobody listens there.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let weir = before(nobody);
+    let weir = before(nobody());
     assert_told_and_kept(&mut weir.connect(), 502, "upstream-unreachable", "refused");
+}
+
+#[test]
+fn takes_no_connection() {
+    let full = FullBacklog::new();
+    let weir = before(full.addr);
+    for _ in 0..2 {
+        let response = weir.connect().get("/x");
+        assert_problem(&response, 502, "upstream-unreachable", "nobody accepts");
+        assert_eq!(response.json()["detail"], "connecting took too long");
+    }
+    let count = "http_client_request_duration_seconds_count";
+    assert_eq!(weir.metric(count, &["error_type=\"connect-timeout\""]), 2.0);
+    assert_eq!(weir.metric(count, &[]), 2.0);
+    assert_eq!(weir.metric("weir_request_timeouts_total", &[]), 0.0);
+    assert_eq!(weir.metric("http_client_open_connections", &[]), 0.0);
 }
 
 #[test]
@@ -74,6 +87,7 @@ fn hangs_before_the_head() {
         });
         let weir = before(upstream.addr);
         assert_told_and_kept(&mut weir.connect(), 504, "upstream-timeout", part);
+        assert_eq!(weir.metric("weir_request_timeouts_total", &[]), 2.0, "{part}");
     }
 }
 
@@ -163,6 +177,21 @@ fn breaks_its_chunks() {
         let weir = before(upstream.addr);
         let request = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_broken_off(weir.connect(), request, body);
+    }
+}
+
+#[test]
+fn breaks_off_before_anything_has_left() {
+    for (answer, slug) in [
+        ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "upstream-garbage"),
+        ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", "upstream-garbage"),
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n{answer}");
+        let upstream = Upstream::answering(answer.clone());
+        let weir = before(upstream.addr);
+        assert_told_and_kept(&mut weir.connect(), 502, slug, &answer);
+        assert_eq!(weir.connect().get("/x").header("etag"), None, "{answer}");
+        assert_eq!(weir.metric("weir_aborted_requests_total", &[]), 0.0, "{answer}");
     }
 }
 

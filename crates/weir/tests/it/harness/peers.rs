@@ -1,4 +1,4 @@
-//! nginx and HAProxy as real upstreams.
+//! Upstreams that are no script: nginx, HAProxy, and a socket that nobody serves.
 
 use super::process::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A server of somebody else's; it answers every request with the target it read, and notes it.
@@ -140,5 +140,38 @@ impl Drop for RealServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// An address where nobody listens.
+pub(crate) fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address")
+}
+
+/// A listening socket whose queue of connections is full: the kernel drops whatever else comes, as
+/// a host does that is not there.
+pub(crate) struct FullBacklog {
+    /// Where it listens.
+    pub(crate) addr: SocketAddr,
+    _listener: TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl FullBacklog {
+    /// Fills the queue of a socket on a free port.
+    pub(crate) fn new() -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+            .expect("a socket");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        socket.bind(&any.into()).expect("a free port");
+        socket.listen(1).expect("a listening socket");
+        let listener = TcpListener::from(socket);
+        let addr = listener.local_addr().expect("an address");
+        // How many the queue takes is up to the kernel; one that waits this long is one too many.
+        let connect = || TcpStream::connect_timeout(&addr, Duration::from_millis(500)).ok();
+        let queue: Vec<TcpStream> = std::iter::from_fn(connect).take(100).collect();
+        assert!(queue.len() < 100, "the queue takes everything");
+        Self { addr, _listener: listener, _queue: queue }
     }
 }

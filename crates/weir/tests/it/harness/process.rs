@@ -214,7 +214,8 @@ impl Server {
         };
         let value = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse().ok());
         let samples: Vec<f64> = text.lines().filter(is_it).filter_map(value).collect();
-        assert!(!samples.is_empty() || text.contains(&format!("# TYPE {name} ")), "no {name}");
+        let family = name.strip_suffix("_count").unwrap_or(name);
+        assert!(!samples.is_empty() || text.contains(&format!("# TYPE {family} ")), "no {name}");
         samples.iter().sum()
     }
 

@@ -1,16 +1,19 @@
-//! An upstream that does exactly what a test tells it, byte by byte.
+//! An upstream that does exactly what a test tells it, byte by byte: by a script, or by hand.
 
 use super::process::PATIENCE;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Serves connections by a script; each has its own thread.
+/// Serves connections by a script, each in a thread of its own, or hands them to the test.
 pub(crate) struct Upstream {
     /// Where it listens.
     pub(crate) addr: SocketAddr,
+    /// Connections for the test; none ever come when there is a script.
+    peers: Receiver<Peer>,
     seen: Arc<Seen>,
 }
 
@@ -32,10 +35,26 @@ pub(crate) struct Peer {
 impl Upstream {
     /// Starts it; the script gets the number of the connection, from 0, and the connection.
     pub(crate) fn start(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
+        let script = Arc::new(script);
+        let serve = move |number, mut peer: Peer| {
+            let script = Arc::clone(&script);
+            std::thread::spawn(move || script(number, &mut peer));
+        };
+        Self::serving(serve, channel().1)
+    }
+
+    /// One whose connections the test plays itself, as [`Upstream::accept`] gives them.
+    pub(crate) fn by_hand() -> Self {
+        let (sender, peers) = channel();
+        // A test that is over takes no more of them.
+        Self::serving(move |_, peer| drop(sender.send(peer)), peers)
+    }
+
+    fn serving(serve: impl Fn(usize, Peer) + Send + 'static, peers: Receiver<Peer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let addr = listener.local_addr().expect("an address");
         let seen = Arc::new(Seen::default());
-        let (script, shared) = (Arc::new(script), Arc::clone(&seen));
+        let shared = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if shared.stop.load(SeqCst) {
@@ -45,12 +64,15 @@ impl Upstream {
                 let _ = stream.set_nodelay(true);
                 let _ = stream.set_read_timeout(Some(PATIENCE));
                 let (input, seen) = (Vec::new(), Arc::clone(&shared));
-                let mut peer = Peer { stream, input, requests: 0, seen };
-                let script = Arc::clone(&script);
-                std::thread::spawn(move || script(number, &mut peer));
+                serve(number, Peer { stream, input, requests: 0, seen });
             }
         });
-        Self { addr, seen }
+        Self { addr, peers, seen }
+    }
+
+    /// The next connection of an upstream that is played by hand; it must come.
+    pub(crate) fn accept(&self) -> Peer {
+        self.peers.recv_timeout(PATIENCE).expect("weir connects")
     }
 
     /// One that answers every request of every connection with these bytes.
@@ -141,6 +163,14 @@ impl Peer {
         }
     }
 
+    /// Reads exactly so many bytes; they must come.
+    pub(crate) fn read(&mut self, count: usize) -> Vec<u8> {
+        while self.input.len() < count {
+            assert!(self.fill() > 0, "weir sends more");
+        }
+        self.input.drain(..count).collect()
+    }
+
     /// Some bytes as they come; `None` when the connection is closed.
     pub(crate) fn some(&mut self) -> Option<Vec<u8>> {
         if self.input.is_empty() && self.fill() == 0 {
@@ -164,9 +194,9 @@ impl Peer {
         count
     }
 
-    /// Sends bytes as they are.
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref());
+    /// Sends bytes as they are; `false` when the other side has closed.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
     /// Sends nothing more, but reads on.

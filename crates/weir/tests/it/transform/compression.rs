@@ -1,6 +1,6 @@
 //! gzip, negotiated.
 
-use crate::harness::{Backend, Response, Server, Weir};
+use crate::harness::{Response, Server, Upstream, Weir};
 use flate2::read::GzDecoder;
 use std::io::Read;
 
@@ -10,7 +10,7 @@ fn gunzip(response: &Response) -> String {
     text
 }
 
-fn server(upstream: &Backend) -> Server {
+fn server(upstream: &Upstream) -> Server {
     Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
          upstreams: {{up: {{targets: [\"http://{}\"]}}}}\n\
@@ -19,7 +19,7 @@ fn server(upstream: &Backend) -> Server {
          - {{get: /small, reply: {{text: \"small\"}}}}\n      \
          - {{get: /off, compress: false, reply: {{text: \"{}\"}}}}\n      \
          - {{get: /up, proxy: up}}\n",
-        upstream.addr(),
+        upstream.addr,
         large(),
         large(),
     ))
@@ -32,7 +32,7 @@ fn large() -> String {
 
 #[test]
 fn large_texts_are_compressed_for_those_who_want_it() {
-    let server = server(&Backend::bind());
+    let server = server(&Upstream::by_hand());
     let mut client = server.connect();
     for accept in ["gzip", "deflate, gzip;q=0.5", "br, *", "x-gzip"] {
         let answer = client.request("GET", "/large", &[("accept-encoding", accept)], "");
@@ -57,12 +57,12 @@ fn large_texts_are_compressed_for_those_who_want_it() {
 
 #[test]
 fn answers_of_upstreams_are_compressed_where_that_does_no_harm() {
-    let backend = Backend::bind();
-    let server = server(&backend);
+    let upstream = Upstream::by_hand();
+    let server = server(&upstream);
     let answer = |fields: &str, chunked: bool| {
         let mut client = server.connect();
         client.send("GET /up HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
-        let mut peer = backend.accept();
+        let mut peer = upstream.accept();
         peer.head();
         let body = large();
         let (framing, body) = match chunked {

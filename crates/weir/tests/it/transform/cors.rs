@@ -59,7 +59,7 @@ fn a_preflight_is_answered_without_a_credential() {
     assert_eq!(answer.header("access-control-allow-credentials"), None);
     let answer = preflight(&server, "/none", APP);
     assert_eq!(answer.header("access-control-allow-origin"), None, "no rules, no permission");
-    assert_eq!(server.metric("weir_upstream_requests_total", &[]), 0.0);
+    assert_eq!(server.metric("http_client_request_duration_seconds_count", &[]), 0.0);
 }
 
 #[test]

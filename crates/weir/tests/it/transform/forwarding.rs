@@ -1,7 +1,7 @@
 //! What upstreams are told, and what of their answers clients see.
 
 use super::seen;
-use crate::harness::{self, Backend, Server, Weir};
+use crate::harness::{self, Server, Upstream, Weir};
 use serde_json::Value;
 
 /// A network that nothing here is in.
@@ -38,11 +38,11 @@ fn told(server: &Server, path: &str, headers: &[(&str, &str)]) -> Value {
 }
 
 /// The request line and the Host that an upstream gets for a request.
-fn asked(server: &Server, backend: &Backend, target: &str) -> (String, String) {
+fn asked(server: &Server, upstream: &Upstream, target: &str) -> (String, String) {
     let mut client = server.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: Example.com:80\r\n\r\n"));
-    let mut peer = backend.accept();
-    let head = peer.head();
+    let mut peer = upstream.accept();
+    let head = peer.head().unwrap();
     peer.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
     assert_eq!(client.response().status, 204);
     let host = head.lines().find_map(|line| line.strip_prefix("host: ")).expect("a Host");
@@ -51,9 +51,9 @@ fn asked(server: &Server, backend: &Backend, target: &str) -> (String, String) {
 
 #[test]
 fn paths_queries_and_hosts_are_made_as_said() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), NOBODY);
-    let own = backend.addr().to_string();
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr, NOBODY);
+    let own = upstream.addr.to_string();
     for (target, line, host) in [
         ("/v1/headers?a=1", "GET /headers?a=1 HTTP/1.1", own.as_str()),
         ("/v1/x/4%2F2/a/b%20c/?q=1", "GET /t/4%2F2/a/b%20c/ HTTP/1.1", &own),
@@ -64,7 +64,7 @@ fn paths_queries_and_hosts_are_made_as_said() {
         ("/v1/fixed", "GET /v1/fixed HTTP/1.1", "inner:81"),
     ] {
         assert_eq!(
-            asked(&server, &backend, target),
+            asked(&server, &upstream, target),
             (line.to_owned(), host.to_owned()),
             "{target}"
         );
@@ -146,16 +146,16 @@ fn a_trace_goes_on_or_begins() {
 
 #[test]
 fn what_concerns_one_connection_goes_no_further() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), NOBODY);
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr, NOBODY);
     let mut client = server.connect();
     client.send(
         "GET /v1/keep/x HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, X-Mine\r\nX-Mine: 1\r\n\
          Keep-Alive: timeout=5\r\nProxy-Authorization: Basic eA==\r\nTE: trailers\r\n\
          Upgrade: websocket\r\nProxy-Connection: keep-alive\r\nX-Kept: 1\r\n\r\n",
     );
-    let mut peer = backend.accept();
-    let head = peer.head().to_ascii_lowercase();
+    let mut peer = upstream.accept();
+    let head = peer.head().unwrap().to_ascii_lowercase();
     for gone in
         ["connection:", "x-mine:", "keep-alive:", "proxy-", "te:", "upgrade:", "transfer-encoding:"]
     {
@@ -175,12 +175,12 @@ fn what_concerns_one_connection_goes_no_further() {
 
 #[test]
 fn the_length_that_head_tells_is_the_upstream_s_or_none() {
-    let backend = Backend::bind();
-    let server = server(backend.addr(), NOBODY);
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr, NOBODY);
     for (said, told) in [("Content-Length: 5", Some("5")), ("Transfer-Encoding: chunked", None)] {
         let mut client = server.connect();
         client.send("HEAD /v1/keep/x HTTP/1.1\r\nHost: h\r\n\r\n");
-        let mut peer = backend.accept();
+        let mut peer = upstream.accept();
         peer.head();
         peer.send(format!("HTTP/1.1 200 OK\r\n{said}\r\nConnection: close\r\n\r\n"));
         let answer = client.response_to_head();

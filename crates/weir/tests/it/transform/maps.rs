@@ -1,7 +1,7 @@
 //! Maps: of requests, of answers, of replies from requests.
 
 use super::assert_problem;
-use crate::harness::{self, Backend, Server, Weir};
+use crate::harness::{self, Server, Upstream, Weir};
 use serde_json::json;
 
 /// Maps in every place, in front of this upstream.
@@ -57,8 +57,8 @@ fn types_are_kept_and_absent_members_left_out() {
 
 #[test]
 fn a_body_that_cannot_be_mapped_is_refused_before_the_upstream_hears_of_it() {
-    let silent = Backend::bind();
-    let server = server(silent.addr());
+    let silent = Upstream::by_hand();
+    let server = server(silent.addr);
     let mut client = server.connect();
     for malformed in ["{", "{\"a\": 1,}", "{'a': 1}", "nul", "{\"a\": 01}", "{} {}", "\u{feff}{}x"]
     {
@@ -81,7 +81,7 @@ fn a_body_that_cannot_be_mapped_is_refused_before_the_upstream_hears_of_it() {
     assert_problem(&client.post("/request", &deep), 400, "malformed-json", "deep");
     let large = format!("{{\"a\": \"{}\"}}", "x".repeat(1024));
     assert_problem(&server.connect().post("/request", &large), 413, "body-too-large", "large");
-    assert_eq!(server.metric("weir_upstream_requests_total", &[]), 0.0);
+    assert_eq!(server.metric("http_client_request_duration_seconds_count", &[]), 0.0);
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn other_json_types_are_json_too() {
 
 #[test]
 fn only_successful_json_answers_are_mapped() {
-    let backend = Backend::bind();
-    let server = server(backend.addr());
+    let upstream = Upstream::by_hand();
+    let server = server(upstream.addr);
     let answer = |head: &str, body: &str| {
         let mut client = server.connect();
         client.send("GET /answer/7 HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
-        let mut peer = backend.accept();
-        let asked = peer.head().to_ascii_lowercase();
+        let mut peer = upstream.accept();
+        let asked = peer.head().unwrap().to_ascii_lowercase();
         assert!(!asked.contains("accept-encoding"), "what is mapped must be readable: {asked}");
         let length = body.len();
         peer.send(format!(

@@ -1,0 +1,51 @@
+//! A request to a target, timed from the choice of a connection to the last byte of the answer.
+
+use super::Target;
+use crate::stats::{CallKey, method_label};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_wire::Method;
+
+/// A request on its way to a target, or its answer on the way back. Whoever ends it says how.
+#[derive(Debug)]
+pub(crate) struct Call {
+    target: Rc<Target>,
+    started: Instant,
+    /// Of the answer as it came; 0 until there is one.
+    status: u16,
+}
+
+impl Call {
+    pub(crate) fn new(target: Rc<Target>, started: Instant) -> Self {
+        Self { target, started, status: 0 }
+    }
+
+    /// The head of the answer has come.
+    pub(crate) fn answered(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.status != 0
+    }
+
+    /// Counts it. `error` is a word from a fixed list, empty when an answer came whole.
+    pub(crate) fn end(self, method: Method, error: &'static str, now: Instant) {
+        let duration = now.saturating_duration_since(self.started);
+        let key = CallKey { method: method_label(method), status: self.status, error };
+        self.target.record(key, duration);
+    }
+}
+
+impl Target {
+    /// Counts a request in the series of its labels, which is looked up under a lock only once.
+    fn record(&self, key: CallKey, duration: Duration) {
+        let mut series = self.series.borrow_mut();
+        if let Some((_, durations)) = series.iter().find(|(known, _)| *known == key) {
+            return durations.record(duration);
+        }
+        let durations = self.stats.series(key);
+        durations.record(duration);
+        series.push((key, durations));
+    }
+}
