@@ -5,6 +5,7 @@
 
 mod control;
 mod events;
+mod journal;
 mod messages;
 mod metrics;
 mod watch;
@@ -47,7 +48,8 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         admin: admin.addr(),
     };
     let config = Arc::new(config);
-    let gateway = Arc::new(bound.start(Arc::clone(&config))?);
+    let journal::Opened { journal, lanes } = journal::open(&config)?;
+    let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let messages = Messages::start().context("cannot start a thread")?;
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, config, gateway, events, messages.clone())
@@ -56,6 +58,8 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     runtime.spawn(admin.serve(control.sources()));
     let exit = runtime.block_on(control.run());
     messages.finish();
+    // Its lock is given up when every worker has written its last record.
+    drop(journal);
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)

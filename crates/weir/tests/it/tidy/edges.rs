@@ -7,10 +7,10 @@ use super::{assert_none, files};
 const ALLOWED: [(&str, &[&str]); 6] = [
     ("weir-wire", &[]),
     ("weir-config", &[]),
-    ("weir-gateway", &["weir-wire", "weir-config"]),
+    ("weir-gateway", &["weir-wire", "weir-config", "weir-journal"]),
     ("weir-journal", &[]),
     ("weir-admin", &["weir-config", "weir-gateway"]),
-    ("weir", &["weir-wire", "weir-config", "weir-gateway", "weir-admin"]),
+    ("weir", &["weir-wire", "weir-config", "weir-journal", "weir-gateway", "weir-admin"]),
 ];
 
 fn problems(path: &str, manifest: &str) -> Vec<String> {
