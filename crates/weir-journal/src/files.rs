@@ -90,7 +90,12 @@ pub(crate) struct Files {
 
 impl Files {
     /// Finds what there is, and removes what a crash left half done.
-    pub(crate) fn open(lane: u16, folder: PathBuf, faults: Faults, budget: &Budget) -> io::Result<Self> {
+    pub(crate) fn open(
+        lane: u16,
+        folder: PathBuf,
+        faults: Faults,
+        budget: &Budget,
+    ) -> io::Result<Self> {
         create_folder(&folder)?;
         let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for entry in fs::read_dir(&folder)? {
@@ -121,7 +126,9 @@ impl Files {
         }
         for (kind, number) in ["payload", "failed"]
             .into_iter()
-            .flat_map(|kind| of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>())
+            .flat_map(|kind| {
+                of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>()
+            })
             .filter(|(_, number)| !meta.contains(number))
             .collect::<Vec<_>>()
         {

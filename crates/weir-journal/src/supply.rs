@@ -145,7 +145,9 @@ impl Supply {
         let made = match reused {
             Some(file) => Mapping::new(&file, length as usize),
             None if !budget.take(length) => return Ok(None),
-            None => self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize)),
+            None => {
+                self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize))
+            }
         };
         let mapping = made.inspect_err(|_| {
             // What cannot be removed is found and removed when the journal is opened again.

@@ -25,8 +25,7 @@ fn open(data: &Path) -> (Journal, Lane, RecoveryReport) {
 }
 
 fn open_with(data: &Path, settings: Settings, faults: &Faults) -> (Journal, Lane, RecoveryReport) {
-    let (journal, mut lanes, report) =
-        Journal::open_still(data, settings, faults.clone()).unwrap();
+    let (journal, mut lanes, report) = Journal::open_still(data, settings, faults.clone()).unwrap();
     (journal, lanes.remove(0), report)
 }
 

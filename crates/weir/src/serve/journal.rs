@@ -16,11 +16,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
         return Ok(Opened { journal: None, lanes: Vec::new() });
     }
     let lanes = u16::try_from(config.workers).context("too many workers for the journal")?;
-    let settings = Settings {
-        lanes,
-        lane_bytes: config.journal.disk / u64::from(lanes),
-        ..Settings::default()
-    };
+    let settings = Settings { lanes, disk_bytes: config.journal.disk, ..Settings::default() };
     let (journal, lanes, report) = Journal::open(&config.data, settings)
         .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
     tell(&report);
