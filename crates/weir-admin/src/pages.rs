@@ -1,8 +1,10 @@
 //! The pages: one handler each.
 
+use crate::api::{self, Access};
 use crate::host;
 use crate::metrics::{self, Family};
 use crate::problem::Problem;
+use crate::tracker::Tracker;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
@@ -27,6 +29,10 @@ pub struct Sources {
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Every family to be shown, each name once.
     pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+    /// Who may use the admin API; nobody without it.
+    pub access: Option<Access>,
+    /// What was recorded, if anything is.
+    pub tracker: Option<Tracker>,
 }
 
 /// Where a connection arrived, for the check of Host.
@@ -35,14 +41,16 @@ pub(crate) struct Arrived(pub(crate) IpAddr);
 
 /// Every page behind the check of Host; `hosts` are accepted beside the names of this machine.
 pub(crate) fn router(sources: Arc<Sources>, hosts: Vec<String>) -> Router {
+    let api = api::router(Arc::clone(&sources));
     Router::new()
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics_page))
         .fallback(unknown)
+        .with_state(sources)
+        .nest("/v1", api)
         .layer(middleware::map_response(harden))
         .layer(middleware::from_fn_with_state(Arc::new(hosts), check_host))
-        .with_state(sources)
 }
 
 async fn health() -> &'static str {
@@ -72,7 +80,7 @@ async fn unknown() -> Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
         title: "There is no such page",
-        detail: "The admin listener has /healthz, /readyz and /metrics.".to_owned(),
+        detail: "The admin listener has /healthz, /readyz, /metrics and /v1/.".to_owned(),
     }
 }
 

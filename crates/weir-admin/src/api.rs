@@ -1,0 +1,214 @@
+//! The admin API under `/v1/`: every endpoint needs a token, and says which role.
+
+mod journal;
+mod stream;
+mod token;
+mod transaction;
+
+use crate::access::{self, Guard, needs};
+use crate::audit::{Action, Audit};
+use crate::pages::Sources;
+use crate::problem::Problem;
+use crate::role::Role;
+use crate::tokens::{Caller, Tokens};
+use crate::tracker::{Failure, Tracker};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get};
+use axum::{Json, Router, middleware};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use utoipa::OpenApi;
+
+/// Questions answered at once; others wait for [`PATIENCE`].
+const AT_ONCE: usize = 4;
+/// How long a question waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most transactions followed at once.
+const TAILS: usize = 8;
+
+/// What the admin API needs of its data folder.
+pub struct Access {
+    /// Who may ask.
+    pub tokens: Arc<Tokens>,
+    /// Where it is noted who saw what.
+    pub audit: Audit,
+}
+
+/// What endpoints share.
+pub(crate) struct Api {
+    sources: Arc<Sources>,
+    turns: Arc<Semaphore>,
+    tails: Arc<Semaphore>,
+}
+
+/// The admin API.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "weir admin API", description = "What weir recorded, and who may see it."),
+    paths(
+        document,
+        journal::state,
+        transaction::search,
+        transaction::tail,
+        transaction::show,
+        token::list,
+        token::make,
+        token::revoke,
+    ),
+    modifiers(&Bearer),
+    security(("token" = []))
+)]
+struct Document;
+
+/// The scheme of its credentials.
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document
+            .components
+            .get_or_insert_default()
+            .security_schemes
+            .insert("token".to_owned(), scheme.into());
+    }
+}
+
+/// Everything under `/v1/`.
+pub(crate) fn router(sources: Arc<Sources>) -> Router {
+    let Some(access) = &sources.access else {
+        return Router::new().fallback(unavailable);
+    };
+    let guard = Arc::new(Guard::new(Arc::clone(&access.tokens)));
+    let api = Arc::new(Api {
+        sources: Arc::clone(&sources),
+        turns: Arc::new(Semaphore::new(AT_ONCE)),
+        tails: Arc::new(Semaphore::new(TAILS)),
+    });
+    Router::new()
+        .route("/openapi.json", needs(Role::Viewer, get(document)))
+        .route("/journal", needs(Role::Viewer, get(journal::state)))
+        .route("/transactions", needs(Role::Viewer, get(transaction::search)))
+        .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
+        .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
+        .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
+        .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
+        .method_not_allowed_fallback(other_method)
+        .fallback(unknown)
+        .layer(middleware::from_fn_with_state(guard, access::authenticate))
+        .with_state(api)
+}
+
+impl Api {
+    fn access(&self) -> Result<&Access, Problem> {
+        self.sources.access.as_ref().ok_or_else(no_access)
+    }
+
+    /// Notes who does what, before it is done.
+    fn audit(&self, caller: &Caller, action: Action<'_>) -> Result<(), Problem> {
+        self.access()?.audit.note(caller, action).map_err(|error| Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "not-audited",
+            title: "It cannot be written down who asks",
+            detail: format!("The audit log cannot be written ({error}), so nothing is shown."),
+        })
+    }
+
+    /// Asks the Tracker something that may block.
+    async fn ask<T, E>(
+        &self,
+        question: impl FnOnce(&Tracker) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        E: Into<Problem> + Send + 'static,
+    {
+        if self.sources.tracker.is_none() {
+            return Err(not_recording());
+        }
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned());
+        let Ok(Ok(turn)) = turn.await else { return Err(busy("questions")) };
+        let sources = Arc::clone(&self.sources);
+        let asked = tokio::task::spawn_blocking(move || {
+            let answer = sources.tracker.as_ref().map(question);
+            drop(turn);
+            answer
+        });
+        match asked.await {
+            Ok(Some(answer)) => answer.map_err(Into::into),
+            Ok(None) => Err(not_recording()),
+            Err(_) => Err(Failure("the question could not be finished".to_owned()).into()),
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            kind: "unreadable",
+            title: "What was recorded cannot be read",
+            detail: failure.0,
+        }
+    }
+}
+
+/// This document
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "about",
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses((status = 200, description = "The description of this API (OpenAPI 3.1).")))]
+async fn document() -> Response {
+    Json(Document::openapi()).into_response()
+}
+
+fn not_recording() -> Problem {
+    Problem {
+        status: StatusCode::CONFLICT,
+        kind: "not-recording",
+        title: "Nothing is recorded here",
+        detail: "Set `tracker.enabled` to record transactions.".to_owned(),
+    }
+}
+
+fn busy(what: &str) -> Problem {
+    Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        kind: "busy",
+        title: "Too much is asked at once",
+        detail: format!("There are as many {what} as are answered at once; try again."),
+    }
+}
+
+fn no_access() -> Problem {
+    Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        kind: "no-data-folder",
+        title: "The admin API is off",
+        detail: "The data folder with its tokens could not be used; see standard error.".to_owned(),
+    }
+}
+
+async fn unavailable() -> Problem {
+    no_access()
+}
+
+async fn unknown() -> Problem {
+    Problem {
+        status: StatusCode::NOT_FOUND,
+        kind: "not-found",
+        title: "There is no such endpoint",
+        detail: "/v1/openapi.json has all of them.".to_owned(),
+    }
+}
+
+async fn other_method() -> Problem {
+    Problem {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        kind: "method-not-allowed",
+        title: "The endpoint does not have this method",
+        detail: "/v1/openapi.json has those that it has.".to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! Admin tokens: listing, making, revoking.
+
+use super::Api;
+use crate::audit::Action;
+use crate::problem::Problem;
+use crate::role::Role;
+use crate::tokens::{Caller, TokenError, TokenInfo};
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A token to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// Who gets it.
+    name: String,
+    /// What it allows.
+    role: Role,
+}
+
+/// A token that was made.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Made {
+    /// The token. It is shown only here.
+    token: String,
+    /// Its id.
+    id: String,
+}
+
+/// All tokens, without their secrets
+#[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
+    extensions(("x-weir-role" = json!("admin"))),
+    responses((status = 200, description = "All of them.", body = Vec<TokenInfo>)))]
+pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<TokenInfo>>, Problem> {
+    Ok(Json(api.access()?.tokens.list()))
+}
+
+/// Make a token
+#[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = Wanted,
+    extensions(("x-weir-role" = json!("admin"))),
+    responses(
+        (status = 201, description = "The token; it is shown only here.", body = Made),
+        (status = 400, description = "The name or the role is wrong.")))]
+pub(super) async fn make(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Made>), Problem> {
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
+    let (token, info) = api.access()?.tokens.add(&wanted.name, wanted.role)?;
+    if let Err(problem) = api.audit(&caller, Action::MakeToken(&info.id)) {
+        // Nobody has seen it yet.
+        api.access()?.tokens.revoke(&info.id)?;
+        return Err(problem);
+    }
+    Ok((StatusCode::CREATED, Json(Made { token, id: info.id })))
+}
+
+/// Revoke a token
+#[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens",
+    extensions(("x-weir-role" = json!("admin"))),
+    params(("id" = String, Path, description = "Id of the token.")),
+    responses(
+        (status = 204, description = "It is not taken any more."),
+        (status = 404, description = "There is none with this id."),
+        (status = 409, description = "It is the last one with the role admin.")))]
+pub(super) async fn revoke(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let tokens = &api.access()?.tokens;
+    if tokens.list().iter().all(|token| token.id != id) {
+        return Err(none());
+    }
+    api.audit(&caller, Action::RevokeToken(&id))?;
+    if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(none()) }
+}
+
+fn none() -> Problem {
+    Problem {
+        status: StatusCode::NOT_FOUND,
+        kind: "not-found",
+        title: "There is no such token",
+        detail: "GET /v1/tokens lists those that there are.".to_owned(),
+    }
+}
+
+fn bad(detail: &str) -> Problem {
+    Problem {
+        status: StatusCode::BAD_REQUEST,
+        kind: "bad-request",
+        title: "This is no token to be made",
+        detail: detail.to_owned(),
+    }
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TokenError::Name => bad(&detail),
+            TokenError::Full | TokenError::Last => Self {
+                status: StatusCode::CONFLICT,
+                kind: "conflict",
+                title: "The tokens do not allow this",
+                detail,
+            },
+            TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                kind: "not-kept",
+                title: "The tokens cannot be changed",
+                detail,
+            },
+        }
+    }
+}

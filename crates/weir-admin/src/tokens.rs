@@ -1,0 +1,293 @@
+//! Admin tokens: who may ask the admin API, and for what.
+//!
+//! A token is `wadm_` and 256 random bits. Only its SHA-256 is kept, in `data/admin-tokens.json`,
+//! a JSON array with one object for each token. The first one is an admin's, made at the first
+//! start and written to `data/admin.token`, from where the commands read it. All of it belongs to
+//! the user of the data folder alone (0600).
+
+use crate::role::Role;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Begins every token, for those who search for leaked ones.
+const PREFIX: &str = "wadm_";
+/// Most tokens.
+const MOST: usize = 256;
+/// Longest name of a token in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// Why tokens could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// A file could not be read or written.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+    /// The file with the tokens is not what it should be.
+    #[error("{path}: not a list of admin tokens: {error}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// The system gives no randomness.
+    #[error("the system gives no randomness")]
+    Random,
+    /// There is no room for another token.
+    #[error("there are {MOST} tokens already; revoke one first")]
+    Full,
+    /// A name is empty or too long.
+    #[error("a token's name has 1 to {LONGEST_NAME} bytes and no control characters")]
+    Name,
+    /// Nobody could make or revoke tokens any more.
+    #[error("this is the last token with the role admin")]
+    Last,
+}
+
+/// What is kept of a token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    id: String,
+    name: String,
+    role: Role,
+    /// SHA-256 of the whole token, in lower-case hexadecimal digits.
+    sha256: String,
+}
+
+/// A token without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TokenInfo {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// Who has it.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+}
+
+/// Who asks: a token that was recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) id: String,
+    pub(crate) role: Role,
+}
+
+/// The tokens of a data folder.
+pub struct Tokens {
+    path: PathBuf,
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl Tokens {
+    /// Opens the tokens of a data folder, and makes the first one if there are none; then the path
+    /// where that was written is given, too.
+    ///
+    /// # Errors
+    /// [`TokenError`]; the text names the file.
+    pub fn open(data: &Path) -> Result<(Self, Option<PathBuf>), TokenError> {
+        let path = data.join("admin-tokens.json");
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let entries = serde_json::from_slice(&bytes)
+                    .map_err(|error| TokenError::Malformed { path: path.clone(), error })?;
+                Ok((Self { path, entries: Mutex::new(entries) }, None))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let tokens = Self { path, entries: Mutex::default() };
+                let (token, entry) = generate("first", Role::Admin)?;
+                let first = first_token(data);
+                // In this order: a crash between the two is put right by the next start.
+                write(&first, format!("{token}\n").as_bytes())?;
+                tokens.keep(&mut tokens.lock(), vec![entry])?;
+                Ok((tokens, Some(first)))
+            }
+            Err(error) => Err(TokenError::Io { path, error }),
+        }
+    }
+
+    /// Makes a token; gives it, which is the only time that it can be seen.
+    pub(crate) fn add(&self, name: &str, role: Role) -> Result<(String, TokenInfo), TokenError> {
+        if !(1..=LONGEST_NAME).contains(&name.len()) || name.chars().any(char::is_control) {
+            return Err(TokenError::Name);
+        }
+        let mut entries = self.lock();
+        if entries.len() >= MOST {
+            return Err(TokenError::Full);
+        }
+        let (token, entry) = generate(name, role)?;
+        let info = entry.info();
+        let with = entries.iter().cloned().chain([entry]).collect();
+        self.keep(&mut entries, with)?;
+        Ok((token, info))
+    }
+
+    /// Revokes a token; false if there is none with this id.
+    pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
+        let mut entries = self.lock();
+        let without: Vec<_> = entries.iter().filter(|entry| entry.id != id).cloned().collect();
+        if without.len() == entries.len() {
+            return Ok(false);
+        }
+        if !without.iter().any(|entry| entry.role == Role::Admin) {
+            return Err(TokenError::Last);
+        }
+        self.keep(&mut entries, without)?;
+        Ok(true)
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<TokenInfo> {
+        self.lock().iter().map(Entry::info).collect()
+    }
+
+    /// Whose token this is. Takes as long for one token as for another.
+    pub(crate) fn recognise(&self, token: &str) -> Option<Caller> {
+        let hash = hash(token);
+        let mut found = None;
+        for entry in self.lock().iter() {
+            if verify_slices_are_equal(hash.as_bytes(), entry.sha256.as_bytes()).is_ok() {
+                found = Some(Caller { id: entry.id.clone(), role: entry.role });
+            }
+        }
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is on the disk is what holds.
+    fn keep(&self, entries: &mut Vec<Entry>, new: Vec<Entry>) -> Result<(), TokenError> {
+        let error = |error| TokenError::Malformed { path: self.path.clone(), error };
+        write(&self.path, &serde_json::to_vec_pretty(&new).map_err(error)?)?;
+        *entries = new;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("tokens", &self.list()).finish()
+    }
+}
+
+impl Entry {
+    fn info(&self) -> TokenInfo {
+        TokenInfo { id: self.id.clone(), name: self.name.clone(), role: self.role }
+    }
+}
+
+/// Where the first token of a data folder is written.
+#[must_use]
+pub fn first_token(data: &Path) -> PathBuf {
+    data.join("admin.token")
+}
+
+fn generate(name: &str, role: Role) -> Result<(String, Entry), TokenError> {
+    let mut bytes = [0; 38];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| TokenError::Random)?;
+    let (secret, id) = bytes.split_at(32);
+    let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
+    let sha256 = hash(&token);
+    Ok((token, Entry { id: hex(id), name: name.to_owned(), role, sha256 }))
+}
+
+fn hash(token: &str) -> String {
+    hex(digest(&SHA256, token.as_bytes()).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Puts a whole file in place of another one, durably; it belongs to its user alone.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
+    let new = path.with_added_extension("new");
+    let write = || {
+        let mut options = File::options();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(|error| TokenError::Io { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn the_first_token_is_written_once_and_for_its_user_alone() {
+        let data = tempfile::tempdir().unwrap();
+        let (tokens, first) = Tokens::open(data.path()).unwrap();
+        let first = first.unwrap();
+        let token = read(&first).trim().to_owned();
+        assert_eq!(tokens.recognise(&token).unwrap().role, Role::Admin);
+        for path in [&first, &tokens.path] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(!read(&tokens.path).contains(&token[PREFIX.len()..]));
+        assert!(!format!("{tokens:?}").contains(&hash(&token)));
+        let (tokens, again) = Tokens::open(data.path()).unwrap();
+        assert_eq!(again, None);
+        assert!(tokens.recognise(&token).is_some());
+        assert!(tokens.recognise(&token[..token.len() - 1]).is_none());
+        assert!(tokens.recognise("").is_none());
+    }
+
+    #[test]
+    fn tokens_come_and_go_durably() {
+        let data = tempfile::tempdir().unwrap();
+        let (tokens, _) = Tokens::open(data.path()).unwrap();
+        let (token, info) = tokens.add("ci", Role::Viewer).unwrap();
+        let (tokens, _) = Tokens::open(data.path()).unwrap();
+        assert_eq!(tokens.recognise(&token), Some(Caller { id: info.id.clone(), role: info.role }));
+        assert!(tokens.revoke(&info.id).unwrap());
+        assert!(!tokens.revoke(&info.id).unwrap());
+        let (tokens, _) = Tokens::open(data.path()).unwrap();
+        assert_eq!(tokens.recognise(&token), None);
+        let last = &tokens.list()[0].id;
+        assert!(matches!(tokens.revoke(last), Err(TokenError::Last)));
+    }
+
+    #[test]
+    fn names_and_numbers_are_bounded() {
+        let data = tempfile::tempdir().unwrap();
+        let (tokens, _) = Tokens::open(data.path()).unwrap();
+        for name in ["", "a\nb", &"x".repeat(LONGEST_NAME + 1)] {
+            assert!(matches!(tokens.add(name, Role::Viewer), Err(TokenError::Name)));
+        }
+        let entry = generate("x", Role::Viewer).unwrap().1;
+        tokens.lock().resize(MOST, entry);
+        assert!(matches!(tokens.add("x", Role::Viewer), Err(TokenError::Full)));
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_no_new_beginning() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("admin-tokens.json"), "[{").unwrap();
+        assert!(matches!(Tokens::open(data.path()), Err(TokenError::Malformed { .. })));
+        assert!(!first_token(data.path()).exists());
+    }
+}

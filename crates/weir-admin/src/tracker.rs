@@ -1,0 +1,308 @@
+//! What the admin API tells of recorded transactions, and whom it asks.
+//!
+//! This crate reads neither journal nor index: whoever puts the program together hands in a
+//! [`Tracker`], whose doors may block, and are called on threads where that is allowed. The
+//! commands show the same structs, whether they come from a server or from a folder.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Most transactions of a page, and most that a tail gives at once.
+pub const LONGEST_PAGE: usize = 1000;
+
+/// Something could not be read; the text says what.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// The doors to what was recorded.
+pub struct Tracker {
+    /// The state of the journal.
+    pub journal: Door<(), JournalState, Failure>,
+    /// The transaction with an id, whole; none if it is not kept.
+    pub show: Door<u128, Option<Transaction>, Failure>,
+    /// A page of what a query finds.
+    pub search: Door<Search, Page, SearchFailure>,
+    /// Follows what is recorded from now on.
+    pub tail: Box<dyn Fn() -> Tail + Send + Sync>,
+}
+
+/// Asks for something, and may block meanwhile.
+pub type Door<Q, A, E> = Box<dyn Fn(&Q) -> Result<A, E> + Send + Sync>;
+
+/// Gives what was recorded since it was last asked, oldest first, at most [`LONGEST_PAGE`]; what
+/// is left comes the next time. It may block.
+pub type Tail = Box<dyn FnMut() -> Result<Vec<Summary>, Failure> + Send>;
+
+/// What to search for.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// In the query language.
+    pub query: String,
+    /// Most transactions, 1 to [`LONGEST_PAGE`].
+    pub limit: usize,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// Whether the query may ask for payloads.
+    pub payload: bool,
+}
+
+/// Why nothing was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchFailure {
+    /// The query is wrong.
+    Query {
+        /// Where it is wrong, in bytes from its start.
+        at: usize,
+        /// What is wrong there, and what would be right.
+        message: String,
+    },
+    /// The cursor is none.
+    Cursor,
+    /// The query asks for payloads, and must not.
+    NeedsPayload,
+    /// Something could not be read.
+    Failed(Failure),
+}
+
+/// What happened to one request: everything but its payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Summary {
+    /// The transaction id, a UUID.
+    pub id: String,
+    /// When the request was received (RFC 3339, UTC).
+    pub time: String,
+    /// Microseconds until the end of the answer.
+    pub took_us: u64,
+    /// `completed`, `failed` or `interrupted`.
+    pub state: String,
+    /// Status of the answer, 0 if there was none.
+    pub status: u16,
+    /// Method of the request.
+    pub method: String,
+    /// Path of the request.
+    pub path: String,
+    /// Name of the API.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api: String,
+    /// Name of the operation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub operation: String,
+    /// Transaction type.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub transaction_type: String,
+    /// Name of the consumer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub consumer: String,
+    /// Subject of the verified credential.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub principal: String,
+    /// Address of the client.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sender: String,
+    /// Name of the upstream.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receiver: String,
+    /// Code of the problem that was answered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub problem: String,
+}
+
+/// A whole transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Transaction {
+    /// What happened.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Microseconds that stages took, by their names.
+    pub stages: Vec<Stage>,
+    /// The request's body, as far as it came.
+    pub request: BodyFacts,
+    /// The answer's body, as far as it came.
+    pub response: BodyFacts,
+    /// The journal was full: only the outcome was recorded.
+    pub shortened: bool,
+    /// Some of its records were lost.
+    pub damaged: bool,
+    /// Headers and bodies were dropped because of their age.
+    pub expired: bool,
+    /// What needs the role `payload-viewer` to be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
+}
+
+/// How long something took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stage {
+    /// `total`, or `first-byte` of the upstream's answer.
+    pub name: String,
+    /// Microseconds.
+    pub took_us: u64,
+}
+
+/// What is known of a body, whether it was recorded or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BodyFacts {
+    /// Its true length in bytes.
+    pub length: u64,
+    /// Bytes that were recorded.
+    pub stored: u64,
+    /// Not all of it was recorded.
+    pub truncated: bool,
+    /// Not recorded because it could not be masked.
+    pub withheld: bool,
+    /// Broken off before its end.
+    pub aborted: bool,
+}
+
+/// What was said, masked as it was recorded. It is data from outside: escape it before showing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Payload {
+    /// The request target, with its query.
+    pub target: String,
+    /// Header lines of the request.
+    pub request_headers: Vec<Field>,
+    /// Body of the request.
+    pub request_body: Body,
+    /// Header lines of the answer.
+    pub response_headers: Vec<Field>,
+    /// Body of the answer.
+    pub response_body: Body,
+    /// Business keys.
+    pub keys: Vec<Field>,
+    /// Properties.
+    pub properties: Vec<Field>,
+    /// Log lines.
+    pub logs: Vec<String>,
+}
+
+/// A name with a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Field {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+/// Recorded bytes of a body, as they were sent: compressed ones are compressed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Body {
+    /// The bytes, if they are UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The bytes in base64, if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// More was recorded than is shown.
+    pub cut: bool,
+}
+
+/// A page of what a query found, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Page {
+    /// The transactions.
+    pub transactions: Vec<Hit>,
+    /// The cursor of the next page, if there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The time for one search ran out: ask on with the cursor.
+    pub cut: bool,
+    /// Parts of the index are being made again: transactions may be missing.
+    pub incomplete: bool,
+    /// The query asked for payloads.
+    pub payload: bool,
+}
+
+/// A transaction that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hit {
+    /// What happened.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Where the words of the query stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub highlights: Vec<Highlight>,
+}
+
+/// A place where words of a query stand. It is data from outside: escape it before showing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Highlight {
+    /// `target`, `request.header`, `response.header`, `request.body`, `response.body`, `key`,
+    /// `property` or `log`.
+    pub place: String,
+    /// The text around them.
+    pub text: String,
+    /// Where in the text they stand: pairs of first and last but one byte.
+    pub marks: Vec<[usize; 2]>,
+}
+
+/// The state of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JournalState {
+    /// Records appended since the start.
+    pub records: u64,
+    /// Bytes appended since the start.
+    pub bytes: u64,
+    /// Records that could not be appended.
+    pub refused: u64,
+    /// Transactions of which only outcome and status were recorded.
+    pub shortened: u64,
+    /// Errors of the file system.
+    pub errors: u64,
+    /// Segments begun since the start.
+    pub segments: u64,
+    /// Segments sealed since the start.
+    pub sealed: u64,
+    /// Segments that wait to be sealed.
+    pub unsealed: u64,
+    /// Files dropped because of their age or the disk budget.
+    pub dropped: u64,
+    /// Bytes that the journal takes on the disk.
+    pub disk_bytes: u64,
+    /// What was found at the start.
+    pub recovery: Recovery,
+    /// What those who follow the journal have not read yet.
+    pub lags: Vec<Lag>,
+}
+
+/// What was found when the journal was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Recovery {
+    /// Segments that were read.
+    pub segments: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Transactions that were in flight, and are `interrupted` now.
+    pub interrupted: u64,
+    /// Transactions that could not be closed because the journal is full.
+    pub left_open: u64,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+}
+
+/// A stretch of the journal that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Damage {
+    /// The lane.
+    pub lane: u16,
+    /// The segment.
+    pub segment: u32,
+    /// Where in it.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What somebody who follows the journal has not read yet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lag {
+    /// Who.
+    pub name: String,
+    /// Transactions.
+    pub records: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Seconds since the oldest of them was received.
+    pub seconds: f64,
+}
