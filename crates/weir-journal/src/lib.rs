@@ -1,0 +1,44 @@
+//! A durable, checksummed log of transactions.
+//!
+//! A journal is a folder with one lane per worker; a lane is a row of preallocated segments. A
+//! worker appends `received`, `part` and `completed` records to its lane; readers get assembled
+//! transactions in the order in which they were completed. A record is in the page cache when
+//! append returns, so it survives the process.
+//!
+//! ```no_run
+//! use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (journal, mut lanes, report) = Journal::open("data".as_ref(), Settings::default())?;
+//! eprintln!("{} interrupted", report.interrupted);
+//! let lane = &mut lanes[0];
+//! let received = Received { id: [7; 16], method: "POST", target: "/a", ..Received::default() };
+//! let ticket = lane.received(&received)?;
+//! lane.part(ticket, Side::Request, b"{}")?;
+//! let completed = Completed { outcome: Outcome::Completed, status: 200, ..Completed::default() };
+//! lane.completed(ticket, &completed)?;
+//! // Or all of it in one append:
+//! lane.whole(&received, &completed)?;
+//! let mut reader = journal.reader(0, Position::START);
+//! while let Some(transaction) = reader.next_transaction()? {
+//!     println!("{} {}", transaction.method, transaction.status);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod format;
+mod journal;
+mod lane;
+mod reader;
+mod record;
+mod recovery;
+mod segment;
+
+pub use format::{Address, Position};
+pub use journal::{Error, Journal, Settings, Statistics};
+pub use lane::{Lane, Refused, Ticket};
+pub use reader::Reader;
+pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction};
+pub use recovery::{Damage, RecoveryReport};
+
+#[cfg(test)]
+mod tests;

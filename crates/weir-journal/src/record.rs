@@ -1,0 +1,314 @@
+//! What a transaction is made of, and how it is written.
+//!
+//! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
+//! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
+//! know. Tags 1–15 come from [`Received`], 32–47 from [`Completed`]; pairs and rows repeat a tag.
+
+/// Which half of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// From the client.
+    Request,
+    /// To the client.
+    Response,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered whole.
+    #[default]
+    Completed,
+    /// Failed by rule.
+    Failed,
+    /// weir ended before it did; only recovery writes this.
+    Interrupted,
+}
+
+/// What is known of a body beyond the bytes that are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyFacts {
+    /// Its true length in bytes, as far as it came.
+    pub length: u64,
+    /// Bytes that were stored.
+    pub stored: u64,
+    /// Not all of it was stored.
+    pub truncated: bool,
+    /// Not stored because it could not be masked.
+    pub withheld: bool,
+    /// Broken off before its end.
+    pub aborted: bool,
+    /// Keyed hash of the whole; zeros if none was made.
+    pub hash: [u8; 16],
+}
+
+/// What is known when a request is taken on. Empty text means absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received<'a> {
+    /// UUIDv7.
+    pub id: [u8; 16],
+    /// Microseconds since 1970.
+    pub received_us: u64,
+    /// Name of the API.
+    pub api: &'a str,
+    /// Name of the operation or route.
+    pub operation: &'a str,
+    /// Transaction type.
+    pub transaction_type: &'a str,
+    /// Name of the consumer.
+    pub consumer: &'a str,
+    /// Subject of the verified principal.
+    pub principal: &'a str,
+    /// Address of the client.
+    pub client: &'a str,
+    /// Method.
+    pub method: &'a str,
+    /// Request target, masked.
+    pub target: &'a str,
+    /// Request header lines, masked.
+    pub head: &'a [u8],
+    /// Capture level, a code of the caller's.
+    pub level: u8,
+}
+
+/// What is known when an answer is about to leave. Empty text means absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Completed<'a> {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Status, 0 if no answer.
+    pub status: u16,
+    /// Problem code.
+    pub problem: &'a str,
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Response header lines, masked.
+    pub head: &'a [u8],
+    /// Stage code and its duration in microseconds.
+    pub stages: &'a [(u8, u32)],
+    /// Facts of the request body.
+    pub request: BodyFacts,
+    /// Facts of the response body.
+    pub response: BodyFacts,
+    /// Request body, or its rest after the parts.
+    pub request_body: &'a [u8],
+    /// Response body, or its rest after the parts.
+    pub response_body: &'a [u8],
+    /// Business keys.
+    pub keys: &'a [(&'a str, &'a str)],
+    /// Properties.
+    pub properties: &'a [(&'a str, &'a str)],
+    /// Log lines.
+    pub logs: &'a [&'a str],
+}
+
+/// A transaction as it is read back; fields as in [`Received`] and [`Completed`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are described where they are written")]
+pub struct Transaction {
+    pub address: Option<crate::Address>,
+    pub id: [u8; 16],
+    pub received_us: u64,
+    pub api: String,
+    pub operation: String,
+    pub transaction_type: String,
+    pub consumer: String,
+    pub principal: String,
+    pub client: String,
+    pub method: String,
+    pub target: String,
+    pub request_head: Vec<u8>,
+    pub level: u8,
+    pub outcome: Outcome,
+    pub status: u16,
+    pub problem: String,
+    pub upstream: String,
+    pub response_head: Vec<u8>,
+    pub stages: Vec<(u8, u32)>,
+    pub request: BodyFacts,
+    pub response: BodyFacts,
+    pub request_body: Vec<u8>,
+    pub response_body: Vec<u8>,
+    pub keys: Vec<(String, String)>,
+    pub properties: Vec<(String, String)>,
+    pub logs: Vec<String>,
+    /// Only what fits into the room kept for it was written: the journal was full.
+    pub shortened: bool,
+    /// Records of it were lost.
+    pub damaged: bool,
+}
+
+/// Longest value of a field.
+const FIELD_LIMIT: usize = (1 << 24) - 1;
+
+fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
+    if value.is_empty() {
+        return true;
+    }
+    if value.len() > FIELD_LIMIT {
+        return false;
+    }
+    out.extend_from_slice(&((value.len() as u32) << 8 | u32::from(tag)).to_le_bytes());
+    out.extend_from_slice(value);
+    true
+}
+
+fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
+    let length = 2 + name.len() + value.len();
+    let Ok(name_length) = u16::try_from(name.len()) else { return false };
+    if length > FIELD_LIMIT {
+        return false;
+    }
+    out.extend_from_slice(&((length as u32) << 8 | u32::from(tag)).to_le_bytes());
+    out.extend_from_slice(&name_length.to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value.as_bytes());
+    true
+}
+
+fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
+    if *facts == BodyFacts::default() {
+        return;
+    }
+    let mut bytes = [0; 33];
+    bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
+    bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
+    bytes[16] =
+        u8::from(facts.truncated) | u8::from(facts.withheld) << 1 | u8::from(facts.aborted) << 2;
+    bytes[17..].copy_from_slice(&facts.hash);
+    put(out, tag, &bytes);
+}
+
+impl Received<'_> {
+    /// Appends the fields; false if one is longer than a field can be.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
+        put(out, 1, &self.id)
+            && put(out, 2, &self.received_us.to_le_bytes())
+            && put(out, 3, self.api.as_bytes())
+            && put(out, 4, self.operation.as_bytes())
+            && put(out, 5, self.transaction_type.as_bytes())
+            && put(out, 6, self.consumer.as_bytes())
+            && put(out, 7, self.principal.as_bytes())
+            && put(out, 8, self.client.as_bytes())
+            && put(out, 9, self.method.as_bytes())
+            && put(out, 10, self.target.as_bytes())
+            && put(out, 11, self.head)
+            && put(out, 12, &[self.level])
+    }
+}
+
+impl Completed<'_> {
+    /// Appends the fields; false if one is longer than a field can be.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
+        encode_end(out, self.outcome, self.status);
+        put_facts(out, 37, &self.request);
+        put_facts(out, 38, &self.response);
+        for (code, duration) in self.stages {
+            let [a, b, c, d] = duration.to_le_bytes();
+            put(out, 36, &[*code, a, b, c, d]);
+        }
+        put(out, 33, self.problem.as_bytes())
+            && put(out, 34, self.upstream.as_bytes())
+            && put(out, 35, self.head)
+            && put(out, 39, self.request_body)
+            && put(out, 40, self.response_body)
+            && self.keys.iter().all(|pair| put_pair(out, 41, *pair))
+            && self.properties.iter().all(|pair| put_pair(out, 42, *pair))
+            && self.logs.iter().all(|line| put(out, 43, line.as_bytes()))
+    }
+
+    /// Appends no more than fits into the room that is kept for every open transaction.
+    pub(crate) fn encode_short(&self, out: &mut Vec<u8>) {
+        encode_end(out, self.outcome, self.status);
+        put(out, 44, &[1]);
+    }
+}
+
+fn encode_end(out: &mut Vec<u8>, outcome: Outcome, status: u16) {
+    let [a, b] = status.to_le_bytes();
+    put(out, 32, &[outcome as u8, a, b]);
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn pair(value: &[u8]) -> Option<(String, String)> {
+    let (length, rest) = value.split_first_chunk::<2>()?;
+    let (name, value) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    Some((text(name), text(value)))
+}
+
+fn facts(value: &[u8]) -> Option<BodyFacts> {
+    let value = value.first_chunk::<33>()?;
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&value[17..]);
+    Some(BodyFacts {
+        length: crate::format::u64_at(value, 0),
+        stored: crate::format::u64_at(value, 8),
+        truncated: value[16] & 1 != 0,
+        withheld: value[16] & 2 != 0,
+        aborted: value[16] & 4 != 0,
+        hash,
+    })
+}
+
+impl Transaction {
+    /// Takes over the fields of a payload; a malformed rest marks the transaction as damaged.
+    pub(crate) fn absorb(&mut self, mut payload: &[u8]) {
+        while let Some((head, rest)) = payload.split_first_chunk::<4>() {
+            let head = u32::from_le_bytes(*head);
+            let Some((value, rest)) = rest.split_at_checked((head >> 8) as usize) else {
+                self.damaged = true;
+                return;
+            };
+            if self.field(head as u8, value).is_none() {
+                self.damaged = true;
+            }
+            payload = rest;
+        }
+    }
+
+    fn field(&mut self, tag: u8, value: &[u8]) -> Option<()> {
+        match tag {
+            1 => self.id = value.try_into().ok()?,
+            2 => self.received_us = u64::from_le_bytes(value.try_into().ok()?),
+            3 => self.api = text(value),
+            4 => self.operation = text(value),
+            5 => self.transaction_type = text(value),
+            6 => self.consumer = text(value),
+            7 => self.principal = text(value),
+            8 => self.client = text(value),
+            9 => self.method = text(value),
+            10 => self.target = text(value),
+            11 => self.request_head = value.to_vec(),
+            12 => self.level = *value.first()?,
+            32 => {
+                let [outcome, a, b] = value.try_into().ok()?;
+                self.outcome = match outcome {
+                    0 => Outcome::Completed,
+                    1 => Outcome::Failed,
+                    _ => Outcome::Interrupted,
+                };
+                self.status = u16::from_le_bytes([a, b]);
+            }
+            33 => self.problem = text(value),
+            34 => self.upstream = text(value),
+            35 => self.response_head = value.to_vec(),
+            36 => {
+                let [code, a, b, c, d] = value.try_into().ok()?;
+                self.stages.push((code, u32::from_le_bytes([a, b, c, d])));
+            }
+            37 => self.request = facts(value)?,
+            38 => self.response = facts(value)?,
+            39 => self.request_body.extend_from_slice(value),
+            40 => self.response_body.extend_from_slice(value),
+            41 => self.keys.push(pair(value)?),
+            42 => self.properties.push(pair(value)?),
+            43 => self.logs.push(text(value)),
+            44 => self.shortened = true,
+            _ => {}
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,124 @@
+//! What is done when a journal is opened: find what was open, and close it as interrupted.
+//!
+//! The `open` frame of a segment tells what was open when it began, so only the last segment is
+//! read, or those back to the last one whose `open` frame is whole.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::format::{HEADER, Kind, Position, u64_at};
+use crate::lane::Past;
+use crate::segment::{self, Segment};
+
+/// A stretch that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Index of the lane.
+    pub lane: u16,
+    /// Where it begins.
+    pub position: Position,
+    /// Bytes in it that are not zero.
+    pub bytes: u64,
+}
+
+/// What was found when the journal was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Segments that were read.
+    pub segments: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Transactions that were open and are now `interrupted`.
+    pub interrupted: u64,
+    /// Transactions that could not be closed because the journal is full; the next
+    /// opening tries again.
+    pub left_open: u64,
+    /// What was dropped.
+    pub damage: Vec<Damage>,
+}
+
+/// Finds out what was open in a lane.
+pub(crate) fn recover(index: u16, lane: &Path, report: &mut RecoveryReport) -> io::Result<Past> {
+    let numbers = segment::list(lane)?;
+    let mut past = Past {
+        next_segment: numbers.last().map_or(1, |last| last + 1),
+        next_ticket: 1,
+        ..Past::default()
+    };
+    let mut tail = Vec::new();
+    for number in numbers.iter().rev() {
+        match Segment::open(lane, *number) {
+            Ok(segment) => {
+                let opening = segment.frame(HEADER as u32, segment.length)?;
+                tail.push(segment);
+                if opening.is_some_and(|frame| frame.kind == Kind::Open) {
+                    break;
+                }
+            }
+            Err(error) if is_damage(&error) => report.damage.push(Damage {
+                lane: index,
+                position: Position::new(*number, 0),
+                bytes: 0,
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    let mut open = BTreeMap::new();
+    for segment in tail.iter().rev() {
+        past.next_ticket = past.next_ticket.max(segment.header.first_ticket);
+        scan(index, segment, &mut open, &mut past.next_ticket, report)?;
+    }
+    past.open = open.into_iter().collect();
+    Ok(past)
+}
+
+/// Whether a segment is to be passed over rather than the reading given up.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+fn scan(
+    lane: u16,
+    segment: &Segment,
+    open: &mut BTreeMap<u64, Position>,
+    next_ticket: &mut u64,
+    report: &mut RecoveryReport,
+) -> io::Result<()> {
+    report.segments += 1;
+    let mut offset = HEADER as u32;
+    loop {
+        let position = Position::new(segment.header.number, offset);
+        let Some(frame) = segment.frame(offset, segment.length)? else {
+            let (next, bytes) = segment.resynchronise(offset, segment.length)?;
+            if bytes > 0 || next.is_some() {
+                report.damage.push(Damage { lane, position, bytes });
+            }
+            let Some(next) = next else { return Ok(()) };
+            offset = next;
+            continue;
+        };
+        report.records += 1;
+        *next_ticket = (*next_ticket).max(frame.ticket.saturating_add(1));
+        match frame.kind {
+            Kind::Open => {
+                let pairs = frame.payload.chunks_exact(16);
+                *open = pairs
+                    .map(|pair| (u64_at(pair, 0), Position::from_bits(u64_at(pair, 8))))
+                    .collect();
+            }
+            Kind::Received => {
+                open.insert(frame.ticket, position);
+            }
+            Kind::RequestPart | Kind::ResponsePart => {
+                if let Some(last) = open.get_mut(&frame.ticket) {
+                    *last = position;
+                }
+            }
+            Kind::Completed => {
+                open.remove(&frame.ticket);
+            }
+        }
+        offset = frame.next;
+    }
+}

@@ -1,0 +1,184 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{
+    BodyFacts, Completed, Error, Journal, Outcome, Position, Received, Refused, Settings, Side,
+    Transaction,
+};
+
+const SMALL: Settings = Settings { lanes: 1, segment_bytes: 4096, lane_bytes: 1 << 20 };
+
+fn request(id: u8) -> Received<'static> {
+    Received {
+        id: [id; 16],
+        method: "POST",
+        target: "/a",
+        head: b"a: b\r\n",
+        ..Received::default()
+    }
+}
+
+fn answer() -> Completed<'static> {
+    Completed {
+        status: 201,
+        stages: &[(1, 20), (2, 30)],
+        response: BodyFacts { length: 9, stored: 3, truncated: true, ..BodyFacts::default() },
+        response_body: b"end",
+        keys: &[("order", "17")],
+        logs: &["one", "two"],
+        ..Completed::default()
+    }
+}
+
+fn all(journal: &Journal) -> Vec<Transaction> {
+    let mut reader = journal.reader(0, Position::START);
+    std::iter::from_fn(|| reader.next_transaction().unwrap()).collect()
+}
+
+fn segment(data: &Path, number: u32) -> PathBuf {
+    data.join(format!("journal/lane-0000/{number:010}.segment"))
+}
+
+#[test]
+fn a_transaction_comes_back_whole_however_it_was_written() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
+    let ticket = lanes[0].received(&request(1)).unwrap();
+    lanes[0].part(ticket, Side::Request, b"ab").unwrap();
+    let address = lanes[0].whole(&request(2), &answer()).unwrap();
+    lanes[0].part(ticket, Side::Request, b"cd").unwrap();
+    lanes[0].completed(ticket, &answer()).unwrap();
+    assert_eq!(lanes[0].completed(ticket, &answer()), Err(Refused::Ticket));
+
+    let read = all(&journal);
+    assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(journal.get(address).unwrap().as_ref(), Some(&read[0]));
+    assert_eq!(read[1].request_body, b"abcd");
+    for one in &read {
+        assert_eq!((one.target.as_str(), one.status, one.damaged), ("/a", 201, false));
+        assert_eq!(one.request_head, b"a: b\r\n");
+        assert_eq!(one.response, answer().response);
+        assert_eq!(one.response_body, b"end");
+        assert_eq!(one.stages, [(1, 20), (2, 30)]);
+        assert_eq!(one.keys, [("order".to_owned(), "17".to_owned())]);
+        assert_eq!(one.logs, ["one", "two"]);
+    }
+}
+
+#[test]
+fn what_was_open_is_interrupted_once_even_from_segments_ago() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
+    let ticket = lanes[0].received(&request(1)).unwrap();
+    for _ in 0..60 {
+        lanes[0].whole(&request(2), &answer()).unwrap();
+    }
+    lanes[0].part(ticket, Side::Request, b"xyz").unwrap();
+    assert!(journal.statistics().segments > 2);
+    drop((journal, lanes));
+
+    let (journal, lanes, report) = Journal::open(data.path(), SMALL).unwrap();
+    assert_eq!((report.interrupted, report.segments, report.damage.len()), (1, 1, 0));
+    drop((journal, lanes));
+    let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+    assert_eq!(report.interrupted, 0);
+    let read = all(&journal);
+    assert_eq!(read.len(), 61);
+    let last = &read[60];
+    assert_eq!((last.id[0], last.outcome), (1, Outcome::Interrupted));
+    assert_eq!(last.request_body, b"xyz");
+}
+
+#[test]
+fn a_flipped_byte_costs_one_transaction_and_is_reported() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
+    let mut ends = Vec::new();
+    for id in 1..=3 {
+        ends.push(lanes[0].whole(&request(id), &answer()).unwrap().position.offset() as usize);
+    }
+    drop((journal, lanes));
+    let whole = fs::read(segment(data.path(), 1)).unwrap();
+    for at in ends[1]..ends[2] - 8 {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        fs::write(segment(data.path(), 1), &bytes).unwrap();
+        let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+        assert_eq!(report.damage.len(), 1, "byte {at}");
+        assert_eq!(report.damage[0].position.offset() as usize, ends[1]);
+        let ids: Vec<_> = all(&journal).iter().map(|one| one.id[0]).collect();
+        assert_eq!(ids, [1, 3], "byte {at}");
+    }
+}
+
+#[test]
+fn a_torn_tail_is_dropped_at_every_length() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
+    lanes[0].whole(&request(1), &answer()).unwrap();
+    let from = lanes[0].whole(&request(2), &answer()).unwrap().position.offset() as usize;
+    drop((journal, lanes));
+    let whole = fs::read(segment(data.path(), 1)).unwrap();
+    for cut in from..from + 100 {
+        let mut bytes = whole.clone();
+        bytes[cut..].fill(0);
+        fs::write(segment(data.path(), 1), &bytes).unwrap();
+        let (journal, ..) = Journal::open(data.path(), SMALL).unwrap();
+        assert_eq!(all(&journal).len(), 1, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_full_journal_completes_what_it_took_on_and_recovers() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = Settings { lane_bytes: 2 * 4096, ..SMALL };
+    let (journal, mut lanes, _) = Journal::open(data.path(), settings).unwrap();
+    let mut tickets = Vec::new();
+    let refused = loop {
+        match lanes[0].received(&request(1)) {
+            Ok(ticket) => tickets.push(ticket),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, Refused::Full | Refused::Open), "{refused:?}");
+    while lanes[0].whole(&request(2), &answer()).is_ok() {}
+    for ticket in &tickets {
+        lanes[0].completed(*ticket, &answer()).unwrap();
+    }
+    let read = all(&journal);
+    assert_eq!(
+        read.iter().filter(|one| one.id[0] == 1 && one.status == 201).count(),
+        tickets.len()
+    );
+    assert!(read.iter().any(|one| one.shortened));
+    while lanes[0].whole(&request(3), &answer()).is_ok() {}
+    fs::remove_file(segment(data.path(), 1)).unwrap();
+    lanes[0].whole(&request(3), &answer()).unwrap();
+}
+
+#[test]
+fn a_second_opening_names_the_holder() {
+    let data = tempfile::tempdir().unwrap();
+    let _first = Journal::open(data.path(), SMALL).unwrap();
+    match Journal::open(data.path(), SMALL) {
+        Err(Error::Held { pid }) => assert_eq!(pid, std::process::id().to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_fixture_of_version_1_still_opens() {
+    let data = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.segment");
+    fs::create_dir_all(data.path().join("journal/lane-0000")).unwrap();
+    fs::copy(fixture, segment(data.path(), 1)).unwrap();
+    let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+    assert_eq!((report.records, report.interrupted, report.damage.len()), (5, 1, 0));
+    let read = all(&journal);
+    assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!((read[0].status, read[0].response_body.as_slice()), (201, b"end".as_slice()));
+    assert_eq!(
+        (read[1].outcome, read[1].request_body.as_slice()),
+        (Outcome::Interrupted, b"abcd".as_slice())
+    );
+}
