@@ -40,7 +40,7 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
 /// No escapes at all, and no segment that starts with a dot.
 fn is_normal(path: &[u8]) -> bool {
     // Most paths have neither, which is found out many bytes at a time.
-    memchr::memchr2(b'%', b'.', path).is_none()
+    weir_wire::find_either(path, b'%', b'.').is_none()
         || (!path.windows(2).any(|pair| pair == b"/.") && !path.contains(&b'%'))
 }
 

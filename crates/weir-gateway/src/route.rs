@@ -9,7 +9,7 @@ mod tree;
 use crate::path;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
-use tree::{Bases, Routes};
+use tree::{Bases, Routes, Under};
 use weir_config::Config;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
@@ -94,10 +94,8 @@ impl Router {
 
     /// Finds where a request for this normalised path goes. `host` is lower case, without port.
     pub fn find(&self, host: &str, path: &str, method: &str) -> Found {
-        let Some((api, depth)) = self.api(host, path) else { return Found::NoApi };
-        let routes = &self.apis[api].routes;
-        let below = || path::segments(path).skip(depth);
-        if let Some(route) = routes.find(below(), method) {
+        let Some(Under { api, below, .. }) = self.api(host, path) else { return Found::NoApi };
+        if let Some(route) = self.apis[api].routes.find(below, method) {
             return Found::Route { api, route };
         }
         let allow = self.methods(api, path);
@@ -130,14 +128,14 @@ impl Router {
 
     /// The API with the longest base among those that answer to the host; of equal ones that
     /// with the more specific host.
-    fn api(&self, host: &str, path: &str) -> Option<(usize, usize)> {
+    fn api<'p>(&self, host: &str, path: &'p str) -> Option<Under<'p>> {
         let exact = if self.exact.is_empty() { None } else { self.exact.get(host) };
-        let mut best: Option<(usize, usize)> = None;
+        let mut best: Option<Under<'p>> = None;
         for bases in exact.into_iter().chain(self.wild(host)).chain(&self.any) {
-            if let Some((api, depth)) = bases.longest(path)
-                && best.is_none_or(|(_, other)| depth > other)
+            if let Some(under) = bases.longest(path)
+                && best.as_ref().is_none_or(|best| under.depth > best.depth)
             {
-                best = Some((api, depth));
+                best = Some(under);
             }
         }
         best

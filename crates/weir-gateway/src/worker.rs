@@ -50,6 +50,7 @@ pub(crate) struct Worker {
     /// HTTP date of this second.
     date: RefCell<(u64, String)>,
     /// Exchanges without a connection, the last used one last: the one the cache still holds.
+    #[expect(clippy::vec_box, reason = "an exchange is handed out without being copied")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
     /// What these have for a deadline.
     no_deadline: Rc<Deadline>,

@@ -87,7 +87,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             1 => Self::Received,
             2 => Self::RequestPart,

@@ -6,39 +6,65 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::background::{Inner, LaneState, Threads};
+use crate::failpoint::Faults;
+use crate::files::{Budget, Files, create_folder};
+use crate::follower::{Checkpoints, Follower, Lag};
 use crate::format::{Address, Position};
 use crate::lane::{Lane, Shared};
 use crate::reader::{self, Reader};
 use crate::record::{Completed, Outcome, Transaction};
 use crate::recovery::{self, RecoveryReport};
-use crate::segment;
+use crate::supply::{Bell, Supply};
 
 /// Most lanes of a journal.
 const LANES: u16 = 1024;
+/// Segments are a whole number of these.
+const PAGE: u32 = 4096;
+
+/// When an appended record outlives what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The process, at once; the machine, when the system has written it back.
+    #[default]
+    Process,
+    /// The machine, once [`Lane::poll_durable`] says so: lanes are synced in groups.
+    Disk,
+}
 
 /// How a journal is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Lanes to write to, one per worker.
     pub lanes: u16,
-    /// Length of a segment in bytes.
+    /// Length of a segment in bytes; rounded up to a multiple of 4096.
     pub segment_bytes: u32,
-    /// Most bytes that the segments of a lane may take.
-    pub lane_bytes: u64,
+    /// Most bytes that the whole journal may take; three segments for each lane are needed.
+    pub disk_bytes: u64,
+    /// What an append promises.
+    pub durability: Durability,
+    /// A segment that was begun that long ago is sealed even if it is not full.
+    pub seal_after: Duration,
+    /// How long heads and bodies of completed transactions are kept.
+    pub keep_completed: Duration,
+    /// How long transactions that failed or were interrupted are kept, and the metadata of all.
+    pub keep_failed: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { lanes: 1, segment_bytes: 64 << 20, lane_bytes: 4 << 30 }
-    }
-}
-
-impl Settings {
-    /// Most transactions that a lane may have open: their list and the room kept for them take
-    /// less than half a segment.
-    pub(crate) fn open_limit(&self) -> usize {
-        (self.segment_bytes as usize / 256).min(16_384)
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            lanes: 1,
+            segment_bytes: 16 << 20,
+            disk_bytes: 50 << 30,
+            durability: Durability::Process,
+            seal_after: Duration::from_secs(60 * 60),
+            keep_completed: 7 * DAY,
+            keep_failed: 90 * DAY,
+        }
     }
 }
 
@@ -76,13 +102,21 @@ pub struct Statistics {
     pub errors: u64,
     /// Segments begun.
     pub segments: u64,
+    /// Segments sealed.
+    pub sealed: u64,
+    /// Files dropped because of their age or the budget.
+    pub dropped: u64,
+    /// Segments that wait to be sealed.
+    pub unsealed: u64,
+    /// Bytes that the journal takes on the disk, prepared segments included.
+    pub disk_bytes: u64,
 }
 
-/// An open journal.
+/// An open journal. It is to be dropped after its lanes.
 #[derive(Debug)]
 pub struct Journal {
-    folder: PathBuf,
-    shared: Vec<Arc<Shared>>,
+    inner: Arc<Inner>,
+    threads: Option<Threads>,
     _lock: File,
 }
 
@@ -95,47 +129,133 @@ impl Journal {
         data: &Path,
         settings: Settings,
     ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
+        let (mut journal, lanes, report) = Self::open_still(data, settings, Faults::default())?;
+        let threads = Threads::start(&journal.inner);
+        journal.threads = Some(threads.map_err(at(data))?);
+        Ok((journal, lanes, report))
+    }
+
+    /// Opens it without its threads.
+    pub(crate) fn open_still(
+        data: &Path,
+        mut settings: Settings,
+        faults: Faults,
+    ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
+        let bytes = settings.segment_bytes.clamp(PAGE, u32::MAX - PAGE);
+        settings.segment_bytes = bytes.next_multiple_of(PAGE);
         let folder = data.join("journal");
-        segment::folder(&folder).map_err(at(&folder))?;
+        create_folder(&folder).map_err(at(&folder))?;
         let lock = lock(&folder.join("lock"))?;
+        let checkpoints = folder.join("followers");
+        let checkpoints =
+            Checkpoints::open(checkpoints.clone(), faults.clone()).map_err(at(&checkpoints))?;
+        let budget = Budget::new(settings.segment_bytes, settings.disk_bytes);
+        let bell = Arc::new(Bell::default());
+        let syncing = Arc::new(Bell::default());
         let mut report = RecoveryReport::default();
-        let (mut lanes, mut shared) = (Vec::new(), Vec::new());
+        let (mut lanes, mut states) = (Vec::new(), Vec::new());
         for index in 0..LANES {
-            let path = lane_folder(&folder, index);
-            if index >= settings.lanes && !path.exists() {
+            let path = folder.join(format!("lane-{index:04}"));
+            let active = index < settings.lanes;
+            if !active && !path.exists() {
                 break;
             }
-            segment::folder(&path).map_err(at(&path))?;
-            let past = recovery::recover(index, &path, &mut report).map_err(at(&path))?;
-            let ends = Arc::new(Shared::default());
-            ends.end.store(Position::new(past.next_segment, 0).to_bits(), Ordering::Release);
-            let mut lane = Lane::new(index, path, settings, Arc::clone(&ends), past);
-            for ticket in lane.tickets() {
-                let end = Completed { outcome: Outcome::Interrupted, ..Completed::default() };
-                match lane.completed(ticket, &end) {
-                    Ok(_) => report.interrupted += 1,
-                    Err(_) => report.left_open += 1,
-                }
+            let files = Files::open(index, path.clone(), faults.clone(), &budget);
+            let files = Arc::new(files.map_err(at(&path))?);
+            let past = recovery::recover(&files, &mut report).map_err(at(&path))?;
+            let shared = Arc::new(Shared::default());
+            let next = files.next();
+            shared.end.store(Position::new(next, 0).to_bits(), Ordering::Release);
+            shared.next_ticket.store(past.next_ticket, Ordering::Relaxed);
+            if settings.durability == Durability::Disk {
+                shared.durable.synced(Position::new(next, 0), true);
+                shared.durable.sync_by(Arc::clone(&syncing));
             }
-            shared.push(ends);
-            if index < settings.lanes {
+            let (mut supply, taker) =
+                Supply::new(Arc::clone(&files), Arc::clone(&shared), next, Arc::clone(&bell));
+            let needed = active || !past.open.is_empty();
+            // A disk that is full now may have room later; until then the lane refuses.
+            let _ = if needed { supply.fill(&budget) } else { Ok(()) };
+            let how = (settings.segment_bytes, settings.seal_after);
+            let lane = Lane::new(index, how, Arc::clone(&shared), taker, past);
+            let lane = interrupt(lane, &mut report);
+            if active {
                 lanes.push(lane);
             }
+            states.push(LaneState::new(files, shared, active.then_some(supply)));
         }
-        Ok((Self { folder, shared, _lock: lock }, lanes, report))
+        let inner = Inner::new(settings, budget, Arc::new(checkpoints), states, bell, syncing);
+        Ok((Self { inner: Arc::new(inner), threads: None, _lock: lock }, lanes, report))
     }
 
     /// Number of lanes that can be read: those of this opening and of earlier ones.
     #[must_use]
     pub fn lanes(&self) -> u16 {
-        self.shared.len() as u16
+        self.inner.lanes.len() as u16
     }
 
     /// A reader of a lane from a position on. A lane that does not exist reads as empty.
     #[must_use]
     pub fn reader(&self, lane: u16, from: Position) -> Reader {
-        let shared = self.shared.get(usize::from(lane)).cloned().unwrap_or_default();
-        Reader::new(lane, lane_folder(&self.folder, lane), shared, from)
+        self.read(lane, from, 0)
+    }
+
+    fn read(&self, lane: u16, from: Position, ticket: u64) -> Reader {
+        let (files, shared) = match self.inner.lanes.get(usize::from(lane)) {
+            Some(lane) => (Arc::clone(&lane.files), Arc::clone(&lane.shared)),
+            None => (Arc::new(Files::none(lane)), Arc::default()),
+        };
+        Reader::new(files, shared, from, ticket)
+    }
+
+    /// A follower by its name, 1 to 64 lower-case letters, digits and hyphens. Nothing that it has
+    /// not passed is dropped, also while it does not run.
+    ///
+    /// # Errors
+    /// When its checkpoint cannot be written.
+    pub fn follower(&self, name: &str) -> io::Result<Follower> {
+        Follower::new(name, Arc::clone(&self.inner.checkpoints), self.inner.lanes.len())
+    }
+
+    /// A reader of what a follower has not passed.
+    #[must_use]
+    pub fn follow(&self, follower: &Follower, lane: u16) -> Reader {
+        let passed = follower.of(lane);
+        self.read(lane, passed.position, passed.ticket)
+    }
+
+    /// Forgets a follower, so that nothing is kept for it any more.
+    ///
+    /// # Errors
+    /// When its checkpoint cannot be removed.
+    pub fn forget(&self, name: &str) -> io::Result<()> {
+        self.inner.checkpoints.forget(name)
+    }
+
+    /// What each follower has not passed. Reads one transaction of each lane that has any.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn lags(&self) -> io::Result<Vec<Lag>> {
+        let followers = self.inner.checkpoints.all().clone();
+        let mut lags = Vec::new();
+        for (name, passed) in followers {
+            let mut lag = Lag { name, records: 0, bytes: 0, age: Duration::ZERO };
+            for (index, lane) in self.inner.lanes.iter().enumerate() {
+                let passed = passed.get(index).copied().unwrap_or_default();
+                let end = lane.shared.end();
+                let newest = lane.shared.next_ticket.load(Ordering::Relaxed).saturating_sub(1);
+                let bytes = lane.files.bytes_between(passed.position, end);
+                let mut reader = self.read(index as u16, passed.position, 0).metadata_only();
+                let Some(oldest) = reader.next_transaction()? else { continue };
+                lag.bytes += bytes;
+                lag.records += newest.saturating_sub(passed.ticket).max(1);
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                lag.age = lag.age.max(now.saturating_sub(Duration::from_micros(oldest.received_us)));
+            }
+            lags.push(lag);
+        }
+        Ok(lags)
     }
 
     /// The transaction at an address; none if the journal does not have it.
@@ -143,27 +263,55 @@ impl Journal {
     /// # Errors
     /// When a file cannot be read.
     pub fn get(&self, address: Address) -> io::Result<Option<Transaction>> {
-        reader::get(&lane_folder(&self.folder, address.lane), address)
+        Ok(self.get_many(&[address])?.pop())
+    }
+
+    /// The transactions at addresses, which are best sorted: each block of a sealed segment is
+    /// then unpacked once. Those that the journal does not have are left out; each says its address.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn get_many(&self, addresses: &[Address]) -> io::Result<Vec<Transaction>> {
+        let mut found = Vec::with_capacity(addresses.len());
+        for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
+            let Some(lane) = self.inner.lanes.get(usize::from(of_lane[0].lane)) else { continue };
+            let positions: Vec<_> = of_lane.iter().map(|address| address.position).collect();
+            reader::get(&lane.files, &positions, &mut |transaction| found.push(transaction))?;
+        }
+        Ok(found)
     }
 
     /// What was done since the journal was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let mut sum = Statistics::default();
-        for shared in &self.shared {
-            sum.records += shared.records.load(Ordering::Relaxed);
-            sum.bytes += shared.bytes.load(Ordering::Relaxed);
-            sum.refused += shared.refused.load(Ordering::Relaxed);
-            sum.shortened += shared.shortened.load(Ordering::Relaxed);
-            sum.errors += shared.errors.load(Ordering::Relaxed);
-            sum.segments += shared.segments.load(Ordering::Relaxed);
-        }
-        sum
+        self.inner.statistics()
+    }
+
+    /// Does once what the threads do again and again.
+    #[cfg(test)]
+    pub(crate) fn work(&self) -> io::Result<()> {
+        self.inner.supply()?;
+        self.inner.seal_all()?;
+        self.inner.retain()?;
+        self.inner.supply()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 }
 
-fn lane_folder(folder: &Path, lane: u16) -> PathBuf {
-    folder.join(format!("lane-{lane:04}"))
+/// Closes what was open when the lane was last written to.
+fn interrupt(mut lane: Lane, report: &mut RecoveryReport) -> Lane {
+    for ticket in lane.tickets() {
+        let end = Completed { outcome: Outcome::Interrupted, ..Completed::default() };
+        match lane.completed(ticket, &end) {
+            Ok(_) => report.interrupted += 1,
+            Err(_) => report.left_open += 1,
+        }
+    }
+    lane
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {

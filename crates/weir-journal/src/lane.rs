@@ -1,24 +1,26 @@
 //! A lane: where one worker appends.
 //!
-//! Every append is one `pwrite` into a preallocated file. Room to complete every open transaction
-//! is kept free, so that one that was taken on can be completed when the journal is full.
+//! A record is copied into a segment that was mapped and brought into memory before, so that an
+//! append makes no system call. Room to complete every open transaction is kept free, so that one
+//! that was taken on can be completed when the journal is full.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::durable::{Durable, NotDurable};
 use crate::format::{
     Address, FRAME, HEADER, Kind, Position, SegmentHeader, begin_frame, finish_frame,
 };
-use crate::journal::Settings;
+use crate::os::Mapping;
 use crate::record::{Completed, Received, Side};
-use crate::segment;
+use crate::supply::{Prepared, Taker};
 
 /// Room kept for the end of an open transaction: a frame's header and the short form.
 const RESERVE: usize = 64;
+/// What may follow the last frame of a segment: a word of zeros.
+const END: usize = 8;
 
 /// Why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,26 +46,44 @@ pub struct Ticket {
     number: u64,
 }
 
-/// What a lane and its readers share.
+/// What a lane, its readers and the threads behind it share. Only the lane writes, but for what
+/// is said to be otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// [`Position`] of the end of what was written.
     pub(crate) end: AtomicU64,
+    /// Number that the next transaction gets.
+    pub(crate) next_ticket: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) shortened: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Segments begun.
     pub(crate) segments: AtomicU64,
+    /// Errors that the other threads met.
+    pub(crate) disk_errors: AtomicU64,
+    pub(crate) durable: Durable,
+}
+
+impl Shared {
+    pub(crate) fn end(&self) -> Position {
+        Position::from_bits(self.end.load(Ordering::Acquire))
+    }
+}
+
+/// Adds to a number that this thread alone changes: cheaper than an atomic addition.
+fn count(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 #[derive(Debug)]
 struct Current {
-    file: File,
+    mapping: Mapping,
     number: u32,
     key: u32,
     offset: usize,
-    length: usize,
+    begun: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,15 +92,16 @@ struct Open {
     last: Position,
 }
 
-/// The writing end of a lane, for one thread.
+/// The writing end of a lane, for one thread. It holds no file descriptor, so that it may be used
+/// and dropped by a thread with a table of file descriptors of its own.
 #[derive(Debug)]
 pub struct Lane {
     index: u16,
-    folder: PathBuf,
-    settings: Settings,
+    segment_bytes: usize,
+    seal_after: Duration,
     shared: Arc<Shared>,
+    taker: Taker,
     current: Option<Current>,
-    next_segment: u32,
     next_ticket: u64,
     open: Vec<Option<Open>>,
     free: Vec<u32>,
@@ -91,7 +112,6 @@ pub struct Lane {
 /// What recovery found out about a lane.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
-    pub(crate) next_segment: u32,
     pub(crate) next_ticket: u64,
     pub(crate) open: Vec<(u64, Position)>,
 }
@@ -99,20 +119,20 @@ pub(crate) struct Past {
 impl Lane {
     pub(crate) fn new(
         index: u16,
-        folder: PathBuf,
-        settings: Settings,
+        (segment_bytes, seal_after): (u32, Duration),
         shared: Arc<Shared>,
+        taker: Taker,
         past: Past,
     ) -> Self {
         let open: Vec<_> =
             past.open.into_iter().map(|(number, last)| Some(Open { number, last })).collect();
         Self {
             index,
-            folder,
-            settings,
+            segment_bytes: segment_bytes as usize,
+            seal_after,
             shared,
+            taker,
             current: None,
-            next_segment: past.next_segment,
             next_ticket: past.next_ticket,
             opened: open.len(),
             open,
@@ -121,12 +141,40 @@ impl Lane {
         }
     }
 
+    /// The end of what was appended.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.shared.end()
+    }
+
+    /// Whether everything before `position` would outlive the machine: with durability `disk`,
+    /// what was appended is synced in groups, and `waker` is woken when that is done. With
+    /// durability `process` nothing ever has to wait.
+    ///
+    /// # Errors
+    /// When the disk did not take it. What was appended later may still become durable.
+    pub fn poll_durable(&self, position: Position, waker: &Waker) -> Poll<Result<(), NotDurable>> {
+        self.shared.durable.poll(position, waker)
+    }
+
+    /// To be called now and then, say each second, also when nothing is appended: lets go of a
+    /// segment that has become old, so that it is sealed.
+    pub fn tick(&mut self) {
+        let old = self.current.as_ref().is_some_and(|now| now.begun.elapsed() >= self.seal_after);
+        if old && self.opened > 0 {
+            // Room for what is open has to be in the next one.
+            self.rotate();
+        } else if old {
+            self.leave();
+        }
+    }
+
     /// Takes a transaction on.
     ///
     /// # Errors
     /// [`Refused`]; nothing was written then.
     pub fn received(&mut self, received: &Received<'_>) -> Result<Ticket, Refused> {
-        if self.opened >= self.settings.open_limit() {
+        if self.opened >= open_limit(self.segment_bytes) {
             return self.refuse(Refused::Open);
         }
         begin_frame(&mut self.frame);
@@ -136,7 +184,7 @@ impl Lane {
         let number = self.next_ticket;
         let kept = (self.opened + 1) * RESERVE;
         let last = self.append(Kind::Received, number, Position::START, kept)?;
-        self.next_ticket += 1;
+        self.began();
         self.opened += 1;
         let open = Some(Open { number, last });
         let slot = if let Some(slot) = self.free.pop() {
@@ -187,7 +235,7 @@ impl Lane {
                 begin_frame(&mut self.frame);
                 end.encode_short(&mut self.frame);
                 let position = self.append(Kind::Completed, ticket.number, last, kept)?;
-                self.shared.shortened.fetch_add(1, Ordering::Relaxed);
+                count(&self.shared.shortened, 1);
                 position
             }
         };
@@ -213,7 +261,7 @@ impl Lane {
         let number = self.next_ticket;
         let kept = self.opened * RESERVE;
         let position = self.append(Kind::Completed, number, Position::START, kept)?;
-        self.next_ticket += 1;
+        self.began();
         Ok(Address { lane: self.index, position })
     }
 
@@ -233,8 +281,13 @@ impl Lane {
     }
 
     fn refuse<T>(&self, why: Refused) -> Result<T, Refused> {
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        count(&self.shared.refused, 1);
         Err(why)
+    }
+
+    fn began(&mut self) {
+        self.next_ticket += 1;
+        self.shared.next_ticket.store(self.next_ticket, Ordering::Relaxed);
     }
 
     /// Writes the frame that was begun and leaves `kept` bytes free behind it.
@@ -247,51 +300,42 @@ impl Lane {
     ) -> Result<Position, Refused> {
         let length = self.frame.len().next_multiple_of(8);
         let opening = FRAME + 16 * self.opened;
-        if HEADER + opening + length + kept > self.settings.segment_bytes as usize {
+        if HEADER + opening + length + kept > self.segment_bytes {
             return self.refuse(Refused::TooLarge);
         }
         // A segment that fails under a write is abandoned and a new one tried, once.
         for _ in 0..2 {
-            let room =
-                self.current.as_ref().is_some_and(|now| now.offset + length + kept <= now.length);
-            if !room && self.rotate().is_err() {
+            let room = |now: &Current| now.offset + length + kept <= now.mapping.length();
+            if !self.current.as_ref().is_some_and(room) && !self.rotate() {
                 return self.refuse(Refused::Full);
             }
             let Some(current) = &mut self.current else { break };
             let payload = self.frame.len();
             finish_frame(&mut self.frame, kind, current.key, ticket, last);
             let position = Position::new(current.number, current.offset as u32);
-            if current.file.write_all_at(&self.frame, current.offset as u64).is_ok() {
-                current.offset += length;
+            if current.write(&self.frame) {
                 let end = Position::new(current.number, current.offset as u32);
                 self.shared.end.store(end.to_bits(), Ordering::Release);
-                self.shared.records.fetch_add(1, Ordering::Relaxed);
-                self.shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
+                count(&self.shared.records, 1);
+                count(&self.shared.bytes, length as u64);
                 return Ok(position);
             }
             self.frame.truncate(payload);
-            self.shared.errors.fetch_add(1, Ordering::Relaxed);
-            self.current = None;
+            count(&self.shared.errors, 1);
+            self.leave();
         }
         self.refuse(Refused::Full)
     }
 
-    /// Begins the next segment; the current one stays if that fails.
-    fn rotate(&mut self) -> std::io::Result<()> {
-        let there = segment::list(&self.folder)?.len() as u64;
-        if (there + 1) * u64::from(self.settings.segment_bytes) > self.settings.lane_bytes {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        let number = self.next_segment;
+    /// Begins the next segment if one is ready; else the current one stays.
+    fn rotate(&mut self) -> bool {
+        let Some(Prepared { number, mapping }) = self.taker.take() else { return false };
+        count(&self.shared.segments, 1);
         let clock =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let key = clock ^ number.wrapping_mul(0x9E37_79B9);
         let header =
             SegmentHeader { lane: self.index, number, first_ticket: self.next_ticket, key };
-        let length = self.settings.segment_bytes;
-        let file = segment::create(&self.folder, &header, length).inspect_err(|_| {
-            self.shared.errors.fetch_add(1, Ordering::Relaxed);
-        })?;
         let mut frame = Vec::with_capacity(FRAME + 16 * self.opened);
         begin_frame(&mut frame);
         for open in self.open.iter().flatten() {
@@ -299,14 +343,63 @@ impl Lane {
             frame.extend_from_slice(&open.last.to_bits().to_le_bytes());
         }
         finish_frame(&mut frame, Kind::Open, key, 0, Position::START);
-        if let Err(error) = file.write_all_at(&frame, HEADER as u64) {
-            std::fs::remove_file(segment::path(&self.folder, number))?;
-            return Err(error);
+        let mut next = Current { mapping, number, key, offset: 0, begun: Instant::now() };
+        // The header last: a segment without one was never begun.
+        next.offset = HEADER;
+        let begun = next.write(&frame) && next.head(&header.encode());
+        if !begun {
+            count(&self.shared.errors, 1);
+            self.taker.retire(next.mapping);
+            return false;
         }
-        self.next_segment += 1;
-        self.shared.segments.fetch_add(1, Ordering::Relaxed);
-        let offset = HEADER + frame.len();
-        self.current = Some(Current { file, number, key, offset, length: length as usize });
-        Ok(())
+        self.leave();
+        let end = Position::new(number, next.offset as u32);
+        self.shared.end.store(end.to_bits(), Ordering::Release);
+        self.current = Some(next);
+        true
     }
+
+    /// Lets go of the current segment: nothing is appended to it any more.
+    fn leave(&mut self) {
+        if let Some(current) = self.current.take() {
+            let end = Position::new(current.number + 1, 0);
+            self.shared.end.store(end.to_bits(), Ordering::Release);
+            self.taker.retire(current.mapping);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Current {
+    /// Writes at the offset and goes on behind it; false if that failed.
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        let (offset, end) = (self.offset, self.offset + bytes.len());
+        let segment = self.mapping.bytes();
+        segment[offset..end].copy_from_slice(bytes);
+        // What an earlier use of the file has left is not taken for a torn record.
+        if let Some(after) = segment.get_mut(end..end + END) {
+            after.fill(0);
+        }
+        if self.mapping.faulted() {
+            return false;
+        }
+        self.offset = end;
+        true
+    }
+
+    fn head(&mut self, bytes: &[u8; HEADER]) -> bool {
+        self.mapping.bytes()[..HEADER].copy_from_slice(bytes);
+        !self.mapping.faulted()
+    }
+}
+
+/// Most transactions that a lane may have open: their list and the room kept for them take less
+/// than half a segment.
+fn open_limit(segment_bytes: usize) -> usize {
+    (segment_bytes / 256).min(16_384)
 }

@@ -25,16 +25,29 @@
 //! # Ok(()) }
 //! ```
 
+mod background;
+mod carry;
+mod durable;
+mod failpoint;
+mod files;
+mod follower;
 mod format;
 mod journal;
 mod lane;
+mod os;
 mod reader;
 mod record;
 mod recovery;
+mod retention;
+mod seal;
+mod sealed;
 mod segment;
+mod supply;
 
+pub use durable::NotDurable;
+pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
-pub use journal::{Error, Journal, Settings, Statistics};
+pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction};

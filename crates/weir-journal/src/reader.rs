@@ -1,32 +1,59 @@
 //! Reading transactions back, in the order in which they were completed.
 
 use std::io;
-use std::path::PathBuf;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use crate::files::{Files, State};
 use crate::format::{Address, HEADER, Kind, Position};
 use crate::lane::Shared;
 use crate::record::Transaction;
 use crate::recovery::is_damage;
-use crate::segment::{self, Frame, Segment};
+use crate::sealed::Sealed;
+use crate::segment::{Frame, Segment};
 
 /// Most bytes of one transaction that are put together.
-const TRANSACTION_LIMIT: usize = 256 << 20;
+pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
+
+#[derive(Debug)]
+enum Source {
+    Raw(Segment),
+    Sealed(Sealed),
+}
 
 /// Follows a lane, right up to its last append.
 #[derive(Debug)]
 pub struct Reader {
-    lane: u16,
-    folder: PathBuf,
+    files: Arc<Files>,
     shared: Arc<Shared>,
     position: Position,
-    segment: Option<Segment>,
+    /// Highest ticket number that was seen.
+    ticket: u64,
+    payload: bool,
+    source: Option<Source>,
 }
 
 impl Reader {
-    pub(crate) fn new(lane: u16, folder: PathBuf, shared: Arc<Shared>, position: Position) -> Self {
-        Self { lane, folder, shared, position, segment: None }
+    pub(crate) fn new(
+        files: Arc<Files>,
+        shared: Arc<Shared>,
+        position: Position,
+        ticket: u64,
+    ) -> Self {
+        Self { files, shared, position, ticket, payload: true, source: None }
+    }
+
+    /// Leaves out heads, bodies, properties and logs where that saves reading them: of segments
+    /// that are sealed.
+    #[must_use]
+    pub fn metadata_only(self) -> Self {
+        Self { payload: false, ..self }
+    }
+
+    /// Index of the lane.
+    #[must_use]
+    pub fn lane(&self) -> u16 {
+        self.files.lane
     }
 
     /// Where the next call goes on: a checkpoint.
@@ -35,88 +62,157 @@ impl Reader {
         self.position
     }
 
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
     /// The next completed transaction, or none for now.
     ///
     /// # Errors
     /// When a file cannot be read. Damage is passed over.
     pub fn next_transaction(&mut self) -> io::Result<Option<Transaction>> {
+        let files = Arc::clone(&self.files);
+        let state = files.state();
         loop {
-            let end = Position::from_bits(self.shared.end.load(Ordering::Acquire));
-            if self.position >= end || !self.enter(end)? {
+            let end = self.shared.end();
+            if self.position >= end || !self.enter(&state, end)? {
                 return Ok(None);
             }
-            let Some(segment) = &self.segment else { return Ok(None) };
-            let number = segment.header.number;
-            let limit = if number == end.segment() { end.offset() } else { segment.length };
-            let offset = self.position.offset().max(HEADER as u32);
-            let at = Position::new(number, offset);
-            if let Some(frame) = segment.frame(offset, limit)? {
-                self.position = Position::new(number, frame.next);
-                if frame.kind == Kind::Completed {
-                    let address = Address { lane: self.lane, position: at };
-                    return assemble(&self.folder, address, frame).map(Some);
+            let (number, offset) = (self.position.segment(), self.position.offset());
+            let next = Position::new(number + 1, 0);
+            match &mut self.source {
+                None => return Ok(None),
+                Some(Source::Sealed(sealed)) => {
+                    let Some(offset) = sealed.next(offset)? else {
+                        self.position = next;
+                        continue;
+                    };
+                    self.position = Position::new(number, offset + 8);
+                    if let Some(transaction) = sealed.get(offset, self.payload)? {
+                        self.ticket = self.ticket.max(transaction.ticket);
+                        return Ok(Some(transaction));
+                    }
                 }
-            } else if let (Some(next), _) = segment.resynchronise(offset, limit)? {
-                self.position = Position::new(number, next);
-            } else {
-                self.segment = None;
-                let next = if number == end.segment() { end } else { Position::new(number + 1, 0) };
-                self.position = next;
+                Some(Source::Raw(segment)) => {
+                    let limit = if number == end.segment() { end.offset() } else { segment.length };
+                    let offset = offset.max(HEADER as u32);
+                    if let Some(frame) = segment.frame(offset, limit)? {
+                        self.position = Position::new(number, frame.next);
+                        self.ticket = self.ticket.max(frame.ticket);
+                        if frame.kind == Kind::Completed {
+                            let position = Position::new(number, offset);
+                            return assemble(&files, &state, position, frame).map(Some);
+                        }
+                    } else if let (Some(next), _) = segment.resynchronise(offset, limit)? {
+                        self.position = Position::new(number, next);
+                    } else {
+                        self.position = if number == end.segment() { end } else { next };
+                    }
+                }
             }
         }
     }
 
     /// Opens the segment at or after the position; false if there is none.
-    fn enter(&mut self, end: Position) -> io::Result<bool> {
+    fn enter(&mut self, state: &State, end: Position) -> io::Result<bool> {
         let wanted = self.position.segment();
-        if self.segment.as_ref().is_some_and(|segment| segment.header.number == wanted) {
+        let there = match &self.source {
+            // What was sealed meanwhile may be another segment's file now.
+            Some(Source::Raw(segment)) => {
+                segment.header.number == wanted && state.raw.contains(&wanted)
+            }
+            Some(Source::Sealed(sealed)) => sealed.number == wanted,
+            None => false,
+        };
+        if there {
             return Ok(true);
         }
-        for number in segment::list(&self.folder)? {
-            if number < self.position.segment() || number > end.segment() {
-                continue;
-            }
-            match Segment::open(&self.folder, number) {
-                Ok(segment) => {
+        self.source = None;
+        let mut from = Bound::Included(wanted);
+        loop {
+            let raw = state.raw.range((from, Bound::Included(end.segment()))).next();
+            let sealed = state.sealed.range((from, Bound::Unbounded)).next();
+            let (number, source) = match (raw, sealed) {
+                (None, None) => return Ok(false),
+                (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
+                    let segment = Segment::open(&self.files.segment(*raw), *raw);
+                    (*raw, segment.map(Source::Raw))
+                }
+                (_, Some((sealed, _))) => {
+                    (*sealed, Sealed::open(&self.files, *sealed).map(Source::Sealed))
+                }
+                (Some(_), None) => return Ok(false),
+            };
+            match source {
+                Ok(source) => {
                     if number != wanted {
                         self.position = Position::new(number, 0);
                     }
-                    self.segment = Some(segment);
+                    self.source = Some(source);
                     return Ok(true);
                 }
-                Err(error) if is_damage(&error) => {}
+                Err(error) if is_damage(&error) => from = Bound::Excluded(number),
                 Err(error) => return Err(error),
             }
         }
-        Ok(false)
     }
 }
 
-/// The transaction whose `completed` record is at an address; none if there is none.
-pub(crate) fn get(folder: &std::path::Path, address: Address) -> io::Result<Option<Transaction>> {
-    match frame_at(folder, address.position)? {
-        Some(frame) if frame.kind == Kind::Completed => assemble(folder, address, frame).map(Some),
-        _ => Ok(None),
+/// The transactions at sorted addresses of one lane; those that the journal does not have are left
+/// out of the answer.
+pub(crate) fn get(
+    files: &Files,
+    positions: &[Position],
+    found: &mut dyn FnMut(Transaction),
+) -> io::Result<()> {
+    let state = files.state();
+    let mut sealed: Option<Sealed> = None;
+    for position in positions {
+        let number = position.segment();
+        if state.sealed.contains_key(&number) {
+            let segment = match sealed.take() {
+                Some(segment) if segment.number == number => segment,
+                _ => Sealed::open(files, number)?,
+            };
+            if let Some(transaction) = sealed.insert(segment).get(position.offset(), true)? {
+                found(transaction);
+            }
+        } else if let Some(frame) = frame_at(files, &state, *position)? {
+            if frame.kind == Kind::Completed {
+                found(assemble(files, &state, *position, frame)?);
+            }
+        }
     }
+    Ok(())
 }
 
-fn frame_at(folder: &std::path::Path, position: Position) -> io::Result<Option<Frame>> {
-    match Segment::open(folder, position.segment()) {
-        Ok(segment) => segment.frame(position.offset(), segment.length),
+fn frame_at(files: &Files, state: &State, position: Position) -> io::Result<Option<Frame>> {
+    let number = position.segment();
+    if !state.raw.contains(&number) {
+        return Ok(state.carry.frames.get(&position).cloned());
+    }
+    match Segment::open_single(&files.segment(number), number) {
+        Ok(mut segment) => segment.frame(position.offset(), segment.length),
         Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Follows the chain back from `completed` and puts the transaction together.
-fn assemble(folder: &std::path::Path, address: Address, end: Frame) -> io::Result<Transaction> {
-    let mut transaction = Transaction { address: Some(address), ..Transaction::default() };
-    let (mut place, mut previous, mut bytes) = (address.position, end.previous, end.payload.len());
+fn assemble(
+    files: &Files,
+    state: &State,
+    position: Position,
+    end: Frame,
+) -> io::Result<Transaction> {
+    let address = Address { lane: files.lane, position };
     let ticket = end.ticket;
+    let mut transaction = Transaction { address: Some(address), ticket, ..Transaction::default() };
+    let (mut place, mut previous, mut bytes) = (position, end.previous, end.payload.len());
     let mut frames = vec![end];
     while previous != Position::START {
         let frame = if previous < place && bytes < TRANSACTION_LIMIT {
-            frame_at(folder, previous)?.filter(|frame| frame.ticket == ticket)
+            frame_at(files, state, previous)?.filter(|frame| frame.ticket == ticket)
         } else {
             None
         };
@@ -130,12 +226,7 @@ fn assemble(folder: &std::path::Path, address: Address, end: Frame) -> io::Resul
         frames.push(frame);
     }
     for frame in frames.iter().rev() {
-        match frame.kind {
-            Kind::Received | Kind::Completed => transaction.absorb(&frame.payload),
-            Kind::RequestPart => transaction.request_body.extend_from_slice(&frame.payload),
-            Kind::ResponsePart => transaction.response_body.extend_from_slice(&frame.payload),
-            Kind::Open => transaction.damaged = true,
-        }
+        transaction.take_over(frame.kind, &frame.payload);
     }
     Ok(transaction)
 }

@@ -2,7 +2,10 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–15 come from [`Received`], 32–47 from [`Completed`]; pairs and rows repeat a tag.
+//! know. Tags 1–15 come from [`Received`], 32–44 from [`Completed`], 45 and 46 from sealing; pairs and
+//! rows repeat a tag.
+
+use crate::format::Kind;
 
 /// Which half of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub struct Completed<'a> {
 #[expect(missing_docs, reason = "the fields are described where they are written")]
 pub struct Transaction {
     pub address: Option<crate::Address>,
+    /// Number in its lane, in the order in which transactions were taken on.
+    pub ticket: u64,
     pub id: [u8; 16],
     pub received_us: u64,
     pub api: String,
@@ -136,6 +141,8 @@ pub struct Transaction {
     pub shortened: bool,
     /// Records of it were lost.
     pub damaged: bool,
+    /// Head, bodies, properties and logs were dropped because of their age.
+    pub expired: bool,
 }
 
 /// Longest value of a field.
@@ -254,19 +261,21 @@ fn facts(value: &[u8]) -> Option<BodyFacts> {
 }
 
 impl Transaction {
-    /// Takes over the fields of a payload; a malformed rest marks the transaction as damaged.
-    pub(crate) fn absorb(&mut self, mut payload: &[u8]) {
-        while let Some((head, rest)) = payload.split_first_chunk::<4>() {
-            let head = u32::from_le_bytes(*head);
-            let Some((value, rest)) = rest.split_at_checked((head >> 8) as usize) else {
-                self.damaged = true;
-                return;
-            };
-            if self.field(head as u8, value).is_none() {
-                self.damaged = true;
-            }
-            payload = rest;
+    /// Takes over what a record says.
+    pub(crate) fn take_over(&mut self, kind: Kind, payload: &[u8]) {
+        match kind {
+            Kind::Received | Kind::Completed => self.absorb(payload),
+            Kind::RequestPart => self.request_body.extend_from_slice(payload),
+            Kind::ResponsePart => self.response_body.extend_from_slice(payload),
+            Kind::Open => self.damaged = true,
         }
+    }
+
+    /// Takes over the fields of a payload; a malformed one marks the transaction as damaged.
+    pub(crate) fn absorb(&mut self, payload: &[u8]) {
+        let mut known = true;
+        let whole = fields(payload, |tag, value, _| known &= self.field(tag, value).is_some());
+        self.damaged |= !whole || !known;
     }
 
     fn field(&mut self, tag: u8, value: &[u8]) -> Option<()> {
@@ -307,8 +316,35 @@ impl Transaction {
             42 => self.properties.push(pair(value)?),
             43 => self.logs.push(text(value)),
             44 => self.shortened = true,
+            45 => self.damaged = true,
+            46 => self.ticket = u64::from_le_bytes(value.try_into().ok()?),
             _ => {}
         }
         Some(())
     }
+}
+
+/// Appends a field that sealing adds or puts together.
+pub(crate) fn put_long(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
+    for piece in value.chunks(FIELD_LIMIT) {
+        put(out, tag, piece);
+    }
+}
+
+/// The fields of a payload, each with its tag and with its head; false at the end if the rest is
+/// malformed.
+pub(crate) fn fields(mut payload: &[u8], mut each: impl FnMut(u8, &[u8], &[u8])) -> bool {
+    while let Some((head, rest)) = payload.split_first_chunk::<4>() {
+        let head = u32::from_le_bytes(*head);
+        let length = (head >> 8) as usize;
+        let Some(value) = rest.get(..length) else { return false };
+        each(head as u8, value, &payload[..4 + length]);
+        payload = &rest[length..];
+    }
+    payload.is_empty()
+}
+
+/// Whether a field may be secret or long: those are sealed apart.
+pub(crate) fn is_payload(tag: u8) -> bool {
+    matches!(tag, 11 | 35 | 39 | 40 | 42 | 43)
 }

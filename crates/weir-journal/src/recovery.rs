@@ -1,15 +1,16 @@
 //! What is done when a journal is opened: find what was open, and close it as interrupted.
 //!
 //! The `open` frame of a segment tells what was open when it began, so only the last segment is
-//! read, or those back to the last one whose `open` frame is whole.
+//! read, or those back to the last one whose `open` frame is whole. When all are sealed, what they
+//! carry tells it.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 
+use crate::files::Files;
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::lane::Past;
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
 
 /// A stretch that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Damage {
     pub lane: u16,
     /// Where it begins.
     pub position: Position,
-    /// Bytes in it that are not zero.
+    /// Bytes in it; of a torn end only its first word is counted.
     pub bytes: u64,
 }
 
@@ -39,17 +40,14 @@ pub struct RecoveryReport {
 }
 
 /// Finds out what was open in a lane.
-pub(crate) fn recover(index: u16, lane: &Path, report: &mut RecoveryReport) -> io::Result<Past> {
-    let numbers = segment::list(lane)?;
-    let mut past = Past {
-        next_segment: numbers.last().map_or(1, |last| last + 1),
-        next_ticket: 1,
-        ..Past::default()
-    };
+pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<Past> {
+    let state = files.state();
+    let mut open: BTreeMap<u64, Position> = state.carry.open().collect();
+    let mut next_ticket = state.carry.next_ticket.max(1);
     let mut tail = Vec::new();
-    for number in numbers.iter().rev() {
-        match Segment::open(lane, *number) {
-            Ok(segment) => {
+    for number in state.raw.iter().rev() {
+        match Segment::open(&files.segment(*number), *number) {
+            Ok(mut segment) => {
                 let opening = segment.frame(HEADER as u32, segment.length)?;
                 tail.push(segment);
                 if opening.is_some_and(|frame| frame.kind == Kind::Open) {
@@ -57,20 +55,18 @@ pub(crate) fn recover(index: u16, lane: &Path, report: &mut RecoveryReport) -> i
                 }
             }
             Err(error) if is_damage(&error) => report.damage.push(Damage {
-                lane: index,
+                lane: files.lane,
                 position: Position::new(*number, 0),
                 bytes: 0,
             }),
             Err(error) => return Err(error),
         }
     }
-    let mut open = BTreeMap::new();
-    for segment in tail.iter().rev() {
-        past.next_ticket = past.next_ticket.max(segment.header.first_ticket);
-        scan(index, segment, &mut open, &mut past.next_ticket, report)?;
+    for segment in tail.iter_mut().rev() {
+        next_ticket = next_ticket.max(segment.header.first_ticket);
+        scan(files.lane, segment, &mut open, &mut next_ticket, report)?;
     }
-    past.open = open.into_iter().collect();
-    Ok(past)
+    Ok(Past { next_ticket, open: open.into_iter().collect() })
 }
 
 /// Whether a segment is to be passed over rather than the reading given up.
@@ -80,7 +76,7 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
 
 fn scan(
     lane: u16,
-    segment: &Segment,
+    segment: &mut Segment,
     open: &mut BTreeMap<u64, Position>,
     next_ticket: &mut u64,
     report: &mut RecoveryReport,

@@ -1,17 +1,22 @@
-//! One segment file: making it, opening it, taking frames out of it.
+//! One segment file as it was appended: opening it, taking frames out of it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use crate::format::{
     BadHeader, FRAME, FRAME_MAGIC, FrameHeader, HEADER, Kind, Position, SegmentHeader, checksum,
     frame_length,
 };
 
+/// Bytes read at a time when a segment is read from end to end.
+const SEQUENTIAL: usize = 256 << 10;
+/// The same when single frames are wanted.
+const SINGLE: usize = 4 << 10;
+
 /// A frame whose checksum was right.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
     pub(crate) ticket: u64,
@@ -21,18 +26,23 @@ pub(crate) struct Frame {
     pub(crate) next: u32,
 }
 
-/// A segment opened for reading.
+/// A segment opened for reading. Only bytes before an `end` that the caller knows to be final are
+/// ever read, so that what is kept of them stays true.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) length: u32,
     file: File,
+    ahead: usize,
+    window: Vec<u8>,
+    /// Offset of the window.
+    start: usize,
 }
 
 impl Segment {
-    /// Opens segment `number` of a lane; `InvalidData` if its header cannot be used.
-    pub(crate) fn open(lane: &Path, number: u32) -> io::Result<Self> {
-        let file = File::open(path(lane, number))?;
+    /// Opens a segment to be read from end to end; `InvalidData` if its header cannot be used.
+    pub(crate) fn open(path: &Path, number: u32) -> io::Result<Self> {
+        let file = File::open(path)?;
         let length = u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX);
         let mut bytes = [0; HEADER];
         file.read_exact_at(&mut bytes, 0)?;
@@ -48,89 +58,76 @@ impl Segment {
         if header.number != number {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "segment of another number"));
         }
-        Ok(Self { header, length, file })
+        Ok(Self { header, length, file, ahead: SEQUENTIAL, window: Vec::new(), start: 0 })
+    }
+
+    /// Opens a segment to take single frames out of it.
+    pub(crate) fn open_single(path: &Path, number: u32) -> io::Result<Self> {
+        Ok(Self { ahead: SINGLE, ..Self::open(path, number)? })
+    }
+
+    /// `length` bytes at `at`, all of them before `end`.
+    fn bytes(&mut self, at: usize, length: usize, end: usize) -> io::Result<&[u8]> {
+        let inside = at >= self.start && at + length <= self.start + self.window.len();
+        if !inside {
+            self.window.resize(length.max(self.ahead).min(end - at), 0);
+            self.start = at;
+            if let Err(error) = self.file.read_exact_at(&mut self.window, at as u64) {
+                self.window.clear();
+                return Err(error);
+            }
+        }
+        Ok(&self.window[at - self.start..][..length])
     }
 
     /// The frame at `offset`, if a whole one ends at or before `end`.
-    pub(crate) fn frame(&self, offset: u32, end: u32) -> io::Result<Option<Frame>> {
-        let end = u64::from(end);
-        let start = u64::from(offset);
-        if start % 8 != 0 || start + FRAME as u64 > end {
+    pub(crate) fn frame(&mut self, offset: u32, end: u32) -> io::Result<Option<Frame>> {
+        let key = self.header.key;
+        let (start, end) = (offset as usize, end as usize);
+        if start % 8 != 0 || start + FRAME > end {
             return Ok(None);
         }
         let mut head = [0; FRAME];
-        self.file.read_exact_at(&mut head, start)?;
+        head.copy_from_slice(self.bytes(start, FRAME, end)?);
         let Some(header) = FrameHeader::decode(&head) else { return Ok(None) };
-        let next = start + frame_length(header.length) as u64;
+        let next = start + frame_length(header.length);
         if next > end {
             return Ok(None);
         }
-        let mut bytes = vec![0; FRAME + header.length];
-        self.file.read_exact_at(&mut bytes, start)?;
-        if checksum(self.header.key, &bytes[8..]) != header.sum {
+        let bytes = self.bytes(start, FRAME + header.length, end)?;
+        if checksum(key, &bytes[8..]) != header.sum {
             return Ok(None);
         }
-        bytes.drain(..FRAME);
+        let payload = bytes[FRAME..].to_vec();
         let (kind, ticket, previous) = (header.kind, header.ticket, header.previous);
-        Ok(Some(Frame { kind, ticket, previous, payload: bytes, next: next as u32 }))
+        Ok(Some(Frame { kind, ticket, previous, payload, next: next as u32 }))
     }
 
-    /// Where the next frame after `offset` begins, and how many bytes before it are not zero.
-    pub(crate) fn resynchronise(&self, offset: u32, end: u32) -> io::Result<(Option<u32>, u64)> {
-        let mut chunk = vec![0; 64 << 10];
-        let (mut at, mut lost) = (offset, 0);
-        while at < end {
-            let length = chunk.len().min((end - at) as usize);
-            self.file.read_exact_at(&mut chunk[..length], u64::from(at))?;
-            for (index, word) in chunk[..length].chunks(8).enumerate() {
-                let place = at + index as u32 * 8;
-                if place > offset
-                    && word.starts_with(&FRAME_MAGIC)
-                    && self.frame(place, end)?.is_some()
-                {
-                    return Ok((Some(place), lost));
-                }
-                lost += word.iter().filter(|byte| **byte != 0).count() as u64;
+    /// Where the next frame after `offset` begins, and how many bytes are lost before it. Behind
+    /// the last frame there may be what an earlier use of the file has left; a word of zeros tells
+    /// it from a torn frame.
+    pub(crate) fn resynchronise(&mut self, offset: u32, end: u32) -> io::Result<(Option<u32>, u64)> {
+        let mut place = offset + 8;
+        while place as usize + FRAME <= end as usize {
+            if self.bytes(place as usize, 4, end as usize)? == FRAME_MAGIC
+                && self.frame(place, end)?.is_some()
+            {
+                return Ok((Some(place), u64::from(place - offset)));
             }
-            at += length as u32;
+            place += 8;
         }
-        Ok((None, lost))
+        let left = end.saturating_sub(offset).min(8) as usize;
+        let torn = self.bytes(offset as usize, left, end as usize)?.iter().any(|byte| *byte != 0);
+        Ok((None, if torn { left as u64 } else { 0 }))
     }
 }
 
-/// Makes a segment with real blocks behind it. Nothing is left behind when that fails.
-pub(crate) fn create(lane: &Path, header: &SegmentHeader, length: u32) -> io::Result<File> {
-    let path = path(lane, header.number);
-    let file =
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    let made = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length.into())
-        .map_err(io::Error::from)
-        .and_then(|()| file.write_all_at(&header.encode(), 0));
-    if let Err(error) = made {
-        fs::remove_file(&path)?;
-        return Err(error);
+/// Whether a segment was prepared and never begun.
+pub(crate) fn is_blank(path: &Path) -> io::Result<bool> {
+    let mut bytes = [0; HEADER];
+    match File::open(path)?.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(bytes == [0; HEADER]),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
-    Ok(file)
-}
-
-/// Numbers of the segments of a lane, in order.
-pub(crate) fn list(lane: &Path) -> io::Result<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(lane)? {
-        let name = entry?.file_name();
-        if let Some(number) = name.to_str().and_then(|name| name.strip_suffix(".segment")) {
-            numbers.extend(number.parse::<u32>());
-        }
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-/// Makes a folder that only its owner can enter.
-pub(crate) fn folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-pub(crate) fn path(lane: &Path, number: u32) -> PathBuf {
-    lane.join(format!("{number:010}.segment"))
 }

@@ -1,12 +1,40 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::failpoint::Faults;
 use crate::{
-    BodyFacts, Completed, Error, Journal, Outcome, Position, Received, Refused, Settings, Side,
-    Transaction,
+    Address, BodyFacts, Completed, Durability, Error, Journal, Lane, Outcome, Position, Received,
+    RecoveryReport, Refused, Settings, Side, Transaction,
 };
 
-const SMALL: Settings = Settings { lanes: 1, segment_bytes: 4096, lane_bytes: 1 << 20 };
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const SMALL: Settings = Settings {
+    lanes: 1,
+    segment_bytes: 4096,
+    disk_bytes: 1 << 20,
+    durability: Durability::Process,
+    seal_after: DAY,
+    keep_completed: DAY,
+    keep_failed: DAY,
+};
+
+/// A journal whose threads do nothing by themselves, and its only lane.
+fn open(data: &Path) -> (Journal, Lane, RecoveryReport) {
+    open_with(data, SMALL, &Faults::default())
+}
+
+fn open_with(data: &Path, settings: Settings, faults: &Faults) -> (Journal, Lane, RecoveryReport) {
+    let (journal, mut lanes, report) =
+        Journal::open_still(data, settings, faults.clone()).unwrap();
+    (journal, lanes.remove(0), report)
+}
+
+/// Appends as a worker would for whom segments are made ready in time.
+fn whole(journal: &Journal, lane: &mut Lane, id: u8) -> Address {
+    journal.inner().supply().unwrap();
+    lane.whole(&request(id), &answer()).unwrap()
+}
 
 fn request(id: u8) -> Received<'static> {
     Received {
@@ -42,13 +70,13 @@ fn segment(data: &Path, number: u32) -> PathBuf {
 #[test]
 fn a_transaction_comes_back_whole_however_it_was_written() {
     let data = tempfile::tempdir().unwrap();
-    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
-    let ticket = lanes[0].received(&request(1)).unwrap();
-    lanes[0].part(ticket, Side::Request, b"ab").unwrap();
-    let address = lanes[0].whole(&request(2), &answer()).unwrap();
-    lanes[0].part(ticket, Side::Request, b"cd").unwrap();
-    lanes[0].completed(ticket, &answer()).unwrap();
-    assert_eq!(lanes[0].completed(ticket, &answer()), Err(Refused::Ticket));
+    let (journal, mut lane, _) = open(data.path());
+    let ticket = lane.received(&request(1)).unwrap();
+    lane.part(ticket, Side::Request, b"ab").unwrap();
+    let address = lane.whole(&request(2), &answer()).unwrap();
+    lane.part(ticket, Side::Request, b"cd").unwrap();
+    lane.completed(ticket, &answer()).unwrap();
+    assert_eq!(lane.completed(ticket, &answer()), Err(Refused::Ticket));
 
     let read = all(&journal);
     assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);
@@ -68,19 +96,19 @@ fn a_transaction_comes_back_whole_however_it_was_written() {
 #[test]
 fn what_was_open_is_interrupted_once_even_from_segments_ago() {
     let data = tempfile::tempdir().unwrap();
-    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
-    let ticket = lanes[0].received(&request(1)).unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let ticket = lane.received(&request(1)).unwrap();
     for _ in 0..60 {
-        lanes[0].whole(&request(2), &answer()).unwrap();
+        whole(&journal, &mut lane, 2);
     }
-    lanes[0].part(ticket, Side::Request, b"xyz").unwrap();
+    lane.part(ticket, Side::Request, b"xyz").unwrap();
     assert!(journal.statistics().segments > 2);
-    drop((journal, lanes));
+    drop((lane, journal));
 
-    let (journal, lanes, report) = Journal::open(data.path(), SMALL).unwrap();
+    let (journal, lane, report) = open(data.path());
     assert_eq!((report.interrupted, report.segments, report.damage.len()), (1, 1, 0));
-    drop((journal, lanes));
-    let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+    drop((lane, journal));
+    let (journal, _, report) = open(data.path());
     assert_eq!(report.interrupted, 0);
     let read = all(&journal);
     assert_eq!(read.len(), 61);
@@ -92,18 +120,18 @@ fn what_was_open_is_interrupted_once_even_from_segments_ago() {
 #[test]
 fn a_flipped_byte_costs_one_transaction_and_is_reported() {
     let data = tempfile::tempdir().unwrap();
-    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
+    let (journal, mut lane, _) = open(data.path());
     let mut ends = Vec::new();
     for id in 1..=3 {
-        ends.push(lanes[0].whole(&request(id), &answer()).unwrap().position.offset() as usize);
+        ends.push(lane.whole(&request(id), &answer()).unwrap().position.offset() as usize);
     }
-    drop((journal, lanes));
+    drop((lane, journal));
     let whole = fs::read(segment(data.path(), 1)).unwrap();
     for at in ends[1]..ends[2] - 8 {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
         fs::write(segment(data.path(), 1), &bytes).unwrap();
-        let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+        let (journal, _, report) = open(data.path());
         assert_eq!(report.damage.len(), 1, "byte {at}");
         assert_eq!(report.damage[0].position.offset() as usize, ends[1]);
         let ids: Vec<_> = all(&journal).iter().map(|one| one.id[0]).collect();
@@ -114,16 +142,16 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
 #[test]
 fn a_torn_tail_is_dropped_at_every_length() {
     let data = tempfile::tempdir().unwrap();
-    let (journal, mut lanes, _) = Journal::open(data.path(), SMALL).unwrap();
-    lanes[0].whole(&request(1), &answer()).unwrap();
-    let from = lanes[0].whole(&request(2), &answer()).unwrap().position.offset() as usize;
-    drop((journal, lanes));
+    let (journal, mut lane, _) = open(data.path());
+    lane.whole(&request(1), &answer()).unwrap();
+    let from = lane.whole(&request(2), &answer()).unwrap().position.offset() as usize;
+    drop((lane, journal));
     let whole = fs::read(segment(data.path(), 1)).unwrap();
     for cut in from..from + 100 {
         let mut bytes = whole.clone();
         bytes[cut..].fill(0);
         fs::write(segment(data.path(), 1), &bytes).unwrap();
-        let (journal, ..) = Journal::open(data.path(), SMALL).unwrap();
+        let (journal, ..) = open(data.path());
         assert_eq!(all(&journal).len(), 1, "cut at {cut}");
     }
 }
@@ -131,19 +159,21 @@ fn a_torn_tail_is_dropped_at_every_length() {
 #[test]
 fn a_full_journal_completes_what_it_took_on_and_recovers() {
     let data = tempfile::tempdir().unwrap();
-    let settings = Settings { lane_bytes: 2 * 4096, ..SMALL };
-    let (journal, mut lanes, _) = Journal::open(data.path(), settings).unwrap();
+    let faults = Faults::default();
+    let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
     let mut tickets = Vec::new();
     let refused = loop {
-        match lanes[0].received(&request(1)) {
+        match lane.received(&request(1)) {
             Ok(ticket) => tickets.push(ticket),
             Err(refused) => break refused,
         }
     };
     assert!(matches!(refused, Refused::Full | Refused::Open), "{refused:?}");
-    while lanes[0].whole(&request(2), &answer()).is_ok() {}
+    while lane.whole(&request(2), &answer()).is_ok() {}
+    faults.order("segment.create", 1, std::io::ErrorKind::StorageFull);
+    assert!(journal.work().is_err());
     for ticket in &tickets {
-        lanes[0].completed(*ticket, &answer()).unwrap();
+        lane.completed(*ticket, &answer()).unwrap();
     }
     let read = all(&journal);
     assert_eq!(
@@ -151,15 +181,15 @@ fn a_full_journal_completes_what_it_took_on_and_recovers() {
         tickets.len()
     );
     assert!(read.iter().any(|one| one.shortened));
-    while lanes[0].whole(&request(3), &answer()).is_ok() {}
-    fs::remove_file(segment(data.path(), 1)).unwrap();
-    lanes[0].whole(&request(3), &answer()).unwrap();
+    while lane.whole(&request(3), &answer()).is_ok() {}
+    journal.work().unwrap();
+    lane.whole(&request(3), &answer()).unwrap();
 }
 
 #[test]
 fn a_second_opening_names_the_holder() {
     let data = tempfile::tempdir().unwrap();
-    let _first = Journal::open(data.path(), SMALL).unwrap();
+    let _first = open(data.path());
     match Journal::open(data.path(), SMALL) {
         Err(Error::Held { pid }) => assert_eq!(pid, std::process::id().to_string()),
         other => panic!("{other:?}"),
@@ -172,7 +202,7 @@ fn the_fixture_of_version_1_still_opens() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.segment");
     fs::create_dir_all(data.path().join("journal/lane-0000")).unwrap();
     fs::copy(fixture, segment(data.path(), 1)).unwrap();
-    let (journal, _, report) = Journal::open(data.path(), SMALL).unwrap();
+    let (journal, _, report) = open(data.path());
     assert_eq!((report.records, report.interrupted, report.damage.len()), (5, 1, 0));
     let read = all(&journal);
     assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);

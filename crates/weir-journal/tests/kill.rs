@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
+use weir_journal::{Completed, Journal, Outcome, Position, Received, Refused, Settings, Side};
 
 const WRITER: &str = "WEIR_JOURNAL_TEST_WRITER";
-const SETTINGS: Settings = Settings { lanes: 1, segment_bytes: 16 << 10, lane_bytes: 1 << 30 };
+fn settings() -> Settings {
+    Settings { segment_bytes: 16 << 10, ..Settings::default() }
+}
+
 
 fn request(number: u64) -> Received<'static> {
     let mut id = [0; 16];
@@ -18,11 +21,17 @@ fn request(number: u64) -> Received<'static> {
 
 /// Writes until it is killed, and tells the number of each transaction once it is completed.
 fn write_until_killed(data: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let (_journal, mut lanes, _) = Journal::open(data.as_ref(), SETTINGS)?;
+    let (_journal, mut lanes, _) = Journal::open(data.as_ref(), settings())?;
     let mut out = std::io::stderr().lock();
     let end = Completed { status: 200, ..Completed::default() };
     for number in 0.. {
-        let ticket = lanes[0].received(&request(number))?;
+        // A loop that does nothing else is faster than segments are made ready.
+        let ticket = loop {
+            match lanes[0].received(&request(number)) {
+                Err(Refused::Full) => std::thread::yield_now(),
+                other => break other?,
+            }
+        };
         lanes[0].part(ticket, Side::Request, b"body")?;
         lanes[0].completed(ticket, &end)?;
         writeln!(out, "acknowledged {number}")?;
@@ -58,7 +67,7 @@ fn every_acknowledged_transaction_survives_a_kill_once() {
         acknowledged.extend(number(line).filter(|number: &u64| *number == next));
     }
 
-    let (journal, _lanes, report) = Journal::open(data.path(), SETTINGS).unwrap();
+    let (journal, _lanes, report) = Journal::open(data.path(), settings()).unwrap();
     assert!(report.interrupted <= 1);
     let mut seen: HashMap<[u8; 16], Vec<Outcome>> = HashMap::new();
     let mut reader = journal.reader(0, Position::START);

@@ -278,8 +278,9 @@ impl fmt::Debug for RequestHead {
 
 /// Bytes of the path in a target: up to the query. A fragment is for the client alone.
 fn path_length(target: &str) -> Result<usize, HeadError> {
-    let found = memchr::memchr2(b'?', b'#', target.as_bytes());
-    let end = found.unwrap_or(target.len());
+    let Some(end) = scan::find_either(target.as_bytes(), b'?', b'#') else {
+        return Ok(target.len());
+    };
     let fragment = memchr::memchr(b'#', &target.as_bytes()[end..]);
     if fragment.is_some() { Err(HeadError::Target) } else { Ok(end) }
 }

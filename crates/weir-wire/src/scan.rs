@@ -5,7 +5,7 @@ mod line;
 use crate::{Headers, Known};
 use line::Line;
 pub(crate) use line::find_control;
-pub use line::is_token;
+pub use line::{find_either, is_token};
 use memchr::memchr2;
 
 /// Bounds on a head.

@@ -1,7 +1,7 @@
 //! Trees of path segments.
 
 use super::Map;
-use crate::path;
+use crate::path::{self, Segments};
 use weir_config::{PathPattern, Segment};
 
 /// Base paths, and the API under each.
@@ -21,19 +21,34 @@ impl Bases {
         node.api = Some(api);
     }
 
-    /// The API with the longest base that `path` starts with, and that base's depth.
-    pub(super) fn longest(&self, path: &str) -> Option<(usize, usize)> {
+    /// The API with the longest base that `path` starts with.
+    pub(super) fn longest<'p>(&self, path: &'p str) -> Option<Under<'p>> {
         let mut node = self;
-        let mut best = self.api.map(|api| (api, 0));
-        for (index, segment) in path::segments(path).enumerate() {
-            match node.below.get(path::decode(segment).as_ref()) {
-                Some(next) => node = next,
-                None => break,
+        let mut below = path::segments(path);
+        let mut depth = 0;
+        let mut best = self.api.map(|api| Under { api, depth, below: below.clone() });
+        while !node.below.is_empty()
+            && let Some(segment) = below.next()
+            && let Some(next) = node.below.get(path::decode(segment).as_ref())
+        {
+            node = next;
+            depth += 1;
+            if let Some(api) = node.api {
+                best = Some(Under { api, depth, below: below.clone() });
             }
-            best = node.api.map(|api| (api, index + 1)).or(best);
         }
         best
     }
+}
+
+/// A path under the base of an API.
+#[derive(Debug)]
+pub(super) struct Under<'p> {
+    pub(super) api: usize,
+    /// Segments of the base.
+    pub(super) depth: usize,
+    /// Segments behind it.
+    pub(super) below: Segments<'p>,
 }
 
 /// The routes of one API, below its base.

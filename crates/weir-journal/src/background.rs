@@ -1,0 +1,206 @@
+//! The threads behind the lanes.
+//!
+//! | thread | what it does | when |
+//! |---|---|---|
+//! | `journal-supply` | makes segments ready, gives back mappings | a lane has taken one; each 200 ms |
+//! | `journal-seal` | seals full segments, drops old files | a segment is full; each second. It runs when nothing else wants to, unless it is more than a minute behind |
+//! | `journal-sync` | syncs lanes in groups; durability `disk` only | somebody waits |
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::files::{Budget, Files};
+use crate::follower::Checkpoints;
+use crate::journal::{Durability, Settings, Statistics};
+use crate::lane::Shared;
+use crate::os;
+use crate::supply::{Bell, Supply};
+
+/// Pause of the supplying thread when nobody rings: how soon a full disk is tried again.
+const SUPPLY_PAUSE: Duration = Duration::from_millis(200);
+/// Pause of the sealing thread when nobody rings.
+const SEAL_PAUSE: Duration = Duration::from_secs(1);
+/// Behind by that much, sealing does not wait for idle time any more.
+const LATE: Duration = Duration::from_secs(60);
+
+/// A lane without its writing end.
+#[derive(Debug)]
+pub(crate) struct LaneState {
+    pub(crate) files: Arc<Files>,
+    pub(crate) shared: Arc<Shared>,
+    supply: Option<Mutex<Supply>>,
+}
+
+impl LaneState {
+    pub(crate) fn new(files: Arc<Files>, shared: Arc<Shared>, supply: Option<Supply>) -> Self {
+        Self { files, shared, supply: supply.map(Mutex::new) }
+    }
+}
+
+/// What the journal and its threads share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) budget: Budget,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) lanes: Vec<LaneState>,
+    pub(crate) sealed: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    supplying: Arc<Bell>,
+    sealing: Bell,
+    syncing: Arc<Bell>,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        settings: Settings,
+        budget: Budget,
+        checkpoints: Arc<Checkpoints>,
+        lanes: Vec<LaneState>,
+        supplying: Arc<Bell>,
+        syncing: Arc<Bell>,
+    ) -> Self {
+        Self {
+            settings,
+            budget,
+            checkpoints,
+            lanes,
+            sealed: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            supplying,
+            sealing: Bell::default(),
+            syncing,
+        }
+    }
+
+    /// Makes segments ready for every lane.
+    pub(crate) fn supply(&self) -> io::Result<()> {
+        let mut result = Ok(());
+        for lane in &self.lanes {
+            if let Some(supply) = &lane.supply {
+                let mut supply = supply.lock().unwrap_or_else(PoisonError::into_inner);
+                result = result.and(supply.fill(&self.budget));
+            }
+        }
+        result
+    }
+
+    /// Segments that wait to be sealed.
+    pub(crate) fn unsealed(&self) -> usize {
+        let full = |lane: &LaneState| {
+            let end = lane.shared.end().segment();
+            lane.files.state().raw.range(..end).count()
+        };
+        self.lanes.iter().map(full).sum()
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut sum = Statistics {
+            errors: self.errors.load(Ordering::Relaxed),
+            sealed: self.sealed.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            unsealed: self.unsealed() as u64,
+            disk_bytes: self.budget.used(),
+            ..Statistics::default()
+        };
+        for LaneState { shared, .. } in &self.lanes {
+            sum.records += shared.records.load(Ordering::Relaxed);
+            sum.bytes += shared.bytes.load(Ordering::Relaxed);
+            sum.refused += shared.refused.load(Ordering::Relaxed);
+            sum.shortened += shared.shortened.load(Ordering::Relaxed);
+            sum.errors += shared.errors.load(Ordering::Relaxed);
+            sum.errors += shared.disk_errors.load(Ordering::Relaxed);
+            sum.segments += shared.segments.load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    fn run_supply(&self) {
+        self.supplying.hang();
+        while !self.supplying.stopped() {
+            // Counted where it happened, and tried again.
+            let _ = self.supply();
+            if self.unsealed() > 0 {
+                self.sealing.ring();
+            }
+            thread::park_timeout(SUPPLY_PAUSE);
+        }
+    }
+
+    fn run_seal(&self) {
+        self.sealing.hang();
+        os::run_when_idle(true);
+        let mut idle = true;
+        let mut behind_since: Option<Instant> = None;
+        while !self.sealing.stopped() {
+            let worked = self.seal_one();
+            let retained = self.retain();
+            if worked.is_err() || retained.is_err() {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+            }
+            let behind = self.unsealed() > 0;
+            behind_since = behind.then(|| behind_since.unwrap_or_else(Instant::now));
+            let late = behind_since.is_some_and(|since| since.elapsed() > LATE);
+            if idle == late {
+                idle = !late;
+                os::run_when_idle(idle);
+            }
+            match worked {
+                Ok(true) => self.supplying.ring(),
+                _ => thread::park_timeout(SEAL_PAUSE),
+            }
+        }
+    }
+
+    fn run_sync(&self) {
+        self.syncing.hang();
+        while !self.syncing.stopped() {
+            if !self.sync() {
+                thread::park_timeout(SEAL_PAUSE);
+            }
+        }
+    }
+}
+
+/// The running threads; they end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    inner: Arc<Inner>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    pub(crate) fn start(inner: &Arc<Inner>) -> io::Result<Self> {
+        let mut threads = Self { inner: Arc::clone(inner), handles: Vec::new() };
+        threads.spawn("journal-supply", Inner::run_supply)?;
+        threads.spawn("journal-seal", Inner::run_seal)?;
+        if inner.settings.durability == Durability::Disk {
+            threads.spawn("journal-sync", Inner::run_sync)?;
+        }
+        Ok(threads)
+    }
+
+    fn spawn(&mut self, name: &str, run: fn(&Inner)) -> io::Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&inner))?;
+        self.handles.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for bell in [&*self.inner.supplying, &self.inner.sealing, &self.inner.syncing] {
+            bell.stop();
+        }
+        for handle in self.handles.drain(..) {
+            // A thread of the journal does not panic; if it did, that was reported.
+            let _ = handle.join();
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The files of a lane: which there are, and where.
+//!
+//! | name | what |
+//! |---|---|
+//! | `N.segment` | a segment as it was appended; zeros instead of a header if it was never begun |
+//! | `N.spare` | a sealed one's file, kept to be used again |
+//! | `N.meta`, `N.payload`, `N.failed` | the three parts of a sealed segment, told in [`crate::sealed`] |
+//! | `N.carry` | what is in segments up to `N` of transactions that were open at its end |
+//! | `*.new` | one that was being written |
+//!
+//! `N.meta` is renamed into place last and dropped last: a segment is sealed when it is there, and
+//! what else there is of `N` without it is removed when the journal is opened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::carry::Carry;
+use crate::failpoint::Faults;
+use crate::format::Position;
+use crate::sealed::Summary;
+use crate::segment;
+
+/// Files kept to be used again, for each lane.
+const SPARES: usize = 3;
+
+/// What all lanes together may take of the disk.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    pub(crate) segment_bytes: u32,
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    pub(crate) fn new(segment_bytes: u32, limit: u64) -> Self {
+        Self { segment_bytes, limit, used: AtomicU64::new(0) }
+    }
+
+    /// Takes `bytes` if that many are left.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Takes `bytes` that are used already.
+    pub(crate) fn charge(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether another segment for each of `lanes` would go beyond the limit.
+    pub(crate) fn short(&self, lanes: usize) -> bool {
+        self.used() + u64::from(self.segment_bytes) * lanes as u64 > self.limit
+    }
+}
+
+/// What there is of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Segments as they were appended, prepared ones too.
+    pub(crate) raw: BTreeSet<u32>,
+    pub(crate) sealed: BTreeMap<u32, Summary>,
+    pub(crate) carry: Carry,
+}
+
+/// The files of a lane. Readers hold the state while they read, so that nothing is taken from
+/// under them; workers never touch it.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) lane: u16,
+    pub(crate) folder: PathBuf,
+    segment_bytes: u32,
+    state: RwLock<State>,
+    spares: Mutex<Vec<PathBuf>>,
+    faults: Faults,
+}
+
+impl Files {
+    /// Finds what there is, and removes what a crash left half done.
+    pub(crate) fn open(lane: u16, folder: PathBuf, faults: Faults, budget: &Budget) -> io::Result<Self> {
+        create_folder(&folder)?;
+        let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok());
+            let kind = KINDS.iter().find(|kind| Some(**kind) == extension);
+            match (kind, number) {
+                (Some(kind), Some(number)) => {
+                    found.entry(kind).or_default().insert(number);
+                }
+                _ if extension == Some("new") => fs::remove_file(&path)?,
+                _ => {}
+            }
+        }
+        let mut of = |kind| found.remove(kind).unwrap_or_default();
+        let (mut raw, meta) = (of("segment"), of("meta"));
+        let files = Self {
+            lane,
+            folder,
+            segment_bytes: budget.segment_bytes,
+            state: RwLock::default(),
+            spares: Mutex::default(),
+            faults,
+        };
+        for number in of("spare") {
+            fs::remove_file(files.path(number, "spare"))?;
+        }
+        for (kind, number) in ["payload", "failed"]
+            .into_iter()
+            .flat_map(|kind| of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>())
+            .filter(|(_, number)| !meta.contains(number))
+            .collect::<Vec<_>>()
+        {
+            fs::remove_file(files.path(number, kind))?;
+        }
+        let mut carry = Carry::default();
+        for number in of("carry").into_iter().rev() {
+            let whole = meta.contains(&number) || !raw.contains(&number);
+            if whole && carry.segment == 0 {
+                carry = Carry::read(&files.path(number, "carry"), number)?;
+            } else {
+                fs::remove_file(files.path(number, "carry"))?;
+            }
+        }
+        for number in raw.clone() {
+            if meta.contains(&number) || segment::is_blank(&files.segment(number))? {
+                fs::remove_file(files.segment(number))?;
+                raw.remove(&number);
+            } else {
+                budget.charge(fs::metadata(files.segment(number))?.len());
+            }
+        }
+        let mut sealed = BTreeMap::new();
+        for number in meta {
+            let summary = Summary::read(&files, number)?;
+            budget.charge(summary.bytes());
+            sealed.insert(number, summary);
+        }
+        *files.change() = State { raw, sealed, carry };
+        Ok(files)
+    }
+
+    /// The files of a lane that does not exist.
+    pub(crate) fn none(lane: u16) -> Self {
+        Self {
+            lane,
+            folder: PathBuf::new(),
+            segment_bytes: 0,
+            state: RwLock::default(),
+            spares: Mutex::default(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// Bytes from a position to another one, as if every segment were full.
+    pub(crate) fn bytes_between(&self, from: Position, to: Position) -> u64 {
+        let state = self.state();
+        let first = state.raw.first().copied().unwrap_or(u32::MAX);
+        let first = state.sealed.first_key_value().map_or(first, |(sealed, _)| first.min(*sealed));
+        let from = from.max(Position::new(first.min(to.segment()), 0));
+        let segments = u64::from(to.segment().saturating_sub(from.segment()));
+        (segments * u64::from(self.segment_bytes) + u64::from(to.offset()))
+            .saturating_sub(u64::from(from.offset()))
+    }
+
+    pub(crate) fn path(&self, number: u32, kind: &str) -> PathBuf {
+        self.folder.join(format!("{number:010}.{kind}"))
+    }
+
+    pub(crate) fn segment(&self, number: u32) -> PathBuf {
+        self.path(number, "segment")
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What there is, as long as it is held.
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is, to be changed with the files.
+    pub(crate) fn change(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn began(&self, number: u32) {
+        self.change().raw.insert(number);
+    }
+
+    fn spares(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take_spare(&self) -> Option<PathBuf> {
+        self.spares().pop()
+    }
+
+    /// Removes a segment's file, or keeps it to be used again if it is as long as new ones are.
+    pub(crate) fn recycle(&self, number: u32, budget: &Budget) -> io::Result<()> {
+        let path = self.segment(number);
+        let length = fs::metadata(&path)?.len();
+        let mut spares = self.spares();
+        if spares.len() < SPARES && length == u64::from(budget.segment_bytes) {
+            let spare = self.path(number, "spare");
+            fs::rename(&path, &spare)?;
+            spares.push(spare);
+        } else {
+            fs::remove_file(&path)?;
+            budget.give_back(length);
+        }
+        Ok(())
+    }
+
+    /// The number after the last one that was ever used.
+    pub(crate) fn next(&self) -> u32 {
+        let state = self.state();
+        let raw = state.raw.last().copied().unwrap_or(0);
+        let sealed = state.sealed.last_key_value().map_or(0, |(number, _)| *number);
+        raw.max(sealed).max(state.carry.segment) + 1
+    }
+
+    /// Makes renames and removals durable.
+    pub(crate) fn sync_folder(&self) -> io::Result<()> {
+        fs::File::open(&self.folder)?.sync_all()
+    }
+}
+
+const KINDS: [&str; 6] = ["segment", "spare", "meta", "payload", "failed", "carry"];
+
+/// Makes a folder that only its owner can enter.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,242 @@
+//! What has to be asked of the system without Rust's safety: mapping a segment, outliving a fault
+//! inside of one, and giving a thread's time away.
+//!
+//! A store to a mapped file raises `SIGBUS` when the system cannot provide the page: somebody cut
+//! the file short, the disk fails under a page that is not in memory, or the file system needs a
+//! block for its own books. A handler puts an empty page under the store, marks the mapping as
+//! faulted and goes on; the lane sees the mark before it tells anybody that the record is there,
+//! and writes it again elsewhere. What the handler cannot help with: an error while the system
+//! writes pages back later, which shows as a wrong checksum when they are read from the disk (or,
+//! with durability `disk`, as an error of the sync). A `SIGBUS` from elsewhere goes to whoever
+//! handled it before.
+#![expect(unsafe_code, reason = "mapping files, and the signal that comes with it, have no safe interface")]
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use libc::{c_int, c_void};
+
+/// Most mappings at a time.
+const MAPPINGS: usize = 8192;
+/// In `Slot::start` while the rest is being filled in.
+const CLAIMED: usize = 1;
+
+/// Where a mapping is, for the signal handler: it may not lock or allocate.
+#[derive(Debug)]
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    faulted: AtomicBool,
+}
+
+static SLOTS: [Slot; MAPPINGS] = [const {
+    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), faulted: AtomicBool::new(false) }
+}; MAPPINGS];
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// A file mapped for writing. Nothing else in this process maps the same part of it: readers use
+/// `pread`, so that a slice of it is never aliased.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+    slot: &'static Slot,
+}
+
+// SAFETY: the memory belongs to the mapping alone, whichever thread has it.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps `length` bytes of a file and brings every page into memory, so that writing to them
+    /// is not interrupted for it. The file must stay as long as that.
+    pub(crate) fn new(file: &File, length: usize) -> io::Result<Self> {
+        guard()?;
+        // SAFETY: a new mapping at a place that the system chooses touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let Some(slot) = claim(start.as_ptr() as usize, length) else {
+            // SAFETY: mapped above, and nobody else knows of it.
+            unsafe { libc::munmap(start.as_ptr().cast(), length) };
+            return Err(io::Error::other("too many mappings"));
+        };
+        let mapping = Self { start, length, slot };
+        // SAFETY: the range is the mapping's own; the advice gives an error instead of a signal.
+        let populated =
+            unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) };
+        if populated != 0 {
+            let error = io::Error::last_os_error();
+            // Linux before 5.14 does not know the advice; then pages come when they are needed.
+            if error.raw_os_error() != Some(libc::EINVAL) {
+                return Err(error);
+            }
+        }
+        Ok(mapping)
+    }
+
+    /// The mapped bytes.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: start and length are those of a mapping that lives as long as `self` and that
+        // this process reaches only through it. A fault inside is answered with an empty page.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+
+    /// Number of bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether a page could not be provided: what was written since may be lost.
+    pub(crate) fn faulted(&self) -> bool {
+        self.slot.faulted.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, and no slice of it outlives `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        self.slot.start.store(0, Ordering::Release);
+    }
+}
+
+fn claim(start: usize, length: usize) -> Option<&'static Slot> {
+    let free = |slot: &&Slot| {
+        slot.start.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let slot = SLOTS.iter().find(free)?;
+    slot.faulted.store(false, Ordering::Relaxed);
+    slot.end.store(start + length, Ordering::Relaxed);
+    slot.start.store(start, Ordering::Release);
+    Some(slot)
+}
+
+/// Installs the handler, once in a process.
+fn guard() -> io::Result<()> {
+    static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| {
+        // SAFETY: asks for a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: all zeros is a valid `sigaction`; the old action is read before the new one is
+        // set, so that the handler finds it; the handler does what a handler may.
+        unsafe {
+            libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr());
+            BEFORE.get_or_init(|| before.assume_init());
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            action.sa_sigaction = on_bus_error as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&raw mut action.sa_mask);
+            if libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+            }
+        }
+        Ok(())
+    });
+    installed.map_err(io::Error::from_raw_os_error)
+}
+
+extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system passes a valid description of the signal.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    // Positive codes come from the system; anybody may send the others.
+    let slot = SLOTS.iter().find(|slot| {
+        let start = slot.start.load(Ordering::Acquire);
+        code > 0 && start > CLAIMED && (start..slot.end.load(Ordering::Relaxed)).contains(&address)
+    });
+    if let Some(slot) = slot {
+        slot.faulted.store(true, Ordering::Release);
+        let page = PAGE.load(Ordering::Relaxed);
+        // SAFETY: the page lies inside a mapping of ours, whose owner is the thread that faulted;
+        // `errno` belongs to the interrupted code and is given back as it was.
+        let mapped = unsafe {
+            let errno = *libc::__errno_location();
+            let mapped = libc::mmap(
+                (address & !(page - 1)) as *mut c_void,
+                page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            );
+            *libc::__errno_location() = errno;
+            mapped
+        };
+        if mapped != libc::MAP_FAILED {
+            return;
+        }
+    }
+    hand_on(signal, info, context);
+}
+
+/// Lets whoever handled the signal before have it.
+fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(before) = BEFORE.get() else { return };
+    match before.sa_sigaction {
+        // SAFETY: back to the default action, which the same fault meets again on return.
+        libc::SIG_DFL | libc::SIG_IGN => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+        },
+        // SAFETY: the flag says which of the two kinds of function it is.
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                std::mem::transmute(handler);
+            handler(signal, info, context);
+        },
+        // SAFETY: as above.
+        handler => unsafe {
+            let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
+            handler(signal);
+        },
+    }
+}
+
+/// Lets the calling thread run only when nothing else wants to, or as everybody else. Where the
+/// system does not allow it, nothing changes.
+pub(crate) fn run_when_idle(idle: bool) {
+    let policy = if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+    // SAFETY: all zeros is the only priority that both policies have.
+    unsafe {
+        let priority = MaybeUninit::<libc::sched_param>::zeroed().assume_init();
+        libc::sched_setscheduler(0, policy, &raw const priority);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_marks_the_mapping_and_ends_nothing() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * 4096).unwrap();
+        let mut mapping = Mapping::new(&file, 3 * 4096).unwrap();
+        mapping.bytes()[5000] = 1;
+        assert!(!mapping.faulted());
+        file.set_len(4096).unwrap();
+        mapping.bytes()[5000] = 1;
+        assert!(mapping.faulted());
+        mapping.bytes()[9000] = 1;
+        assert_eq!((mapping.bytes()[5000], mapping.bytes()[9000]), (1, 1));
+        drop(mapping);
+        assert!(!Mapping::new(&file, 4096).unwrap().faulted(), "a slot is clean when used again");
+    }
+}

@@ -1,0 +1,276 @@
+//! Version 1 of a sealed segment: three files, each dropped on its own. All numbers are
+//! little-endian.
+//!
+//! - `N.meta`: every transaction, without what may be secret or long.
+//! - `N.payload`: heads, bodies, properties and logs of completed transactions.
+//! - `N.failed`: every other transaction whole.
+//!
+//! A file begins with magic `WEIRSEAL` (8), version `u32` and part `u32` (0, 1, 2 as above). Blocks
+//! follow, each a zstd frame of rows: offset of the transaction's `completed` frame in segment `N`
+//! `u32`, length `u32`, then fields as in [`crate::record`]. Rows are in the order of their offsets.
+//! Behind the blocks stands their index, for each: offset of the first row `u32`, length `u32`,
+//! place in the file `u64`, length when decompressed `u32`, CRC-32 of the compressed bytes `u32`.
+//! The last 40 bytes are: number of blocks `u32`, number of rows `u32`, stamp in µs since 1970
+//! `u64`, place of the index `u64`, zeros (8), CRC-32 of the index and of these 32 bytes `u32`,
+//! magic `SEAL`. The stamp is the time of the newest transaction, but never before that of the
+//! segment before it, so that a clock that jumps back does not make it old.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::time::UNIX_EPOCH;
+
+use crate::files::Files;
+use crate::format::{Address, Position, u32_at, u64_at};
+use crate::record::{Outcome, Transaction};
+
+pub(crate) const MAGIC: [u8; 8] = *b"WEIRSEAL";
+pub(crate) const TAIL_MAGIC: [u8; 4] = *b"SEAL";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const HEAD: usize = 16;
+pub(crate) const TAIL: usize = 40;
+pub(crate) const ENTRY: usize = 24;
+/// Length of a row's head.
+pub(crate) const ROW: usize = 8;
+/// Longest block that is believed: the longest row and a little.
+const BLOCK_LIMIT: u32 = 80 << 20;
+/// Longest index that is believed.
+const INDEX_LIMIT: u64 = 64 << 20;
+
+/// One of the three files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Meta,
+    Payload,
+    Failed,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 3] = [Self::Meta, Self::Payload, Self::Failed];
+
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Payload => "payload",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What is known of a sealed segment without reading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// Lengths of the files by [`Part`]; 0 for one that is not there.
+    pub(crate) sizes: [u64; 3],
+    pub(crate) rows: u32,
+    pub(crate) stamp_us: u64,
+}
+
+impl Summary {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes.iter().sum()
+    }
+
+    pub(crate) fn read(files: &Files, number: u32) -> io::Result<Self> {
+        let mut summary = Self::default();
+        for part in Part::ALL {
+            match fs::metadata(files.path(number, part.extension())) {
+                Ok(metadata) => summary.sizes[part as usize] = metadata.len(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(blocks) = Blocks::open(files, number, Part::Meta)? {
+            (summary.rows, summary.stamp_us) = (blocks.rows, blocks.stamp_us);
+        } else {
+            // Damaged: as old as its file is.
+            let changed = fs::metadata(files.path(number, "meta"))?.modified()?;
+            let age = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
+            summary.stamp_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        }
+        Ok(summary)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    first: u32,
+    length: u32,
+    place: u64,
+    raw: u32,
+    sum: u32,
+}
+
+/// One of the files, opened.
+#[derive(Debug)]
+struct Blocks {
+    file: File,
+    index: Vec<Block>,
+    rows: u32,
+    stamp_us: u64,
+    /// The block that was read last, and where its rows are.
+    current: usize,
+    bytes: Vec<u8>,
+    at: Vec<(u32, Range<usize>)>,
+}
+
+impl Blocks {
+    /// None if the file is not there or cannot be used.
+    fn open(files: &Files, number: u32, part: Part) -> io::Result<Option<Self>> {
+        let file = match File::open(files.path(number, part.extension())) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        if length < (HEAD + TAIL) as u64 {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD];
+        file.read_exact_at(&mut head, 0)?;
+        let mut tail = [0; TAIL];
+        file.read_exact_at(&mut tail, length - TAIL as u64)?;
+        let (count, place) = (u32_at(&tail, 0), u64_at(&tail, 16));
+        let index_length = u64::from(count) * ENTRY as u64;
+        let whole = head[..8] == MAGIC
+            && u32_at(&head, 8) == VERSION
+            && u32_at(&head, 12) == part as u32
+            && tail[36..] == TAIL_MAGIC
+            && index_length <= INDEX_LIMIT
+            && place.checked_add(index_length) == Some(length - TAIL as u64);
+        if !whole {
+            return Ok(None);
+        }
+        let mut index = vec![0; index_length as usize];
+        file.read_exact_at(&mut index, place)?;
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&index);
+        sum.update(&tail[..32]);
+        if sum.finalize() != u32_at(&tail, 32) {
+            return Ok(None);
+        }
+        let block = |entry: &[u8]| Block {
+            first: u32_at(entry, 0),
+            length: u32_at(entry, 4),
+            place: u64_at(entry, 8),
+            raw: u32_at(entry, 16),
+            sum: u32_at(entry, 20),
+        };
+        Ok(Some(Self {
+            file,
+            index: index.chunks_exact(ENTRY).map(block).collect(),
+            rows: u32_at(&tail, 4),
+            stamp_us: u64_at(&tail, 8),
+            current: usize::MAX,
+            bytes: Vec::new(),
+            at: Vec::new(),
+        }))
+    }
+
+    /// Makes a block the current one; one that is damaged has no rows.
+    fn enter(&mut self, number: usize) -> io::Result<()> {
+        if self.current == number {
+            return Ok(());
+        }
+        self.current = number;
+        self.at.clear();
+        let block = self.index[number];
+        if block.raw > BLOCK_LIMIT || block.length > BLOCK_LIMIT {
+            return Ok(());
+        }
+        let mut packed = vec![0; block.length as usize];
+        self.file.read_exact_at(&mut packed, block.place)?;
+        if crc32fast::hash(&packed) != block.sum {
+            return Ok(());
+        }
+        let Ok(bytes) = zstd::bulk::decompress(&packed, block.raw as usize) else { return Ok(()) };
+        self.bytes = bytes;
+        let mut start = 0;
+        while let Some(head) = self.bytes.get(start..start + ROW) {
+            let end = start + ROW + u32_at(head, 4) as usize;
+            if end > self.bytes.len() {
+                break;
+            }
+            self.at.push((u32_at(head, 0), start + ROW..end));
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The fields of the row at `offset`.
+    fn row(&mut self, offset: u32) -> io::Result<Option<&[u8]>> {
+        match self.next(offset)? {
+            Some((found, range)) if found == offset => Ok(Some(&self.bytes[range])),
+            _ => Ok(None),
+        }
+    }
+
+    /// The first row at or behind `offset`.
+    fn next(&mut self, offset: u32) -> io::Result<Option<(u32, Range<usize>)>> {
+        let behind = self.index.partition_point(|block| block.first <= offset);
+        for number in behind.saturating_sub(1)..self.index.len() {
+            self.enter(number)?;
+            let at = self.at.partition_point(|(found, _)| *found < offset);
+            if let Some(row) = self.at.get(at) {
+                return Ok(Some(row.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A sealed segment opened for reading.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) number: u32,
+    lane: u16,
+    meta: Option<Blocks>,
+    payload: Option<Blocks>,
+    failed: Option<Blocks>,
+}
+
+impl Sealed {
+    pub(crate) fn open(files: &Files, number: u32) -> io::Result<Self> {
+        Ok(Self {
+            number,
+            lane: files.lane,
+            meta: Blocks::open(files, number, Part::Meta)?,
+            payload: Blocks::open(files, number, Part::Payload)?,
+            failed: Blocks::open(files, number, Part::Failed)?,
+        })
+    }
+
+    /// The transaction at `offset`, if there is one.
+    pub(crate) fn get(&mut self, offset: u32, payload: bool) -> io::Result<Option<Transaction>> {
+        let position = Position::new(self.number, offset);
+        let address = Some(Address { lane: self.lane, position });
+        let mut transaction = Transaction { address, ..Transaction::default() };
+        let Some(meta) = &mut self.meta else { return Ok(None) };
+        let Some(fields) = meta.row(offset)? else { return Ok(None) };
+        transaction.absorb(fields);
+        if !payload {
+            return Ok(Some(transaction));
+        }
+        let whole = transaction.outcome != Outcome::Completed;
+        let rest = if whole { &mut self.failed } else { &mut self.payload };
+        match rest {
+            None => transaction.expired = true,
+            Some(rest) => match rest.row(offset)? {
+                None => transaction.damaged = true,
+                Some(fields) if whole => {
+                    transaction = Transaction { address, ..Transaction::default() };
+                    transaction.absorb(fields);
+                }
+                Some(fields) => transaction.absorb(fields),
+            },
+        }
+        Ok(Some(transaction))
+    }
+
+    /// Offset of the first transaction at or behind `offset`.
+    pub(crate) fn next(&mut self, offset: u32) -> io::Result<Option<u32>> {
+        let Some(meta) = &mut self.meta else { return Ok(None) };
+        Ok(meta.next(offset)?.map(|(found, _)| found))
+    }
+}

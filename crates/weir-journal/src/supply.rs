@@ -1,0 +1,167 @@
+//! Segments made ready for the lanes, by a thread that may wait for the disk.
+//!
+//! A worker takes the next one from a queue without a system call; it never opens or closes a
+//! file, as its thread may have a table of file descriptors of its own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+use crate::files::{Budget, Files};
+use crate::format::HEADER;
+use crate::lane::Shared;
+use crate::os::Mapping;
+
+/// Segments that wait for a lane to begin them.
+pub(crate) const READY: u64 = 2;
+/// Full segments' mappings that wait to be given back to the system.
+const RETIRED: usize = 8;
+
+/// A segment with real blocks behind it and its pages in memory.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) number: u32,
+    pub(crate) mapping: Mapping,
+}
+
+/// A lane's side.
+#[derive(Debug)]
+pub(crate) struct Taker {
+    ready: Receiver<Prepared>,
+    retired: SyncSender<Mapping>,
+    bell: Arc<Bell>,
+}
+
+impl Taker {
+    /// The next segment, if one is ready.
+    pub(crate) fn take(&self) -> Option<Prepared> {
+        let taken = self.ready.try_recv().ok()?;
+        self.bell.ring();
+        Some(taken)
+    }
+
+    /// Gives a segment's mapping back. Taking it apart can take long, so that the lane does it
+    /// only when the other side has not kept up.
+    pub(crate) fn retire(&self, mapping: Mapping) {
+        if let Err(TrySendError::Full(mapping) | TrySendError::Disconnected(mapping)) =
+            self.retired.try_send(mapping)
+        {
+            drop(mapping);
+        }
+    }
+}
+
+/// Wakes one of the journal's threads, and tells it when to end.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    thread: OnceLock<Thread>,
+    stopped: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Makes the calling thread the one that is woken.
+    pub(crate) fn hang(&self) {
+        let _ = self.thread.set(std::thread::current());
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+}
+
+/// The side that makes segments ready, for one lane.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    files: Arc<Files>,
+    shared: Arc<Shared>,
+    next: u32,
+    made: u64,
+    ready: SyncSender<Prepared>,
+    retired: Receiver<Mapping>,
+}
+
+impl Supply {
+    /// Supplies a lane from segment `next` on.
+    pub(crate) fn new(
+        files: Arc<Files>,
+        shared: Arc<Shared>,
+        next: u32,
+        bell: Arc<Bell>,
+    ) -> (Self, Taker) {
+        let (ready, taken) = sync_channel(READY as usize);
+        let (retired, back) = sync_channel(RETIRED);
+        let taker = Taker { ready: taken, retired, bell };
+        (Self { files, shared, next, made: 0, ready, retired: back }, taker)
+    }
+
+    /// Makes segments until as many are ready as should be, or the budget is used up.
+    pub(crate) fn fill(&mut self, budget: &Budget) -> io::Result<()> {
+        while self.retired.try_recv().is_ok() {}
+        while self.made < self.shared.segments.load(Ordering::Relaxed) + READY {
+            let prepared = match self.prepare(budget) {
+                Ok(Some(prepared)) => prepared,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    self.shared.disk_errors.fetch_add(1, Ordering::Relaxed);
+                    return Err(error);
+                }
+            };
+            self.made += 1;
+            if self.ready.try_send(prepared).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One more segment; none if the budget does not allow it. Nothing is left behind on failure.
+    fn prepare(&mut self, budget: &Budget) -> io::Result<Option<Prepared>> {
+        let number = self.next;
+        let path = self.files.segment(number);
+        let length = u64::from(budget.segment_bytes);
+        let reused = if let Some(spare) = self.files.take_spare() {
+            let file = OpenOptions::new().read(true).write(true).open(&spare)?;
+            file.write_all_at(&[0; HEADER], 0)?;
+            fs::rename(&spare, &path)?;
+            Some(file)
+        } else {
+            None
+        };
+        let made = match reused {
+            Some(file) => Mapping::new(&file, length as usize),
+            None if !budget.take(length) => return Ok(None),
+            None => self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize)),
+        };
+        let mapping = made.inspect_err(|_| {
+            // What cannot be removed is found and removed when the journal is opened again.
+            let _ = fs::remove_file(&path);
+            budget.give_back(length);
+        })?;
+        self.files.began(number);
+        self.next += 1;
+        Ok(Some(Prepared { number, mapping }))
+    }
+
+    fn create(&self, path: &std::path::Path, length: u64) -> io::Result<File> {
+        self.files.faults().check("segment.create")?;
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)?;
+        Ok(file)
+    }
+}
