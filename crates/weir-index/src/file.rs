@@ -25,6 +25,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_journal::{Address, Position};
 
@@ -199,6 +200,8 @@ pub(crate) struct Head {
     path: PathBuf,
     pub(crate) rows: usize,
     sections: Vec<Section>,
+    /// All checksums were compared, once since the file was opened.
+    verified: AtomicBool,
     pub(crate) about: About,
 }
 
@@ -221,7 +224,8 @@ impl Head {
         }
         let (rows, sections) = sections(&head, length)
             .ok_or_else(|| Error::damaged(path, "its head contradicts itself"))?;
-        let mut this = Self { path: path.to_owned(), rows, sections, about: About::default() };
+        let (path, about) = (path.to_owned(), About::default());
+        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), about };
         this.about = this.about(&file)?;
         Ok(this)
     }
@@ -243,8 +247,13 @@ impl Head {
         Ok((section.least, section.greatest))
     }
 
+    /// Opens the columns; the first time their checksums are compared.
     pub(crate) fn columns(&self) -> Result<Sealed<'_>, Error> {
         let file = File::open(&self.path).map_err(Error::io(&self.path))?;
+        if !self.verified.load(Ordering::Relaxed) {
+            self.sections.iter().try_for_each(|one| self.bytes(&file, one.tag).map(drop))?;
+            self.verified.store(true, Ordering::Relaxed);
+        }
         Ok(Sealed { head: self, file })
     }
 
@@ -252,7 +261,7 @@ impl Head {
         let section = *self.section(tag)?;
         let mut bytes = vec![0; section.length as usize];
         read(file, &self.path, &mut bytes, section.offset)?;
-        if crc32fast::hash(&bytes) != section.sum {
+        if !self.verified.load(Ordering::Relaxed) && crc32fast::hash(&bytes) != section.sum {
             return Err(Error::damaged(
                 &self.path,
                 format!("the checksum of section {tag} is wrong"),
@@ -368,7 +377,7 @@ impl Sealed<'_> {
         })
     }
 
-    /// One value without the rest of its column; not covered by a checksum.
+    /// One value without the rest of its column.
     fn value(&self, tag: u8, row: usize) -> Result<u64, Error> {
         let section = self.head.section(tag)?;
         let width = usize::from(section.width).min(8);

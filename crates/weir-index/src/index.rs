@@ -18,7 +18,7 @@ use weir_journal::{Journal, Position};
 use crate::block::Depth;
 use crate::error::Error;
 use crate::file::Span;
-use crate::indexer::Indexer;
+use crate::indexer::{FOLLOWER, Indexer};
 use crate::piece::{OpenPiece, SealedPiece, make_folder};
 use crate::query::Number;
 
@@ -40,6 +40,8 @@ pub struct Statistics {
     pub pieces: u64,
     /// Transactions indexed since it was opened.
     pub indexed: u64,
+    /// Transactions that are not indexed yet, those that are still open included.
+    pub lag_records: u64,
     /// Microseconds since the last indexed transaction ended; 0 when nothing is left to index.
     pub lag_us: u64,
     /// Stretches that were lost and are being read again.
@@ -122,7 +124,8 @@ impl Index {
             counts,
         });
         let next = found.next;
-        Ok((Self { shared: Arc::clone(&shared) }, Indexer::new(shared, build, next)))
+        let indexer = Indexer::new(Arc::clone(&shared), build, next)?;
+        Ok((Self { shared }, indexer))
     }
 
     /// What it has and does; `now` in microseconds since 1970.
@@ -132,8 +135,13 @@ impl Index {
         let sealed: usize = state.sealed.iter().map(|piece| piece.head.rows).sum();
         let counts = &self.shared.counts;
         let since = counts.behind_since.load(Ordering::Relaxed);
+        // The checkpoint stands where the open piece began.
+        let lags =
+            if since == 0 { Vec::new() } else { self.shared.journal.lags().unwrap_or_default() };
+        let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
         Statistics {
             transactions: (sealed + state.open.columns.len()) as u64,
+            lag_records: lag.saturating_sub(state.open.columns.len() as u64),
             pieces: state.sealed.len() as u64,
             indexed: counts.indexed.load(Ordering::Relaxed),
             lag_us: if since == 0 { 0 } else { now.saturating_sub(since) },

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
-use weir_journal::{Position, Reader, Transaction};
+use weir_journal::{Follower, Position, Reader, Transaction};
 
 use crate::block::Depth;
 use crate::columns::Columns;
@@ -17,6 +17,8 @@ use crate::index::{Gap, Shared, gap_of, times};
 use crate::piece::{BlockHashes, Build, OpenPiece, SealedPiece};
 use crate::row;
 
+/// Its name among the followers of the journal.
+pub(crate) const FOLLOWER: &str = "tracker";
 /// Microseconds of a partition.
 const DAY: u64 = 86_400_000_000;
 
@@ -26,8 +28,11 @@ pub struct Indexer {
     shared: Arc<Shared>,
     readers: Vec<Reader>,
     build: Build,
+    follower: Follower,
     /// The day of the open piece.
     day: Option<u64>,
+    /// The open piece has a transaction of a later day, and ends with it.
+    turned: bool,
     /// The number given last, to a piece or to the folder in which one is made.
     number: u64,
     mending: Option<Mending>,
@@ -48,9 +53,30 @@ impl Indexer {
         Build::begin(&folder.join(format!("building/piece-{number}")), depth)
     }
 
-    pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Self {
-        let readers = readers(&shared, &shared.read().indexed);
-        Self { shared, readers, build, day: None, number, mending: None }
+    pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Result<Self, Error> {
+        let mut follower = shared.journal.follower(FOLLOWER).map_err(Error::Journal)?;
+        let indexed = shared.read().indexed.clone();
+        let lanes = || indexed.iter().enumerate().map(|(lane, reached)| (lane as u16, *reached));
+        if lanes().any(|(lane, reached)| follower.position(lane) > reached) {
+            // What was passed once has to be kept again until it is indexed.
+            follower.begin_again().map_err(Error::Journal)?;
+        }
+        let readers = lanes()
+            .map(|(lane, reached)| match follower.position(lane) == reached {
+                true => shared.journal.follow(&follower, lane),
+                false => shared.journal.reader(lane, reached),
+            })
+            .collect();
+        Ok(Self {
+            shared,
+            readers,
+            build,
+            follower,
+            day: None,
+            turned: false,
+            number,
+            mending: None,
+        })
     }
 
     /// Indexes up to about `most` transactions and gives how many there were; 0 when nothing is
@@ -91,6 +117,10 @@ impl Indexer {
         let (mut taken, mut count, mut block) = (Vec::new(), 0, None);
         while block.is_none() {
             let reached = self.readers[lane].position();
+            if self.build.is_full() || self.turned {
+                self.publish(lane, std::mem::take(&mut taken), None, reached);
+                self.seal()?;
+            }
             let transaction = match self.readers[lane].next_transaction() {
                 Ok(Some(transaction)) => transaction,
                 Ok(None) => break,
@@ -100,11 +130,7 @@ impl Indexer {
                 }
             };
             let day = transaction.received_us / DAY;
-            if self.build.is_full() || self.day.is_some_and(|open| open < day) {
-                self.publish(lane, std::mem::take(&mut taken), block.take(), reached);
-                self.seal()?;
-            }
-            self.day.get_or_insert(day);
+            self.turned |= *self.day.get_or_insert(day) < day;
             block = match self.build.add(&transaction) {
                 Ok(block) => block,
                 Err(error) => return self.restart().and(Err(error)),
@@ -147,7 +173,7 @@ impl Indexer {
         self.number += 1;
         let next = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
         let random = next.random();
-        self.day = None;
+        (self.day, self.turned) = (None, false);
         let build = std::mem::replace(&mut self.build, next);
         let sealed = {
             let state = self.shared.read();
@@ -162,7 +188,9 @@ impl Indexer {
         state.open = OpenPiece::new(self.shared.settings.depth, random);
         state.from = state.indexed.clone();
         state.sealed.push(sealed);
-        Ok(())
+        drop(state);
+        self.readers.iter().for_each(|reader| self.follower.pass(reader));
+        self.follower.commit().map_err(Error::Journal)
     }
 
     fn place(&mut self, day: u64) -> PathBuf {
@@ -174,7 +202,7 @@ impl Indexer {
     fn restart(&mut self) -> Result<(), Error> {
         self.number += 1;
         self.build = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
-        self.day = None;
+        (self.day, self.turned) = (None, false);
         let mut state = self.shared.write();
         state.open = OpenPiece::new(self.shared.settings.depth, self.build.random());
         state.indexed = state.from.clone();
