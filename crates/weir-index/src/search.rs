@@ -1,0 +1,448 @@
+//! Finding transactions: newest first, page by page.
+
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_journal::{Address, Position, Transaction};
+
+use crate::check::{Highlight, Subject};
+use crate::error::Error;
+use crate::evaluate::{View, evaluate};
+use crate::index::{Index, is_damage, times};
+use crate::piece::SealedPiece;
+use crate::query::{Node, Number, Query, Term};
+use crate::row::Row;
+
+/// Most hits of a page.
+pub const LONGEST_PAGE: usize = 1000;
+/// Candidates that are looked at between two glances at the clock.
+const GLANCE: usize = 16;
+/// Bytes of bodies after which a page ends, and a batch of candidates is not made longer.
+const PAGE_BYTES: usize = 16 << 20;
+const BATCH_BYTES: usize = 1 << 20;
+/// Most candidates that are read from the journal at once.
+const MOST_BATCH: usize = 64;
+
+/// A place in the order of hits: by time received, then by id. It stays the same while records
+/// arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    time: u64,
+    id: u128,
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}{:032x}", self.time, self.id)
+    }
+}
+
+/// The text is not a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a cursor of a page")]
+pub struct BadCursor;
+
+impl FromStr for Cursor {
+    type Err = BadCursor;
+
+    fn from_str(text: &str) -> Result<Self, BadCursor> {
+        let (time, id) = text.split_at_checked(16).ok_or(BadCursor)?;
+        if id.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(BadCursor);
+        }
+        Ok(Self {
+            time: u64::from_str_radix(time, 16).map_err(|_| BadCursor)?,
+            id: u128::from_str_radix(id, 16).map_err(|_| BadCursor)?,
+        })
+    }
+}
+
+/// Which hits to give.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Most hits; at most [`LONGEST_PAGE`] are given.
+    pub limit: usize,
+    /// Begin behind this place.
+    pub after: Option<Cursor>,
+    /// Longest time to search.
+    pub budget: Duration,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { limit: 50, after: None, budget: Duration::from_secs(2) }
+    }
+}
+
+/// A transaction that was found.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// Its metadata.
+    pub row: Row,
+    /// The transaction; none if the journal keeps it no longer.
+    pub transaction: Option<Transaction>,
+    /// Where the words of the query stand in it.
+    pub highlights: Vec<Highlight>,
+}
+
+impl Hit {
+    /// Its place in the order.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        Cursor { time: self.row.time, id: self.row.id }
+    }
+
+    fn bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, size)
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default)]
+pub struct Hits {
+    /// Newest first.
+    pub hits: Vec<Hit>,
+    /// Where to go on; none if there is nothing more.
+    pub next: Option<Cursor>,
+    /// The time ran out: there may be more between the last hit and `next`, and behind it.
+    pub cut: bool,
+    /// Parts of the index are being made again, or the journal is too far ahead to be read
+    /// through: hits may be missing.
+    pub incomplete: bool,
+}
+
+/// A row that may be a hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    place: Cursor,
+    /// Number in the list of pieces; none if it is not in a sealed one.
+    piece: Option<usize>,
+    row: usize,
+    sure: bool,
+    address: Option<Address>,
+}
+
+/// What a search looks at: the state at one moment.
+pub(crate) struct Snapshot {
+    /// Those that may have hits, newest last.
+    pub(crate) sealed: Vec<Arc<SealedPiece>>,
+    pub(crate) indexed: Vec<Position>,
+    pub(crate) incomplete: bool,
+}
+
+impl Index {
+    /// Finds transactions.
+    ///
+    /// # Errors
+    /// If files of the index or of the journal cannot be read. Damage is no error: it is put
+    /// right, and [`Hits::incomplete`] until then.
+    pub fn search(&self, query: &Query, page: &Page) -> Result<Hits, Error> {
+        let deadline = Instant::now() + page.budget;
+        let limit = page.limit.clamp(1, LONGEST_PAGE);
+        let mut open = Vec::new();
+        let snapshot = self.snapshot(query, |view| {
+            open = candidates(query, view, None, page.after, limit)?;
+            Ok(())
+        })?;
+        let mut tail = Vec::new();
+        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| {
+            let place = Cursor { time: row.time, id: row.id };
+            if page.after.is_none_or(|after| place < after) {
+                tail.push(Candidate {
+                    place,
+                    sure: true,
+                    piece: None,
+                    row: 0,
+                    address: row.address,
+                });
+            }
+        })?;
+        let mut search = Search {
+            index: self,
+            query,
+            page,
+            limit,
+            deadline,
+            left: snapshot.sealed.len(),
+            sealed: snapshot.sealed,
+            heap: BinaryHeap::from(open),
+            ready: VecDeque::new(),
+            batch: 1,
+            found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
+        };
+        search.heap.extend(tail);
+        search.run()?;
+        Ok(search.found)
+    }
+
+    /// The whole transaction with an id; none if the journal does not have it.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub fn show(&self, id: u128) -> Result<Option<Transaction>, Error> {
+        let query = Query { root: Node::Term(Term::Id(id, id)) };
+        let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
+        Ok(found.hits.into_iter().find_map(|hit| hit.transaction))
+    }
+
+    /// All hits, page after page, newest first, however long that takes.
+    pub fn export<'a>(&'a self, query: &'a Query) -> impl Iterator<Item = Result<Hit, Error>> + 'a {
+        let mut after = None;
+        let mut ended = false;
+        std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let page = Page { limit: LONGEST_PAGE, after, ..Page::default() };
+            let found = self.search(query, &page);
+            let hits = found.map(|found| {
+                after = found.next;
+                ended = after.is_none();
+                found.hits
+            });
+            Some(match hits {
+                Ok(hits) => hits.into_iter().map(Ok).collect::<Vec<_>>(),
+                Err(error) => {
+                    ended = true;
+                    vec![Err(error)]
+                }
+            })
+        })
+        .flatten()
+    }
+
+    /// Lets `look` at the open piece, and gives the others that may have hits.
+    pub(crate) fn snapshot(
+        &self,
+        query: &Query,
+        look: impl FnOnce(&View<'_>) -> Result<(), Error>,
+    ) -> Result<Snapshot, Error> {
+        let state = self.shared.read();
+        look(&View::Open(&state.open))?;
+        let mut sealed = state.sealed.clone();
+        let indexed = state.indexed.clone();
+        let incomplete = !state.gaps.is_empty();
+        drop(state);
+        let (low, high) = query.times();
+        sealed.retain(|piece| {
+            let (least, greatest) = times(piece);
+            least <= high && low <= greatest
+        });
+        sealed.sort_by_key(|piece| times(piece).1);
+        Ok(Snapshot { sealed, indexed, incomplete })
+    }
+
+    /// Tells the rows of hits among what is not indexed yet; gives whether some of it was left
+    /// unread.
+    pub(crate) fn tail(
+        &self,
+        query: &Query,
+        indexed: &[Position],
+        deadline: Instant,
+        hit: &mut dyn FnMut(Row),
+    ) -> Result<bool, Error> {
+        let mut looked = 0;
+        for (lane, from) in indexed.iter().enumerate() {
+            let mut reader = self.shared.journal.reader(lane as u16, *from);
+            while let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? {
+                looked += 1;
+                if looked % GLANCE == 0 && (looked > MOST_TAIL || Instant::now() >= deadline) {
+                    return Ok(true);
+                }
+                let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
+                if subject.holds(&query.root) {
+                    hit(subject.row);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Most transactions that are read past the end of the index.
+const MOST_TAIL: usize = 8192;
+
+/// The rows of a piece that may be hits, in any order. If all of them are, no more than needed.
+fn candidates(
+    query: &Query,
+    view: &View<'_>,
+    piece: Option<usize>,
+    after: Option<Cursor>,
+    limit: usize,
+) -> Result<Vec<Candidate>, Error> {
+    let known = evaluate(&query.root, view)?;
+    if known.maybe.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (times, ids) = (view.number(Number::Time)?, view.ids()?);
+    let address = |row: usize| match view {
+        View::Open(open) => Some(open.address(row)),
+        View::Sealed(..) => None,
+    };
+    let mut found: Vec<Candidate> = known
+        .maybe
+        .rows()
+        .map(|row| Candidate {
+            place: Cursor { time: times[row], id: ids[row] },
+            piece,
+            row,
+            sure: known.sure.contains(row),
+            address: address(row),
+        })
+        .filter(|candidate| after.is_none_or(|after| candidate.place < after))
+        .collect();
+    // One more than the page tells whether there is another.
+    if found.len() > limit + 1 && found.iter().all(|candidate| candidate.sure) {
+        found.select_nth_unstable_by(limit, |one, other| other.cmp(one));
+        found.truncate(limit + 1);
+    }
+    Ok(found)
+}
+
+/// One search under way.
+struct Search<'a> {
+    index: &'a Index,
+    query: &'a Query,
+    page: &'a Page,
+    limit: usize,
+    deadline: Instant,
+    /// Those that may have hits, newest last, and how many of them were not looked at.
+    sealed: Vec<Arc<SealedPiece>>,
+    left: usize,
+    heap: BinaryHeap<Candidate>,
+    /// Candidates whose transactions were read: newer than all in the heap.
+    ready: VecDeque<(Candidate, Option<Transaction>)>,
+    /// Candidates to read at once next time.
+    batch: usize,
+    found: Hits,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let (mut loaded, mut looked, mut bytes) = (0, 0, 0);
+        loop {
+            let ready = self.ready.front().map(|(candidate, _)| candidate.place);
+            let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.place));
+            // A piece is opened once nothing newer than its newest row is left.
+            let newest = self.left.checked_sub(1).map(|next| times(&self.sealed[next]).1);
+            if let Some(newest) = newest
+                && best.is_none_or(|best| best.time <= newest)
+            {
+                if loaded > 0 && self.is_late() {
+                    let place = Cursor { time: newest.saturating_add(1), id: 0 };
+                    self.cut(self.page.after.map_or(place, |after| after.min(place)));
+                    return Ok(());
+                }
+                loaded += 1;
+                self.load()?;
+                continue;
+            }
+            let Some(best) = best else { return Ok(()) };
+            if self.found.hits.len() == self.limit || bytes > PAGE_BYTES {
+                self.found.next = self.found.hits.last().map(Hit::cursor);
+                return Ok(());
+            }
+            looked += 1;
+            if looked % GLANCE == 0 && self.is_late() {
+                // Everything down to here was looked at; `best` itself was not.
+                self.cut(Cursor { time: best.time, id: best.id.saturating_add(1) });
+                return Ok(());
+            }
+            if self.ready.is_empty() {
+                self.read(newest)?;
+            }
+            if let Some((candidate, transaction)) = self.ready.pop_front() {
+                let hit = self.hit(&candidate, transaction)?;
+                bytes += hit.as_ref().map_or(0, Hit::bytes);
+                self.found.hits.extend(hit);
+            }
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    fn cut(&mut self, next: Cursor) {
+        self.found.next = Some(next);
+        self.found.cut = true;
+    }
+
+    /// Adds the candidates of the newest piece that is left.
+    fn load(&mut self) -> Result<(), Error> {
+        self.left -= 1;
+        // What was read ahead takes its place among the others again.
+        self.heap.extend(self.ready.drain(..).map(|(candidate, _)| candidate));
+        let piece = &self.sealed[self.left];
+        let found = View::sealed(piece).and_then(|view| {
+            candidates(self.query, &view, Some(self.left), self.page.after, self.limit)
+        });
+        match found {
+            Ok(found) => self.heap.extend(found),
+            Err(error) if is_damage(&error) => {
+                self.index.shared.report(piece);
+                self.found.incomplete = true;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Reads the next candidates from the journal, as long as they are newer than the pieces left.
+    fn read(&mut self, newest: Option<u64>) -> Result<(), Error> {
+        let mut addresses = Vec::new();
+        while addresses.len() < self.batch {
+            let Some(mut next) = self.heap.pop() else { break };
+            if newest.is_some_and(|newest| next.place.time <= newest) {
+                self.heap.push(next);
+                break;
+            }
+            if let Some(piece) = next.piece {
+                next.address = Some(self.sealed[piece].head.columns()?.address(next.row)?);
+            }
+            addresses.extend(next.address);
+            self.ready.push_back((next, None));
+        }
+        addresses.sort_unstable();
+        let read = self.index.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+        let bytes: usize = read.iter().map(size).sum();
+        self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
+        let mut read: HashMap<_, _> =
+            read.into_iter().map(|transaction| (transaction.address, transaction)).collect();
+        for (candidate, transaction) in &mut self.ready {
+            let found = read.remove(&candidate.address);
+            let id = candidate.place.id.to_be_bytes();
+            *transaction = found.filter(|transaction| transaction.id == id);
+        }
+        Ok(())
+    }
+
+    /// The candidate as a hit, if it is one.
+    fn hit(
+        &self,
+        candidate: &Candidate,
+        transaction: Option<Transaction>,
+    ) -> Result<Option<Hit>, Error> {
+        if let Some(transaction) = transaction {
+            let whole = self.index.shared.settings.whole_stage;
+            let subject = Subject::new(&transaction, whole);
+            if !candidate.sure && !subject.holds(&self.query.root) {
+                return Ok(None);
+            }
+            let highlights = subject.highlights(self.query);
+            let row = subject.row;
+            return Ok(Some(Hit { row, transaction: Some(transaction), highlights }));
+        }
+        let Some(piece) = candidate.piece.filter(|_| candidate.sure) else { return Ok(None) };
+        let row = self.sealed[piece].head.columns()?.row(candidate.row)?;
+        Ok(Some(Hit { row, transaction: None, highlights: Vec::new() }))
+    }
+}
+
+/// Bytes that a transaction takes, nearly.
+fn size(transaction: &Transaction) -> usize {
+    let heads = transaction.request_head.len() + transaction.response_head.len();
+    heads + transaction.request_body.len() + transaction.response_body.len()
+}
