@@ -299,7 +299,8 @@ impl Exchange {
             }
             let now = clock::now();
             let duration = now.saturating_duration_since(self.started);
-            capture::break_off(self, why.is_some(), duration);
+            let upstreams = why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+            capture::break_off(self, upstreams, duration);
             self.worker.log(self, duration, true);
             if let Some(call) = self.call.take() {
                 let error = why.map_or("cancelled", |why| why.problem().slug());

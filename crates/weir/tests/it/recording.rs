@@ -258,3 +258,52 @@ fn after_a_kill_every_whole_answer_has_exactly_one_record() {
     }
     assert!(answered > 100, "{answered} answers are not much of a test");
 }
+
+/// Sends long bodies until the journal must be full; gives the last answer.
+fn fill(weir: &Server) -> harness::Response {
+    let mut client = weir.connect();
+    let body = "0123456789abcdef".repeat(4_000);
+    // Twice what the disk may take, each body stored twice.
+    for _ in 0..600 {
+        let response = client.post("/proxied", &body);
+        if response.status != 200 {
+            return response;
+        }
+    }
+    client.post("/proxied", &body)
+}
+
+#[test]
+fn a_full_journal_is_passed_by_and_counted() {
+    let echo = harness::echo(&[]);
+    let config = format!("{}journal: {{disk: 64MiB}}\n", config(&echo, ""));
+    let weir = Weir::new(&config).start();
+    assert_eq!(fill(&weir).status, 200);
+    assert!(weir.metric("weir_unrecorded_total", &[]) > 0.0);
+}
+
+#[test]
+fn a_full_journal_refuses_where_it_is_told_to() {
+    let echo = harness::echo(&[]);
+    let settings = "journal: {disk: 64MiB, when_full: refuse}\n";
+    let config = format!("{}{settings}", config(&echo, ""));
+    let weir = Weir::new(&config).start();
+    let refused = fill(&weir);
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.json()["type"], "urn:weir:problem:journal-full");
+    assert!(weir.metric("weir_unrecorded_total", &[]) > 0.0);
+    // What is not recorded goes on.
+    assert_eq!(weir.connect().post("/quiet", "{}").status, 200);
+}
+
+#[test]
+fn a_second_weir_on_the_same_data_is_told_who_has_it() {
+    let echo = harness::echo(&[]);
+    let config = config(&echo, "");
+    let first = Weir::new(&config).start();
+    let data = first.dir().join("data");
+    let second = Weir::new(&config).args(&["--data", data.to_str().expect("UTF-8")]).refused();
+    assert_eq!(second.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&second.stderr);
+    assert!(told.contains(&first.pid().to_string()), "{told}");
+}
