@@ -262,8 +262,14 @@ pub struct JournalState {
     pub disk_bytes: u64,
     /// What was found at the start.
     pub recovery: Recovery,
-    /// What those who follow the journal have not read yet.
-    pub lags: Vec<Lag>,
+    /// What those who follow the journal have not made durable yet.
+    pub followers: Vec<Lag>,
+    /// Transactions in the index.
+    pub indexed: u64,
+    /// Transactions that are not indexed yet.
+    pub index_lag_records: u64,
+    /// How many seconds the index is behind.
+    pub index_lag_seconds: f64,
 }
 
 /// What was found when the journal was opened.

@@ -18,11 +18,11 @@ use weir_config::{CaptureLevel, Handler, Route, WhenFull};
 use weir_journal::{BodyFacts, Completed, Outcome, Received, Side, Ticket};
 
 /// Codes of the stages in a record's timings; the values are part of the journal's format.
-mod stage {
+pub mod stage {
     /// From the end of the request head to the last byte of the answer.
-    pub(super) const TOTAL: u8 = 1;
+    pub const TOTAL: u8 = 1;
     /// From the choice of an upstream connection to the head of its answer.
-    pub(super) const FIRST_BYTE: u8 = 2;
+    pub const FIRST_BYTE: u8 = 2;
 }
 
 /// How far the record of one transaction has come.

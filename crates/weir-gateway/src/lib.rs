@@ -42,4 +42,5 @@ mod worker;
 #[cfg(test)]
 mod sample;
 
+pub use capture::stage;
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};

@@ -38,6 +38,7 @@ pub mod query;
 mod row;
 mod search;
 mod summary;
+mod tail;
 mod words;
 
 pub use block::Depth;
@@ -49,6 +50,7 @@ pub use query::{Name, Query, QueryError};
 pub use row::Row;
 pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
 pub use summary::Summary;
+pub use tail::Tail;
 
 #[cfg(test)]
 mod tests;

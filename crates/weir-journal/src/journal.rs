@@ -208,6 +208,12 @@ impl Journal {
         Reader::new(files, shared, from, ticket)
     }
 
+    /// Where the next record of a lane will be: a reader from there gives what ends from now on.
+    #[must_use]
+    pub fn end(&self, lane: u16) -> Position {
+        self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| lane.shared.end())
+    }
+
     /// A follower by its name, 1 to 64 lower-case letters, digits and hyphens. Nothing that it has
     /// not passed is dropped, also while it does not run.
     ///

@@ -3,14 +3,18 @@
 mod check;
 mod completions;
 mod echo;
+mod journal;
 mod jwt;
 mod key;
+mod place;
 mod routes;
 mod schema;
 mod serve;
+mod transactions;
 
 use crate::exit::Exit;
 use clap::Subcommand;
+use transactions::{search, show, tail};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -23,6 +27,15 @@ pub(crate) enum Command {
     Routes(routes::Args),
     /// Print the JSON Schema of the configuration
     Schema(schema::Args),
+    /// Find recorded transactions
+    Search(search::Args),
+    /// Show a recorded transaction, whole
+    Show(show::Args),
+    /// Follow what is recorded
+    Tail(tail::Args),
+    /// Look at the journal itself
+    #[command(subcommand)]
+    Journal(journal::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
@@ -45,6 +58,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Tail(args) => tail::run(&args),
+        Command::Journal(command) => journal::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),

@@ -2,6 +2,7 @@
 //!
 //! This crate is the command line and the one place where the others are put together.
 
+mod admin_client;
 mod cli;
 mod commands;
 mod descriptors;
@@ -9,9 +10,12 @@ mod duration;
 mod echo;
 mod exit;
 mod findings;
+mod neutral;
 mod output;
 mod serve;
 mod source;
+mod table;
+mod tracker;
 
 use clap::Parser;
 use std::process::ExitCode;

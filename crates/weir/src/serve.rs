@@ -3,6 +3,7 @@
 //! The control thread runs the admin listener and reacts to signals and file changes; it never
 //! touches a request.
 
+mod access;
 mod control;
 mod events;
 mod journal;
@@ -11,6 +12,7 @@ mod metrics;
 mod watch;
 
 use crate::exit::Exit;
+use crate::tracker::{Indexing, Opened};
 use crate::{descriptors, findings};
 use anyhow::Context;
 use control::Control;
@@ -42,25 +44,47 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
 
     let admin = weir_admin::bind(&config.admin)?;
     let bound = Gateway::bind(&config)?;
-    let listening = Listening {
+    let mut listening = Listening {
         addrs: bound.listen_addrs().to_vec(),
         tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
         admin: admin.addr(),
+        first_token: None,
     };
     let config = Arc::new(config);
-    let journal::Opened { journal, lanes } = journal::open(&config)?;
+    let (tracker, lanes, indexer) = match journal::open(&config)? {
+        Some(Opened { tracker, lanes, indexer }) => (Some(tracker), lanes, Some(indexer)),
+        None => (None, Vec::new(), None),
+    };
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let messages = Messages::start().context("cannot start a thread")?;
+    let indexing = match (&tracker, indexer) {
+        (Some(tracker), Some(indexer)) => {
+            let messages = messages.clone();
+            let tell = move |text| messages.err(text);
+            let started = Indexing::start(Arc::clone(tracker), indexer, tell);
+            Some(started.context("cannot start a thread")?)
+        }
+        _ => None,
+    };
+    let access = access::open(&config.data, &messages);
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, config, gateway, events, messages.clone())
         .context("cannot react to signals")?;
+    let access = access.map(|opened| {
+        listening.first_token = opened.first_token;
+        opened.access
+    });
     control.events().ready(&listening);
-    runtime.spawn(admin.serve(control.sources()));
+    let doors = tracker.as_ref().map(|tracker| tracker.doors());
+    runtime.spawn(admin.serve(control.sources(access, doors)));
     let exit = runtime.block_on(control.run());
     messages.finish();
-    // Its lock is given up when every worker has written its last record.
-    drop(journal);
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
+    if let Some(indexing) = indexing {
+        indexing.stop();
+    }
+    // The journal's lock is given up when every worker has written its last record.
+    drop(tracker);
     Ok(exit)
 }

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::source::SourceArgs;
+use crate::table::table;
 use crate::{findings, output};
 use serde_json::{Value, json};
 use weir_config::{Api, Config, Handler, ReplyBody, Route};
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::line(&Value::Array(list).to_string());
     } else {
         let rows: Vec<_> = listed.map(|(api, route)| row(&config, api, route)).collect();
-        output::text(&table(&rows));
+        output::text(&table(COLUMNS, &rows));
     }
     Ok(Exit::Success)
 }
@@ -90,37 +91,4 @@ fn access(config: &Config, route: &Route) -> String {
         ways.push("anonymous");
     }
     ways.join(" | ")
-}
-
-/// Columns as wide as their widest cell, two spaces between, no trailing white space.
-fn table(rows: &[[String; COLUMNS.len()]]) -> String {
-    let header = COLUMNS.map(str::to_owned);
-    let lines = || std::iter::once(&header).chain(rows);
-    let width = |column: usize| lines().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
-    let mut out = String::new();
-    for row in lines() {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line.push_str(&format!("{cell:width$}  "));
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let cells = ["GET", "/api/a", "reply 200 fixed", "anonymous", "a", "weir.yaml:7"];
-        let text = table(&[cells.map(str::to_owned)]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0].find("HANDLER"), lines[1].find("reply"));
-        assert!(lines[0].ends_with("WRITTEN AT"));
-    }
 }

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use weir_admin::{Readiness, Sources};
+use weir_admin::{Access, Readiness, Sources, tracker};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
@@ -73,7 +73,11 @@ impl Control {
     }
 
     /// What the admin listener shows.
-    pub(crate) fn sources(&self) -> Sources {
+    pub(crate) fn sources(
+        &self,
+        access: Option<Access>,
+        tracker: Option<tracker::Tracker>,
+    ) -> Sources {
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
@@ -87,7 +91,7 @@ impl Control {
             families.extend(weir_admin::metrics::process());
             families
         };
-        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics) }
+        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics), access, tracker }
     }
 
     /// Reacts until it is stopped; gives how that went.

@@ -4,6 +4,7 @@ use super::messages::Messages;
 use crate::{findings, output};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use weir_config::finding::Findings;
 use weir_gateway::DrainReport;
 
@@ -15,6 +16,8 @@ pub(crate) struct Listening {
     pub(crate) tls: Vec<bool>,
     /// The admin listener.
     pub(crate) admin: SocketAddr,
+    /// Where the first admin token was written, if it was just now.
+    pub(crate) first_token: Option<PathBuf>,
 }
 
 /// The teller.
@@ -31,15 +34,22 @@ impl Events {
 
     /// Every socket is bound and served.
     pub(crate) fn ready(&self, listening: &Listening) {
-        let Listening { addrs, tls, admin } = listening;
+        let Listening { addrs, tls, admin, first_token } = listening;
         if self.json {
-            return self.line(json!({"event": "ready", "listen": addrs, "admin": admin}));
+            let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
+            if let Some(path) = first_token {
+                event["admin_token"] = json!(path);
+            }
+            return self.line(event);
         }
         for (addr, tls) in addrs.iter().zip(tls) {
             let scheme = if *tls { "https" } else { "http" };
             self.messages.out(format!("listening on {scheme}://{addr}"));
         }
-        self.messages.out(format!("health and metrics on http://{admin}"));
+        self.messages.out(format!("health, metrics and admin API on http://{admin}"));
+        if let Some(path) = first_token {
+            self.messages.out(format!("the first admin token is in {}", path.display()));
+        }
     }
 
     /// A new Config is in force.

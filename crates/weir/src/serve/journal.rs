@@ -1,26 +1,20 @@
 //! The journal of a running server.
 
+use crate::tracker::{Opened, Tracker};
 use anyhow::Context;
 use weir_config::Config;
-use weir_journal::{Journal, Lane, RecoveryReport, Settings};
-
-/// An open journal; it must live as long as anybody writes to its lanes.
-pub(super) struct Opened {
-    pub(super) journal: Option<Journal>,
-    pub(super) lanes: Vec<Lane>,
-}
+use weir_journal::{RecoveryReport, Settings};
 
 /// Opens the journal, if transactions are recorded, and says what recovery found.
-pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
+pub(super) fn open(config: &Config) -> anyhow::Result<Option<Opened>> {
     if !config.tracker.enabled {
-        return Ok(Opened { journal: None, lanes: Vec::new() });
+        return Ok(None);
     }
     let lanes = u16::try_from(config.workers).context("too many workers for the journal")?;
     let settings = Settings { lanes, disk_bytes: config.journal.disk, ..Settings::default() };
-    let (journal, lanes, report) = Journal::open(&config.data, settings)
-        .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
-    tell(&report);
-    Ok(Opened { journal: Some(journal), lanes })
+    let opened = Tracker::open(&config.data, settings)?;
+    tell(opened.tracker.recovery());
+    Ok(Some(opened))
 }
 
 /// Says what was repaired; nothing if there was nothing.

@@ -1,0 +1,157 @@
+//! Asks the admin API of a running weir.
+
+use anyhow::{Context, anyhow, bail, ensure};
+use http::{Request, header};
+use http_body::Body as _;
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+/// Largest answer that is read.
+const LONGEST: usize = 64 << 20;
+/// How long an answer may take; of a tail, how long it may be silent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where to ask, and who asks.
+pub(crate) struct AdminClient {
+    runtime: Runtime,
+    authority: String,
+    token: String,
+}
+
+impl AdminClient {
+    /// For the admin listener at `url`, which is `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// The URL is another one.
+    pub(crate) fn new(url: &str, token: String) -> anyhow::Result<Self> {
+        let authority = authority(url)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, authority, token })
+    }
+
+    /// Asks for one JSON document.
+    ///
+    /// # Errors
+    /// It cannot be had; the text says why.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.runtime.block_on(async {
+            let body = self.ask(path).await?;
+            let bytes = whole(body).await.with_context(|| self.place())?;
+            serde_json::from_slice(&bytes).context("the answer is not what was asked for")
+        })
+    }
+
+    /// Reads lines until `each` has enough, or the server ends it.
+    ///
+    /// # Errors
+    /// They cannot be had; the text says why.
+    pub(crate) fn lines(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        self.runtime.block_on(async {
+            let mut body = self.ask(path).await?;
+            let mut rest = Vec::new();
+            while let Some(bytes) = next(&mut body).await.with_context(|| self.place())? {
+                rest.extend_from_slice(&bytes);
+                ensure!(rest.len() <= LONGEST, "a line of the answer is too long");
+                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = rest.drain(..=end).collect();
+                    let line = std::str::from_utf8(&line[..end]).context("not UTF-8")?;
+                    if !line.is_empty() && each(line)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn ask(&self, path: &str) -> anyhow::Result<Incoming> {
+        let asked = timeout(PATIENCE, self.send(path)).await;
+        let response = asked.map_err(|_| anyhow!("no answer in time")).and_then(|sent| sent);
+        let response = response.with_context(|| self.place())?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        let body = whole(response.into_body()).await.unwrap_or_default();
+        let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let said = |name: &str| crate::neutral::line(problem[name].as_str().unwrap_or_default());
+        bail!("{} ({}): {}", said("title"), status.as_u16(), said("detail"));
+    }
+
+    async fn send(&self, path: &str) -> anyhow::Result<http::Response<Incoming>> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        // It ends with the answer.
+        tokio::spawn(connection);
+        let mut token = header::HeaderValue::try_from(format!("Bearer {}", self.token))
+            .map_err(|_| anyhow!("the token has characters that no token has"))?;
+        token.set_sensitive(true);
+        let request = Request::get(path)
+            .header(header::HOST, &self.authority)
+            .header(header::AUTHORIZATION, token)
+            .body(String::new())?;
+        Ok(sender.send_request(request).await?)
+    }
+
+    fn place(&self) -> String {
+        format!("the admin API at {}", self.authority)
+    }
+}
+
+async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        let Some(frame) = timeout(PATIENCE, frame).await.context("it has fallen silent")? else {
+            return Ok(None);
+        };
+        if let Ok(bytes) = frame?.into_data() {
+            return Ok(Some(bytes));
+        }
+    }
+}
+
+async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some(bytes) = next(&mut body).await? {
+        ensure!(all.len() + bytes.len() <= LONGEST, "the answer is too long");
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
+}
+
+/// `HOST:PORT` of a URL.
+fn authority(url: &str) -> anyhow::Result<String> {
+    let wrong = || format!("'{url}' is not http://HOST:PORT");
+    let rest = url.strip_prefix("http://").with_context(wrong)?;
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let parsed: http::uri::Authority = authority.parse().with_context(wrong)?;
+    ensure!(!authority.contains('@') && parsed.port_u16().is_some(), wrong());
+    Ok(authority.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_host_and_a_port_are_taken() {
+        assert_eq!(authority("http://127.0.0.1:9080").unwrap(), "127.0.0.1:9080");
+        assert_eq!(authority("http://[::1]:9080/").unwrap(), "[::1]:9080");
+        for url in ["127.0.0.1:9080", "https://a:1", "http://a", "http://u@a:1", "http://a:1/b"] {
+            assert!(authority(url).is_err(), "{url}");
+        }
+    }
+}

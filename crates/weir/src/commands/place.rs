@@ -1,0 +1,125 @@
+//! Whom commands ask about transactions: a running server, or a data folder.
+
+use crate::admin_client::AdminClient;
+use crate::tracker::Tracker;
+use anyhow::{Context, ensure};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_config::{Config, Source};
+
+/// Arguments that say where.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PlaceArgs {
+    /// Ask the weir with this admin listener, http://HOST:PORT [default: the configured one]
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    admin: Option<String>,
+    /// File with the admin token [default: $WEIR_TOKEN, or else `admin.token` in the data folder]
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    token_file: Option<PathBuf>,
+    /// Read this data folder, which no weir may be using
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Configuration that says where the admin listener and the data folder are
+    #[arg(long, value_name = "PATH", default_value = "weir.yaml")]
+    config: PathBuf,
+}
+
+/// Whom to ask.
+pub(crate) enum Place {
+    /// A running server.
+    Server(AdminClient),
+    /// A data folder.
+    Folder(Arc<Tracker>),
+}
+
+impl PlaceArgs {
+    /// Finds out whom to ask, and opens the data folder if it is that.
+    ///
+    /// # Errors
+    /// There is no token, or the folder cannot be opened.
+    pub(crate) fn open(&self) -> anyhow::Result<Place> {
+        match &self.data {
+            Some(data) => Ok(Place::Folder(Tracker::read(data)?)),
+            None => self.server().map(Place::Server),
+        }
+    }
+
+    /// The data folder, if that is to be read.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
+    }
+
+    /// A client of the running server.
+    ///
+    /// # Errors
+    /// There is no token for it.
+    pub(crate) fn server(&self) -> anyhow::Result<AdminClient> {
+        let config = self.load()?;
+        let url = match &self.admin {
+            Some(url) => url.clone(),
+            None => format!("http://{}", reachable(config.admin.addr)),
+        };
+        AdminClient::new(&url, self.token(&url, &config.data)?)
+    }
+
+    fn load(&self) -> anyhow::Result<Config> {
+        let loaded = if self.config.exists() {
+            weir_config::load(&Source { path: self.config.clone(), overrides: Vec::new() })
+        } else {
+            weir_config::load_text("weir.yaml", "{}")
+        };
+        let at = || format!("{} has errors; see `weir check`", self.config.display());
+        loaded.map(|(config, _)| config).map_err(|_| anyhow::anyhow!(at()))
+    }
+
+    /// The token: never an argument, which other users of the machine could see.
+    fn token(&self, url: &str, data: &Path) -> anyhow::Result<String> {
+        let path = match (&self.token_file, std::env::var("WEIR_TOKEN")) {
+            (Some(path), _) => path.clone(),
+            (None, Ok(token)) if !token.is_empty() => return Ok(token),
+            // What is in the data folder is this machine's; it is sent nowhere else.
+            _ if is_local(url) => weir_admin::first_token(data),
+            _ => anyhow::bail!("no token for {url}: set WEIR_TOKEN or --token-file"),
+        };
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read the admin token in {}", path.display()))?;
+        let token = text.trim();
+        ensure!(!token.is_empty(), "there is no admin token in {}", path.display());
+        Ok(token.to_owned())
+    }
+}
+
+/// Whether a URL surely is of this machine.
+fn is_local(url: &str) -> bool {
+    let host = url.strip_prefix("http://").and_then(|rest| rest.rsplit_once(':'));
+    let host = host.map_or("", |(host, _)| host);
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Where to connect to what listens here: a wildcard is reached on loopback.
+fn reachable(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        SocketAddr::V4(four) if four.ip().is_unspecified() => ([127, 0, 0, 1], four.port()).into(),
+        SocketAddr::V6(six) if six.ip().is_unspecified() => {
+            (std::net::Ipv6Addr::LOCALHOST, six.port()).into()
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_s_token_stays_on_this_machine() {
+        for url in ["http://127.0.0.1:9080", "http://[::1]:1", "http://localhost:1/"] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in ["http://10.0.0.1:9080", "http://a:1", "http://localhost.a.com:1", "x"] {
+            assert!(!is_local(url), "{url}");
+        }
+    }
+}

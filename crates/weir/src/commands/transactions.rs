@@ -1,0 +1,46 @@
+//! `weir show`, `search`, `tail`: recorded transactions.
+
+pub(super) mod search;
+pub(super) mod show;
+pub(super) mod tail;
+
+use crate::table::table;
+use crate::{neutral, output};
+use serde::Serialize;
+use weir_admin::tracker::Summary;
+
+const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
+
+fn row(summary: &Summary) -> [String; COLUMNS.len()] {
+    [
+        neutral::line(&summary.time),
+        neutral::line(&summary.id),
+        neutral::line(&summary.state),
+        if summary.status == 0 { "-".to_owned() } else { summary.status.to_string() },
+        took(summary.took_us),
+        neutral::line(&format!("{} {}", summary.method, summary.path)),
+        neutral::line(&summary.api),
+        neutral::line(&summary.consumer),
+    ]
+}
+
+/// As a table, with its header.
+fn print_table(summaries: &[Summary]) {
+    let rows: Vec<_> = summaries.iter().map(row).collect();
+    output::text(&table(COLUMNS, &rows));
+}
+
+/// One line of JSON.
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    output::line(&neutral::json(&serde_json::to_string(value)?));
+    Ok(())
+}
+
+/// `12.3 ms`.
+fn took(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}

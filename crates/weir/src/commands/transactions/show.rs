@@ -1,0 +1,150 @@
+//! `weir show`: one transaction, whole.
+
+use super::{print_json, took};
+use crate::commands::place::{Place, PlaceArgs};
+use crate::exit::Exit;
+use crate::{neutral, output};
+use anyhow::Context;
+use std::fmt::Write;
+use uuid::Uuid;
+use weir_admin::tracker::{Body, BodyFacts, Field, Transaction};
+
+/// Arguments of `weir show`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55\n  \
+    weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --json --data ./data")]
+pub(crate) struct Args {
+    /// Its id: the answer's `weir-transaction-id`
+    id: Uuid,
+    /// Show so many lines of each body at most
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let transaction: Transaction = match args.place.open()? {
+        Place::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
+        Place::Folder(tracker) => tracker
+            .show(args.id.as_u128())?
+            .with_context(|| format!("there is no transaction {}", args.id))?,
+    };
+    if args.json {
+        print_json(&transaction)?;
+    } else {
+        output::text(&text(&transaction, args.limit.unwrap_or(usize::MAX)));
+    }
+    Ok(Exit::Success)
+}
+
+fn text(transaction: &Transaction, lines: usize) -> String {
+    let summary = &transaction.summary;
+    let mut out = String::new();
+    let status = summary.status.to_string();
+    let stages: Vec<String> = (transaction.stages.iter())
+        .map(|stage| format!("{} {}", stage.name, took(stage.took_us)))
+        .collect();
+    let flags = [
+        (transaction.shortened, "only its outcome was recorded"),
+        (transaction.damaged, "some of its records were lost"),
+        (transaction.expired, "headers and bodies were dropped because of their age"),
+    ];
+    let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+    for (name, value) in [
+        ("id", summary.id.as_str()),
+        ("time", &summary.time),
+        ("state", &summary.state),
+        ("status", &status),
+        ("took", &stages.join(", ")),
+        ("api", &summary.api),
+        ("operation", &summary.operation),
+        ("type", &summary.transaction_type),
+        ("sender", &summary.sender),
+        ("receiver", &summary.receiver),
+        ("consumer", &summary.consumer),
+        ("principal", &summary.principal),
+        ("problem", &summary.problem),
+        ("note", &flags.join("; ")),
+    ] {
+        if !value.is_empty() {
+            let _ = writeln!(out, "{name:<10} {}", neutral::line(value));
+        }
+    }
+    let Some(payload) = &transaction.payload else {
+        let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&summary.path));
+        let _ = writeln!(out, "(headers and bodies need a token with the role payload-viewer)");
+        return out;
+    };
+    for (name, field) in [("key", &payload.keys), ("property", &payload.properties)] {
+        for Field { name: what, value } in field {
+            let _ = writeln!(out, "{name:<10} {}", neutral::line(&format!("{what}: {value}")));
+        }
+    }
+    for line in &payload.logs {
+        let _ = writeln!(out, "{:<10} {}", "log", neutral::line(line));
+    }
+    let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&payload.target));
+    half(&mut out, &payload.request_headers, &payload.request_body, &transaction.request, lines);
+    let _ = writeln!(out, "\n{}", summary.status);
+    half(&mut out, &payload.response_headers, &payload.response_body, &transaction.response, lines);
+    out
+}
+
+fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyFacts, lines: usize) {
+    for Field { name, value } in headers {
+        let _ = writeln!(out, "{}", neutral::line(&format!("{name}: {value}")));
+    }
+    if let Some(text) = body.text.as_ref().filter(|text| !text.is_empty()) {
+        let shown: Vec<&str> = text.lines().take(lines).collect();
+        let _ = writeln!(out, "\n{}", neutral::block(&shown.join("\n")));
+    } else if body.base64.is_some() {
+        let _ = writeln!(out, "\n(not text; --json has it in base64)");
+    }
+    let words = [
+        (facts.stored < facts.length && !facts.truncated, "not recorded"),
+        (facts.truncated, "truncated"),
+        (facts.withheld, "withheld"),
+        (facts.aborted, "broken off"),
+        (body.cut, "not all is shown"),
+    ];
+    let words: Vec<&str> = words.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+    if !words.is_empty() {
+        let (stored, length) = (facts.stored, facts.length);
+        let _ = writeln!(out, "({stored} of {length} bytes recorded: {})", words.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_admin::tracker::Payload;
+
+    #[test]
+    fn payloads_are_shown_as_data() {
+        let evil = "\u{1b}]0;owned\u{7}";
+        let field = || vec![Field { name: evil.to_owned(), value: evil.to_owned() }];
+        let body = || Body { text: Some(format!("{evil}\nsecond")), ..Body::default() };
+        let transaction = Transaction {
+            payload: Some(Payload {
+                target: evil.to_owned(),
+                request_headers: field(),
+                request_body: body(),
+                response_headers: field(),
+                response_body: body(),
+                keys: field(),
+                properties: field(),
+                logs: vec![evil.to_owned()],
+            }),
+            ..Transaction::default()
+        };
+        let shown = text(&transaction, 1);
+        assert!(shown.matches("owned").count() >= 9, "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+        assert!(!shown.contains("second"), "{shown}");
+    }
+}

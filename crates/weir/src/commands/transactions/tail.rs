@@ -1,0 +1,60 @@
+//! `weir tail`: transactions as they end.
+
+use super::{print_json, row};
+use crate::commands::place::{Place, PlaceArgs};
+use crate::exit::Exit;
+use crate::output;
+use anyhow::Context;
+use std::ops::ControlFlow;
+use weir_admin::tracker::Summary;
+
+/// Newest transactions of a folder that are shown if nobody says how many.
+const LAST: usize = 10;
+
+/// Arguments of `weir tail`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Of a running weir: what ends from now on, until it is interrupted. \
+    Of a data folder: the newest ones.\n\n\
+    Examples:\n  weir tail\n  weir tail --limit 1 --json\n  weir tail --data /var/lib/weir")]
+pub(crate) struct Args {
+    /// End after so many transactions
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let print = |summary: &Summary| -> anyhow::Result<()> {
+        if args.json {
+            return print_json(summary);
+        }
+        output::line(&row(summary).join("  "));
+        Ok(())
+    };
+    let place = args.place.open()?;
+    let Place::Server(client) = &place else {
+        let limit = args.limit.unwrap_or(LAST);
+        let found = super::search::page(&place, "", limit, None)?;
+        let newest = found.transactions.iter().take(limit).rev();
+        newest.map(|hit| &hit.summary).try_for_each(print)?;
+        return Ok(Exit::Success);
+    };
+    let mut left = args.limit;
+    while left != Some(0) {
+        client.lines("/v1/transactions/tail", |line| {
+            print(&serde_json::from_str(line).context("the answer is not what was asked for")?)?;
+            left = left.map(|left| left.saturating_sub(1));
+            Ok(if left == Some(0) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if left != Some(0) {
+            output::note("weir: asked again; what ended in between is not shown");
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,34 @@
+//! Who may use the admin API of a running server.
+
+use super::messages::Messages;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_admin::{Access, Audit, Tokens};
+
+/// Tokens and audit log of a data folder.
+pub(super) struct Opened {
+    pub(super) access: Access,
+    /// Where the first token was written, if it was just now.
+    pub(super) first_token: Option<PathBuf>,
+}
+
+/// Opens them; without them traffic is served all the same, and the admin API is off.
+pub(super) fn open(data: &Path, messages: &Messages) -> Option<Opened> {
+    match try_open(data) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            messages.err(format!("weir: the admin API is off: {error:#}"));
+            None
+        }
+    }
+}
+
+fn try_open(data: &Path) -> anyhow::Result<Opened> {
+    let folder = |error: io::Error| anyhow::anyhow!("{}: {error}", data.display());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
+    let (tokens, first_token) = Tokens::open(data)?;
+    let audit = Audit::open(data).map_err(folder)?;
+    Ok(Opened { access: Access { tokens: Arc::new(tokens), audit }, first_token })
+}

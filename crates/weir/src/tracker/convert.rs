@@ -1,0 +1,234 @@
+//! From what journal and index have to what is shown.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use weir_admin::tracker::{
+    Body, BodyFacts, Damage, Field, Highlight, Hit, JournalState, Lag, Payload, Recovery, Stage,
+    Summary, Transaction,
+};
+use weir_gateway::stage;
+use weir_index::{Name, Row};
+use weir_journal as journal;
+
+/// Most bytes of a body that are shown.
+const LONGEST_BODY: usize = 8 << 20;
+
+/// Everything but the payload.
+pub(super) fn summary(transaction: &journal::Transaction) -> Summary {
+    let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+    let text = String::clone;
+    Summary {
+        id: id(u128::from_be_bytes(transaction.id)),
+        time: time(transaction.received_us),
+        took_us: total.map_or(0, |(_, took)| u64::from(*took)),
+        state: match transaction.outcome {
+            journal::Outcome::Completed => "completed",
+            journal::Outcome::Failed => "failed",
+            journal::Outcome::Interrupted => "interrupted",
+        }
+        .to_owned(),
+        status: transaction.status,
+        method: text(&transaction.method),
+        path: path(&transaction.target),
+        api: text(&transaction.api),
+        operation: text(&transaction.operation),
+        transaction_type: text(&transaction.transaction_type),
+        consumer: text(&transaction.consumer),
+        principal: text(&transaction.principal),
+        sender: text(&transaction.client),
+        receiver: text(&transaction.upstream),
+        problem: text(&transaction.problem),
+    }
+}
+
+fn of_row(row: &Row) -> Summary {
+    let name = |name| row.name(name).to_owned();
+    Summary {
+        id: id(row.id),
+        time: time(row.time),
+        took_us: row.took,
+        state: row.state().to_owned(),
+        status: row.status,
+        method: name(Name::Method),
+        path: String::new(),
+        api: name(Name::Api),
+        operation: name(Name::Operation),
+        transaction_type: name(Name::Type),
+        consumer: name(Name::Consumer),
+        principal: name(Name::Principal),
+        sender: name(Name::Sender),
+        receiver: name(Name::Receiver),
+        problem: name(Name::Problem),
+    }
+}
+
+/// What a search found.
+pub(super) fn hit(hit: weir_index::Hit) -> Hit {
+    let summary = hit.transaction.as_ref().map_or_else(|| of_row(&hit.row), summary);
+    let highlight = |found: weir_index::Highlight| Highlight {
+        place: found.place.to_owned(),
+        text: found.text,
+        marks: found.marks.into_iter().map(|mark| [mark.start, mark.end]).collect(),
+    };
+    Hit { summary, highlights: hit.highlights.into_iter().map(highlight).collect() }
+}
+
+/// All of it.
+pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
+    let stages = whole.stages.iter().map(|(code, took)| Stage {
+        name: match *code {
+            stage::TOTAL => "total".to_owned(),
+            stage::FIRST_BYTE => "first-byte".to_owned(),
+            other => format!("stage-{other}"),
+        },
+        took_us: u64::from(*took),
+    });
+    Transaction {
+        summary: summary(&whole),
+        stages: stages.collect(),
+        request: facts(&whole.request),
+        response: facts(&whole.response),
+        shortened: whole.shortened,
+        damaged: whole.damaged,
+        expired: whole.expired,
+        payload: Some(Payload {
+            target: whole.target,
+            request_headers: headers(&whole.request_head),
+            request_body: body(&whole.request_body),
+            response_headers: headers(&whole.response_head),
+            response_body: body(&whole.response_body),
+            keys: fields(whole.keys),
+            properties: fields(whole.properties),
+            logs: whole.logs,
+        }),
+    }
+}
+
+fn facts(facts: &journal::BodyFacts) -> BodyFacts {
+    let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash: _ } = *facts;
+    BodyFacts { length, stored, truncated, withheld, aborted }
+}
+
+/// Header lines as they stood on the wire.
+fn headers(head: &[u8]) -> Vec<Field> {
+    let text = String::from_utf8_lossy(head);
+    let lines = text.split("\r\n").filter(|line| !line.is_empty());
+    let field = |line: &str| {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        Field { name: name.to_owned(), value: value.trim().to_owned() }
+    };
+    lines.map(field).collect()
+}
+
+fn fields(pairs: Vec<(String, String)>) -> Vec<Field> {
+    pairs.into_iter().map(|(name, value)| Field { name, value }).collect()
+}
+
+fn body(bytes: &[u8]) -> Body {
+    let cut = bytes.len() > LONGEST_BODY;
+    let shown = &bytes[..bytes.len().min(LONGEST_BODY)];
+    let text = match std::str::from_utf8(shown) {
+        Ok(text) => Some(text),
+        // It may have been truncated in the middle of a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&shown[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
+    match text {
+        Some(text) => Body { text: Some(text.to_owned()), base64: None, cut },
+        None => Body { text: None, base64: Some(STANDARD.encode(shown)), cut },
+    }
+}
+
+/// The state of the journal; the lag of the index is told by the index.
+pub(super) fn state(
+    done: journal::Statistics,
+    recovery: &journal::RecoveryReport,
+    lags: &[journal::Lag],
+    index: weir_index::Statistics,
+) -> JournalState {
+    let lag = |lag: &journal::Lag| Lag {
+        name: lag.name.clone(),
+        records: lag.records,
+        bytes: lag.bytes,
+        seconds: lag.age.as_secs_f64(),
+    };
+    JournalState {
+        records: done.records,
+        bytes: done.bytes,
+        refused: done.refused,
+        shortened: done.shortened,
+        errors: done.errors,
+        segments: done.segments,
+        sealed: done.sealed,
+        unsealed: done.unsealed,
+        dropped: done.dropped,
+        disk_bytes: done.disk_bytes,
+        recovery: Recovery {
+            segments: recovery.segments,
+            records: recovery.records,
+            interrupted: recovery.interrupted,
+            left_open: recovery.left_open,
+            damage: recovery.damage.iter().map(damage).collect(),
+        },
+        followers: lags.iter().map(lag).collect(),
+        indexed: index.transactions,
+        index_lag_records: index.lag_records,
+        index_lag_seconds: index.lag_us as f64 / 1e6,
+    }
+}
+
+fn damage(damage: &journal::Damage) -> Damage {
+    Damage {
+        lane: damage.lane,
+        segment: damage.position.segment(),
+        offset: damage.position.offset(),
+        bytes: damage.bytes,
+    }
+}
+
+fn id(id: u128) -> String {
+    uuid::Uuid::from_u128(id).to_string()
+}
+
+fn time(us: u64) -> String {
+    let time = i64::try_from(us).ok().and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
+    time.unwrap_or_default().to_string()
+}
+
+/// The path of a target: its query may say what only those may see who may see payloads.
+fn path(target: &str) -> String {
+    target.split('?').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_has_no_payload() {
+        let whole = journal::Transaction {
+            target: "/a?pin=secret".to_owned(),
+            request_head: b"X-A: secret\r\n".to_vec(),
+            request_body: b"secret".to_vec(),
+            keys: vec![("k".to_owned(), "secret".to_owned())],
+            ..journal::Transaction::default()
+        };
+        let text = serde_json::to_string(&summary(&whole)).unwrap();
+        assert!(text.contains("\"/a\"") && !text.contains("secret"), "{text}");
+        let shown = transaction(whole);
+        let payload = shown.payload.unwrap();
+        assert_eq!(payload.request_headers[0].name, "X-A");
+        assert_eq!(payload.request_body.text.as_deref(), Some("secret"));
+    }
+
+    #[test]
+    fn bodies_are_text_where_they_can_be() {
+        assert_eq!(body("a€".as_bytes()).text.as_deref(), Some("a€"));
+        assert_eq!(body(&"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
+        assert_eq!(body(b"\xffa").base64.as_deref(), Some("/2E="));
+        let long = body(&vec![b'a'; LONGEST_BODY + 1]);
+        assert!(long.cut && long.text.is_some_and(|text| text.len() == LONGEST_BODY));
+    }
+}
