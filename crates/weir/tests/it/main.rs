@@ -6,6 +6,7 @@
 
 mod harness;
 
+mod admin_api;
 mod auth;
 mod clients;
 mod command_line;
