@@ -1,12 +1,13 @@
 //! The journal of a running server.
 
 use anyhow::Context;
+use std::sync::Arc;
 use weir_config::Config;
 use weir_journal::{Journal, Lane, RecoveryReport, Settings};
 
 /// An open journal; it must live as long as anybody writes to its lanes.
 pub(super) struct Opened {
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: Option<Arc<Journal>>,
     pub(super) lanes: Vec<Lane>,
 }
 
@@ -20,7 +21,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     let (journal, lanes, report) = Journal::open(&config.data, settings)
         .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
     tell(&report);
-    Ok(Opened { journal: Some(journal), lanes })
+    Ok(Opened { journal: Some(Arc::new(journal)), lanes })
 }
 
 /// Says what was repaired; nothing if there was nothing.

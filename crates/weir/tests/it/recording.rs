@@ -195,6 +195,24 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
+#[test]
+fn what_is_recorded_is_indexed() {
+    let echo = harness::echo(&[]);
+    let weir = Weir::new(&config(&echo, "")).start();
+    let mut client = weir.connect();
+    for _ in 0..100 {
+        client.get("/hosted");
+        client.post("/proxied", "{\"a\": \"needle\"}");
+    }
+    harness::eventually("everything is indexed", || {
+        weir.metric("weir_index_transactions", &[]) == 200.0
+            && weir.metric("weir_index_lag_seconds", &[]) == 0.0
+    });
+    // One record for each hosted reply; three and a part of the request for each proxied one.
+    assert!(weir.metric("weir_journal_records_total", &[]) >= 300.0);
+    assert_eq!(weir.metric("weir_unrecorded_total", &[]), 0.0);
+}
+
 /// Sends requests until the server is gone; notes the id of each answer that came whole.
 fn client(addr: SocketAddr, whole: &Mutex<Vec<String>>, stop: &AtomicBool, proxied: bool) {
     let body = "x".repeat(1000);
