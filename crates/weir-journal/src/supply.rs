@@ -134,6 +134,9 @@ impl Supply {
         let number = self.next;
         let path = self.files.segment(number);
         let length = u64::from(budget.segment_bytes);
+        if budget.is_over() {
+            self.files.drop_spares(budget);
+        }
         let reused = if let Some(spare) = self.files.take_spare() {
             let file = OpenOptions::new().read(true).write(true).open(&spare)?;
             file.write_all_at(&[0; HEADER], 0)?;
@@ -145,7 +148,9 @@ impl Supply {
         let made = match reused {
             Some(file) => Mapping::new(&file, length as usize),
             None if !budget.take(length) => return Ok(None),
-            None => self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize)),
+            None => {
+                self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize))
+            }
         };
         let mapping = made.inspect_err(|_| {
             // What cannot be removed is found and removed when the journal is opened again.

@@ -1,3 +1,9 @@
+mod durable;
+mod followers;
+mod model;
+mod retention;
+mod sealing;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,14 +15,15 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const FOREVER: Duration = Duration::from_secs(100_000 * 24 * 60 * 60);
 const SMALL: Settings = Settings {
     lanes: 1,
     segment_bytes: 4096,
     disk_bytes: 1 << 20,
     durability: Durability::Process,
     seal_after: DAY,
-    keep_completed: DAY,
-    keep_failed: DAY,
+    keep_completed: FOREVER,
+    keep_failed: FOREVER,
 };
 
 /// A journal whose threads do nothing by themselves, and its only lane.
@@ -25,8 +32,7 @@ fn open(data: &Path) -> (Journal, Lane, RecoveryReport) {
 }
 
 fn open_with(data: &Path, settings: Settings, faults: &Faults) -> (Journal, Lane, RecoveryReport) {
-    let (journal, mut lanes, report) =
-        Journal::open_still(data, settings, faults.clone()).unwrap();
+    let (journal, mut lanes, report) = Journal::open_still(data, settings, faults.clone()).unwrap();
     (journal, lanes.remove(0), report)
 }
 

@@ -12,7 +12,6 @@ fn settings() -> Settings {
     Settings { segment_bytes: 16 << 10, ..Settings::default() }
 }
 
-
 fn request(number: u64) -> Received<'static> {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&number.to_le_bytes());
