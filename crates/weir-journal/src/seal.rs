@@ -25,7 +25,7 @@ use crate::sealed::{HEAD, MAGIC, Part, ROW, Summary, TAIL, TAIL_MAGIC, VERSION};
 use crate::segment::{self, Frame, Segment};
 
 /// Bytes after which a block is full.
-const BLOCK: usize = 64 << 10;
+const BLOCK: usize = 128 << 10;
 /// How hard zstd tries; see docs/decisions/journal.md.
 const LEVEL: i32 = 1;
 /// Full segments of a lane that wait for followers, who read them more cheaply as they are.

@@ -18,20 +18,24 @@ fn request(number: u64) -> Received<'static> {
     Received { id, method: "POST", target: "/", ..Received::default() }
 }
 
+/// A loop that does nothing else is faster than segments are made ready.
+fn patiently<T>(mut append: impl FnMut() -> Result<T, Refused>) -> Result<T, Refused> {
+    loop {
+        match append() {
+            Err(Refused::Full) => std::thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
 /// Writes until it is killed, and tells the number of each transaction once it is completed.
 fn write_until_killed(data: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (_journal, mut lanes, _) = Journal::open(data.as_ref(), settings())?;
     let mut out = std::io::stderr().lock();
     let end = Completed { status: 200, ..Completed::default() };
     for number in 0.. {
-        // A loop that does nothing else is faster than segments are made ready.
-        let ticket = loop {
-            match lanes[0].received(&request(number)) {
-                Err(Refused::Full) => std::thread::yield_now(),
-                other => break other?,
-            }
-        };
-        lanes[0].part(ticket, Side::Request, b"body")?;
+        let ticket = patiently(|| lanes[0].received(&request(number)))?;
+        patiently(|| lanes[0].part(ticket, Side::Request, b"body"))?;
         lanes[0].completed(ticket, &end)?;
         writeln!(out, "acknowledged {number}")?;
     }

@@ -191,7 +191,7 @@ impl Run {
             assert!(kept || self.followed.contains(number));
             if let Some(body) = body.as_ref().filter(|_| kept) {
                 assert_eq!(&one.request_body, body, "{number}");
-                assert_eq!(one.shortened, false);
+                assert!(!one.shortened);
             }
         }
         let unknown = read.keys().find(|number| !self.promised.contains_key(number));
