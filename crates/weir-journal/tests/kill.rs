@@ -15,7 +15,14 @@ fn settings() -> Settings {
 fn request(number: u64) -> Received<'static> {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&number.to_le_bytes());
-    Received { id, method: "POST", target: "/", ..Received::default() }
+    // Not so long ago that it is dropped for its age.
+    Received {
+        id,
+        received_us: 4_102_444_800_000_000,
+        method: "POST",
+        target: "/",
+        ..Received::default()
+    }
 }
 
 /// A loop that does nothing else is faster than segments are made ready.
