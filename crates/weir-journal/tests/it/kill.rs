@@ -57,7 +57,11 @@ fn every_acknowledged_transaction_survives_a_kill_once() {
     }
     let data = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "every_acknowledged_transaction_survives_a_kill_once", "--nocapture"])
+        .args([
+            "--exact",
+            "kill::every_acknowledged_transaction_survives_a_kill_once",
+            "--nocapture",
+        ])
         .env(WRITER, data.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
