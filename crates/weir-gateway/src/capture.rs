@@ -15,15 +15,7 @@ use crate::worker::Worker;
 use std::cell::Cell;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Route, WhenFull};
-use weir_journal::{BodyFacts, Completed, Outcome, Received, Side, Ticket};
-
-/// Codes of the stages in a record's timings; the values are part of the journal's format.
-pub mod stage {
-    /// From the end of the request head to the last byte of the answer.
-    pub const TOTAL: u8 = 1;
-    /// From the choice of an upstream connection to the head of its answer.
-    pub const FIRST_BYTE: u8 = 2;
-}
+use weir_journal::{BodyFacts, Completed, Outcome, Received, Side, Ticket, stage};
 
 /// How far the record of one transaction has come.
 #[derive(Debug, Default)]

@@ -42,5 +42,4 @@ mod worker;
 #[cfg(test)]
 mod sample;
 
-pub use capture::stage;
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};

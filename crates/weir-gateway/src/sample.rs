@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::config::Config;
-use weir_config::{AccessLog, Admin, Drain, JournalSettings, Limits, LogTarget, Tracker, WhenFull};
+use weir_config::{
+    AccessLog, Admin, Drain, IndexDepth, JournalSettings, Limits, LogTarget, Tracker, WhenFull,
+};
 
 /// A Config with nothing in it.
 pub(crate) fn config() -> Config {
@@ -29,6 +31,7 @@ pub(crate) fn config() -> Config {
         tracker: Tracker {
             enabled: false,
             body_limit: 0,
+            index: IndexDepth::None,
             masked_headers: vec![],
             masked_parameters: vec![],
         },

@@ -61,6 +61,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether more is used than allowed: sealed files are counted when they are there.
+    pub(crate) fn is_over(&self) -> bool {
+        self.used() > self.limit
+    }
+
     /// Whether another segment for each of `lanes` would go beyond the limit.
     pub(crate) fn short(&self, lanes: usize) -> bool {
         self.used() + u64::from(self.segment_bytes) * lanes as u64 > self.limit
@@ -216,6 +221,15 @@ impl Files {
 
     pub(crate) fn take_spare(&self) -> Option<PathBuf> {
         self.spares().pop()
+    }
+
+    /// Gives room back that is only kept to be used again.
+    pub(crate) fn drop_spares(&self, budget: &Budget) {
+        for spare in self.spares().drain(..) {
+            if fs::remove_file(spare).is_ok() {
+                budget.give_back(u64::from(budget.segment_bytes));
+            }
+        }
     }
 
     /// Removes a segment's file, or keeps it to be used again if it is as long as new ones are.

@@ -42,6 +42,7 @@ mod retention;
 mod seal;
 mod sealed;
 mod segment;
+pub mod stage;
 mod supply;
 
 pub use durable::NotDurable;
@@ -49,7 +50,6 @@ pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
-pub use os::run_when_idle;
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction};
 pub use recovery::{Damage, RecoveryReport};

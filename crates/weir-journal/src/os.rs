@@ -214,7 +214,7 @@ fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
 
 /// Lets the calling thread run only when nothing else wants to, or as everybody else. Where the
 /// system does not allow it, nothing changes.
-pub fn run_when_idle(idle: bool) {
+pub(crate) fn run_when_idle(idle: bool) {
     let policy = if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
     // SAFETY: all zeros is the only priority that both policies have.
     unsafe {

@@ -9,10 +9,10 @@ mod events;
 mod journal;
 mod messages;
 mod metrics;
+mod tracker;
 mod watch;
 
 use crate::exit::Exit;
-use crate::tracker::{Indexing, Opened};
 use crate::{descriptors, findings};
 use anyhow::Context;
 use control::Control;
@@ -51,40 +51,29 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         first_token: None,
     };
     let config = Arc::new(config);
-    let (tracker, lanes, indexer) = match journal::open(&config)? {
-        Some(Opened { tracker, lanes, indexer }) => (Some(tracker), lanes, Some(indexer)),
-        None => (None, Vec::new(), None),
+    let journal::Opened { journal, lanes, recovery } = journal::open(&config)?;
+    let tracker = match &journal {
+        Some(journal) => tracker::start(&config, journal)?,
+        None => None,
     };
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let messages = Messages::start().context("cannot start a thread")?;
-    let indexing = match (&tracker, indexer) {
-        (Some(tracker), Some(indexer)) => {
-            let messages = messages.clone();
-            let tell = move |text| messages.err(text);
-            let started = Indexing::start(Arc::clone(tracker), indexer, tell);
-            Some(started.context("cannot start a thread")?)
-        }
-        _ => None,
-    };
-    let access = access::open(&config.data, &messages);
-    let events = Events::new(messages.clone(), json);
-    let mut control = Control::new(source, config, gateway, events, messages.clone())
-        .context("cannot react to signals")?;
-    let access = access.map(|opened| {
+    let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
         opened.access
     });
+    let events = Events::new(messages.clone(), json);
+    let mut control = Control::new(source, config, gateway, events, messages.clone())
+        .context("cannot react to signals")?;
     control.events().ready(&listening);
-    let doors = tracker.as_ref().map(|tracker| tracker.doors());
-    runtime.spawn(admin.serve(control.sources(access, doors)));
+    let index = tracker.as_ref().map(|tracker| tracker.index.clone());
+    runtime.spawn(admin.serve(control.sources(access, journal.clone(), index, recovery)));
     let exit = runtime.block_on(control.run());
     messages.finish();
+    // The journal's lock is given up when everything is written and read.
+    drop(tracker);
+    drop(journal);
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
-    if let Some(indexing) = indexing {
-        indexing.stop();
-    }
-    // The journal's lock is given up when every worker has written its last record.
-    drop(tracker);
     Ok(exit)
 }

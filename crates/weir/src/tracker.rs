@@ -8,38 +8,21 @@ mod convert;
 use anyhow::Context;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_admin::tracker::{
     Failure, Hit, JournalState, LONGEST_PAGE, Page, Search, SearchFailure, Tail, Transaction,
 };
-use weir_index::{Index, Indexer, Query};
-use weir_journal::{Journal, Lane, RecoveryReport, Settings};
+use weir_index::{Index, Query};
+use weir_journal::{Journal, RecoveryReport, Settings, stage};
 
-/// Transactions indexed between two looks at whether to stop.
-const STEP: usize = 4096;
-/// How long the indexer waits when there is nothing to index.
-const PAUSE: Duration = Duration::from_millis(200);
-/// And when it could not index.
-const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// Behind by that many microseconds, it does not wait for idle time any more.
-const LATE_US: u64 = 60_000_000;
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 /// An open Tracker.
 pub(crate) struct Tracker {
     journal: Arc<Journal>,
-    index: Index,
+    index: Option<Index>,
     recovery: RecoveryReport,
-}
-
-/// A Tracker with what belongs to it.
-pub(crate) struct Opened {
-    pub(crate) tracker: Arc<Tracker>,
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) indexer: Indexer,
 }
 
 /// The settings of a command that reads a journal that is not its own.
@@ -72,15 +55,13 @@ fn hinted(error: weir_journal::Error) -> anyhow::Error {
 }
 
 impl Tracker {
-    /// Opens the Tracker of a data folder to write to it.
-    ///
-    /// # Errors
-    /// Journal or index cannot be opened.
-    pub(crate) fn open(data: &Path, settings: Settings) -> anyhow::Result<Opened> {
-        let (journal, lanes, recovery) = Journal::open(data, settings)
-            .with_context(|| format!("cannot open the journal in {}", data.display()))?;
-        let (tracker, indexer) = Self::of(data, journal, recovery)?;
-        Ok(Opened { tracker, lanes, indexer })
+    /// Puts together what a running server has; without an index nothing can be found.
+    pub(crate) fn new(
+        journal: Arc<Journal>,
+        index: Option<Index>,
+        recovery: RecoveryReport,
+    ) -> Arc<Self> {
+        Arc::new(Self { journal, index, recovery })
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
@@ -89,29 +70,18 @@ impl Tracker {
     /// There is none, a server has it, or it cannot be read.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Arc<Self>> {
         let (journal, recovery) = journal(data)?;
-        let (tracker, mut indexer) = Self::of(data, journal, recovery)?;
-        indexer.catch_up().context("cannot complete the index")?;
-        Ok(tracker)
-    }
-
-    fn of(
-        data: &Path,
-        journal: Journal,
-        recovery: RecoveryReport,
-    ) -> anyhow::Result<(Arc<Self>, Indexer)> {
         let journal = Arc::new(journal);
-        let settings = weir_index::Settings {
-            whole_stage: weir_gateway::stage::TOTAL,
-            ..weir_index::Settings::default()
-        };
-        let (index, indexer) = Index::open(data, Arc::clone(&journal), settings)
+        let settings =
+            weir_index::Settings { whole_stage: stage::TOTAL, ..weir_index::Settings::default() };
+        let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
-        Ok((Arc::new(Self { journal, index, recovery }), indexer))
+        indexer.catch_up().context("cannot complete the index")?;
+        Ok(Self::new(journal, Some(index), recovery))
     }
 
-    /// What was found when the journal was opened.
-    pub(crate) fn recovery(&self) -> &RecoveryReport {
-        &self.recovery
+    fn index(&self) -> Result<&Index, Failure> {
+        let none = || Failure("nothing is indexed: `tracker.index` is none".to_owned());
+        self.index.as_ref().ok_or_else(none)
     }
 
     /// The state of the journal.
@@ -120,7 +90,7 @@ impl Tracker {
     /// It cannot be read how far followers are.
     pub(crate) fn state(&self) -> Result<JournalState, Failure> {
         let lags = self.journal.lags().map_err(failure)?;
-        let index = self.index.statistics(now());
+        let index = self.index.as_ref().map(|index| index.statistics(now())).unwrap_or_default();
         Ok(convert::state(self.journal.statistics(), &self.recovery, &lags, index))
     }
 
@@ -129,7 +99,7 @@ impl Tracker {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn show(&self, id: u128) -> Result<Option<Transaction>, Failure> {
-        Ok(self.index.show(id).map_err(failure)?.map(convert::transaction))
+        Ok(self.index()?.show(id).map_err(failure)?.map(convert::transaction))
     }
 
     /// A page of what a query finds.
@@ -153,7 +123,8 @@ impl Tracker {
             after: after.map_err(|_| SearchFailure::Cursor)?,
             ..weir_index::Page::default()
         };
-        let found = self.index.search(&query, &page);
+        let index = self.index().map_err(SearchFailure::Failed)?;
+        let found = index.search(&query, &page);
         let found = found.map_err(|error| SearchFailure::Failed(failure(error)))?;
         Ok(Page {
             transactions: found.hits.into_iter().map(convert::hit).collect::<Vec<Hit>>(),
@@ -166,8 +137,9 @@ impl Tracker {
 
     /// Follows what is recorded from now on.
     pub(crate) fn tail(&self) -> Tail {
-        let mut tail = self.index.follow();
+        let mut tail = self.index().map(Index::follow);
         Box::new(move || {
+            let tail = tail.as_mut().map_err(|failure| failure.clone())?;
             let ended = tail.next(LONGEST_PAGE).map_err(failure)?;
             Ok(ended.iter().map(convert::summary).collect())
         })
@@ -194,54 +166,4 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// The thread that indexes what is recorded.
-pub(crate) struct Indexing {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Indexing {
-    /// Starts it; `tell` hears of errors.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub(crate) fn start(
-        tracker: Arc<Tracker>,
-        mut indexer: Indexer,
-        tell: impl Fn(String) + Send + 'static,
-    ) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || {
-            let mut idle = true;
-            weir_journal::run_when_idle(idle);
-            while !stopped.load(Ordering::Relaxed) {
-                match indexer.step(STEP) {
-                    Ok(0) => std::thread::park_timeout(PAUSE),
-                    Ok(_) => {}
-                    Err(error) => {
-                        tell(format!("weir: cannot index, trying again: {error}"));
-                        std::thread::park_timeout(AFTER_ERROR);
-                    }
-                }
-                let late = tracker.index.statistics(now()).lag_us > LATE_US;
-                if idle == late {
-                    idle = !late;
-                    weir_journal::run_when_idle(idle);
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("index".to_owned()).spawn(run)?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Stops it, after what it is doing.
-    pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        // What it had not indexed is indexed after the next start.
-        let _ = self.thread.join();
-    }
 }

@@ -26,6 +26,8 @@ pub struct Tracker {
     pub enabled: bool,
     /// Most bytes of a body that are recorded, in each direction (default 64 KiB).
     pub body_limit: u64,
+    /// What of the record can be searched for.
+    pub index: IndexDepth,
     /// Headers whose values are not recorded, lower case; credentials are not among them, they
     /// never are.
     pub masked_headers: Vec<String>,
@@ -45,4 +47,16 @@ pub enum CaptureLevel {
     /// Bodies, too.
     #[default]
     Body,
+}
+
+/// What of a record can be searched for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexDepth {
+    /// Nothing.
+    None,
+    /// What is recorded as [`CaptureLevel::Meta`], and business keys.
+    Keys,
+    /// Every word.
+    #[default]
+    Payload,
 }

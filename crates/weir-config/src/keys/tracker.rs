@@ -36,7 +36,7 @@ pub(crate) static JOURNAL: Shape = Shape {
 
 /// `tracker`.
 pub(crate) static TRACKER: Shape = Shape {
-    later: &["when", "index", "keys", "keep"],
+    later: &["when", "keys", "keep"],
     short: Some("enabled"),
     slips: &[("level", "write `capture`"), ("record", "write `capture`")],
     ..Shape::new(
@@ -51,6 +51,12 @@ pub(crate) static TRACKER: Shape = Shape {
                 "Most bytes of a body that are recorded, in each direction; of a longer one the first so many.",
             )
             .default("64KiB"),
+            Key::new(
+                "index",
+                Kind::Word(&["payload", "keys", "none"]),
+                "What can be searched for: every word of what is recorded; what is recorded as `meta` alone, and keys; nothing.",
+            )
+            .default("payload"),
             Key::new(
                 "mask",
                 Kind::Object(&MASK),

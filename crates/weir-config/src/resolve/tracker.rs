@@ -1,7 +1,7 @@
 //! The journal and the Tracker.
 
 use super::{Fields, Resolver};
-use crate::config::{CaptureLevel, JournalSettings, Tracker, WhenFull};
+use crate::config::{CaptureLevel, IndexDepth, JournalSettings, Tracker, WhenFull};
 use crate::keys;
 
 const GIB: u64 = 1024 * 1024 * 1024;
@@ -35,6 +35,11 @@ impl Resolver<'_> {
         Tracker {
             enabled: fields.and_then(|f| f.bool("enabled")).unwrap_or(false),
             body_limit: fields.and_then(|f| f.size("body_limit")).unwrap_or(64 * 1024),
+            index: match fields.and_then(|f| f.text("index")) {
+                Some("none") => IndexDepth::None,
+                Some("keys") => IndexDepth::Keys,
+                _ => IndexDepth::Payload,
+            },
             masked_headers: mask.map(|m| lower(m.texts("headers"))).unwrap_or_default(),
             masked_parameters: mask.map(|m| m.texts("query")).unwrap_or_default(),
         }

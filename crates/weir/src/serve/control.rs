@@ -2,16 +2,19 @@
 
 use super::events::Events;
 use super::messages::Messages;
-use super::metrics::Reloads;
+use super::metrics::{self, Reloads};
 use super::watch::{State, Watch};
 use crate::exit::Exit;
+use crate::tracker::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use weir_admin::{Access, Readiness, Sources, tracker};
+use weir_admin::{Access, Readiness, Sources};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
+use weir_index::Index;
+use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
 pub(crate) struct Control {
@@ -72,12 +75,17 @@ impl Control {
         &self.events
     }
 
-    /// What the admin listener shows.
+    /// What the admin listener shows; of journal and index as far as they are there.
     pub(crate) fn sources(
         &self,
         access: Option<Access>,
-        tracker: Option<tracker::Tracker>,
+        journal: Option<Arc<Journal>>,
+        index: Option<Index>,
+        recovery: RecoveryReport,
     ) -> Sources {
+        let tracker = journal
+            .as_ref()
+            .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
@@ -87,6 +95,8 @@ impl Control {
         let messages = self.messages.clone();
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
+            families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
+            families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families

@@ -1,20 +1,29 @@
 //! The journal of a running server.
 
-use crate::tracker::{Opened, Tracker};
 use anyhow::Context;
+use std::sync::Arc;
 use weir_config::Config;
-use weir_journal::{RecoveryReport, Settings};
+use weir_journal::{Journal, Lane, RecoveryReport, Settings};
+
+/// An open journal; it must live as long as anybody writes to its lanes.
+pub(super) struct Opened {
+    pub(super) journal: Option<Arc<Journal>>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) recovery: RecoveryReport,
+}
 
 /// Opens the journal, if transactions are recorded, and says what recovery found.
-pub(super) fn open(config: &Config) -> anyhow::Result<Option<Opened>> {
+pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     if !config.tracker.enabled {
-        return Ok(None);
+        let recovery = RecoveryReport::default();
+        return Ok(Opened { journal: None, lanes: Vec::new(), recovery });
     }
     let lanes = u16::try_from(config.workers).context("too many workers for the journal")?;
     let settings = Settings { lanes, disk_bytes: config.journal.disk, ..Settings::default() };
-    let opened = Tracker::open(&config.data, settings)?;
-    tell(opened.tracker.recovery());
-    Ok(Some(opened))
+    let (journal, lanes, recovery) = Journal::open(&config.data, settings)
+        .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
+    tell(&recovery);
+    Ok(Opened { journal: Some(Arc::new(journal)), lanes, recovery })
 }
 
 /// Says what was repaired; nothing if there was nothing.

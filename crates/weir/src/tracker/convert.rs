@@ -6,9 +6,8 @@ use weir_admin::tracker::{
     Body, BodyFacts, Damage, Field, Highlight, Hit, JournalState, Lag, Payload, Recovery, Stage,
     Summary, Transaction,
 };
-use weir_gateway::stage;
 use weir_index::{Name, Row};
-use weir_journal as journal;
+use weir_journal::{self as journal, stage};
 
 /// Most bytes of a body that are shown.
 const LONGEST_BODY: usize = 8 << 20;

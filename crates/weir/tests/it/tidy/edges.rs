@@ -9,11 +9,11 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ("weir-config", &[]),
     ("weir-gateway", &["weir-wire", "weir-config", "weir-journal"]),
     ("weir-journal", &[]),
-    ("weir-index", &["weir-config", "weir-journal"]),
+    ("weir-index", &["weir-journal"]),
     ("weir-admin", &["weir-config", "weir-gateway"]),
     (
         "weir",
-        &["weir-wire", "weir-config", "weir-journal", "weir-index", "weir-gateway", "weir-admin"],
+        &["weir-wire", "weir-config", "weir-journal", "weir-gateway", "weir-index", "weir-admin"],
     ),
 ];
 
