@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use weir_journal::Position;
+
 use super::{Bench, SETTINGS};
 use crate::Page;
 
@@ -120,4 +122,43 @@ fn old_partitions_are_dropped_whole_and_the_rest_stays() {
     bench.indexer.drop_before(super::NOON + 400).unwrap();
     assert_eq!(bench.pieces().len(), 0);
     assert_eq!(bench.numbers("", 1000).len(), 50);
+}
+
+fn checkpoint(bench: &Bench) -> std::path::PathBuf {
+    bench.data.path().join("journal/followers/tracker")
+}
+
+#[test]
+fn an_end_between_a_piece_and_its_checkpoint_costs_nothing() {
+    let mut bench = three_pieces();
+    let before = fs::read(checkpoint(&bench)).unwrap();
+    bench.indexer.seal().unwrap();
+    assert_ne!(fs::read(checkpoint(&bench)).unwrap(), before);
+    fs::write(checkpoint(&bench), before).unwrap();
+    let mut bench = bench.reopen(SETTINGS);
+    assert_eq!(bench.indexer.step(100).unwrap(), 0);
+    is_whole(&bench);
+}
+
+#[test]
+fn the_journal_keeps_what_a_deleted_index_has_to_read_again() {
+    let bench = three_pieces();
+    assert_ne!(bench.journal.follower("tracker").unwrap().position(1), Position::START);
+    fs::remove_dir_all(bench.data.path().join("index")).unwrap();
+    let bench = bench.reopen(SETTINGS);
+    assert_eq!(bench.journal.follower("tracker").unwrap().position(1), Position::START);
+}
+
+#[test]
+fn lag_is_told_in_records_and_in_time() {
+    let mut bench = three_pieces();
+    assert_eq!(bench.index.statistics(0).lag_records, 0);
+    (350..2000).for_each(|number| bench.write(number));
+    bench.indexer.step(1).unwrap();
+    let statistics = bench.index.statistics(super::NOON + 10_000_000);
+    let indexed = statistics.transactions - 350;
+    assert_eq!((statistics.lag_records, statistics.missing), (1650 - indexed, 0));
+    assert!((9_000_000..10_000_000).contains(&statistics.lag_us), "{statistics:?}");
+    bench.indexer.catch_up().unwrap();
+    assert_eq!(bench.index.statistics(u64::MAX).lag_us, 0);
 }
