@@ -34,11 +34,11 @@ mod index;
 mod indexer;
 mod json;
 mod piece;
-mod postings;
 pub mod query;
 mod row;
 mod search;
 mod summary;
+mod terms;
 mod words;
 
 pub use block::Depth;
