@@ -19,7 +19,7 @@ use crate::words::words;
 pub(crate) const ROWS: usize = 64;
 /// Most terms of a block; one with more counts as having every term.
 const MOST_TERMS: usize = 1 << 18;
-/// Longest term that is not a word; longer ones count by their beginning.
+/// Bytes of a term that is not a word; longer ones count by their beginning.
 const LONGEST: usize = 256;
 
 /// What is indexed of a transaction besides its columns.
@@ -34,19 +34,27 @@ pub enum Depth {
 
 /// Stands for a business key with a value, or with any.
 pub(crate) fn key_term(name: &str, value: Option<&str>) -> Vec<u8> {
-    let (sign, value) = value.map_or(("", ""), |value| ("\u{2}", value));
-    clean(&["\u{1}", name, sign, value])
+    let mut term = Vec::new();
+    write_key(&mut term, name, value);
+    term
+}
+
+fn write_key(term: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    term.clear();
+    term.push(1);
+    term.extend_from_slice(name.as_bytes());
+    if let Some(value) = value {
+        term.push(2);
+        term.extend_from_slice(value.as_bytes());
+    }
+    term.truncate(LONGEST);
 }
 
 /// Stands for a header of this name.
-pub(crate) fn header_term(name: &str) -> Vec<u8> {
-    clean(&["\u{3}", &name.to_ascii_lowercase()])
-}
-
-fn clean(parts: &[&str]) -> Vec<u8> {
-    let mut term = parts.concat();
-    term.truncate(term.floor_char_boundary(LONGEST));
-    term.into_bytes()
+pub(crate) fn header_term(name: &[u8]) -> Vec<u8> {
+    let mut term = vec![3];
+    term.extend(name.iter().take(LONGEST).map(u8::to_ascii_lowercase));
+    term
 }
 
 /// Hashes are made already.
@@ -75,6 +83,8 @@ pub(crate) struct Block {
     parts: Hashes,
     hashes: Vec<u32>,
     overflowed: bool,
+    /// Where a term is put together.
+    term: Vec<u8>,
     random: RandomState,
 }
 
@@ -87,6 +97,7 @@ impl Block {
             parts: Hashes::default(),
             hashes: Vec::new(),
             overflowed: false,
+            term: Vec::new(),
             random,
         }
     }
@@ -97,10 +108,14 @@ impl Block {
     }
 
     pub(crate) fn add(&mut self, transaction: &Transaction, depth: Depth) {
+        let mut term = std::mem::take(&mut self.term);
         for (name, value) in &transaction.keys {
-            self.insert(&key_term(name, None));
-            self.insert(&key_term(name, Some(value)));
+            write_key(&mut term, name, None);
+            self.insert(&term);
+            write_key(&mut term, name, Some(value));
+            self.insert(&term);
         }
+        self.term = term;
         if depth == Depth::Keys {
             return;
         }
@@ -138,7 +153,7 @@ impl Block {
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let hash = self.random.hash_one((name, value));
         if self.parts.insert(hash) {
-            self.insert(&header_term(&String::from_utf8_lossy(name)));
+            self.insert(&header_term(name));
             self.words(name);
             self.words(value);
         }

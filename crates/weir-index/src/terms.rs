@@ -39,12 +39,25 @@ pub(crate) fn hash(seed: u64, term: &[u8]) -> u64 {
         product as u64 ^ (product >> 64) as u64
     };
     let mut state = seed.wrapping_add(term.len() as u64);
-    for chunk in term.chunks(8) {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        state = fold(state ^ u64::from_le_bytes(bytes), 0x9E37_79B9_7F4A_7C15);
+    let (chunks, rest) = term.as_chunks::<8>();
+    for chunk in chunks {
+        state = fold(state ^ u64::from_le_bytes(*chunk), 0x9E37_79B9_7F4A_7C15);
+    }
+    if !rest.is_empty() {
+        state = fold(state ^ filled_up(rest), 0x9E37_79B9_7F4A_7C15);
     }
     fold(state ^ seed.rotate_left(32), 0xD6E8_FEB8_6659_FD93)
+}
+
+/// Up to 7 bytes and zeros. Reads that overlap are several times faster than a copy.
+fn filled_up(bytes: &[u8]) -> u64 {
+    let length = bytes.len();
+    if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let high = u64::from(u32::from_le_bytes(*high));
+        return u64::from(u32::from_le_bytes(*low)) | high << (8 * (length - 4));
+    }
+    let at = |place: usize| u64::from(bytes[place]) << (8 * place);
+    at(0) | at(length / 2) | at(length - 1)
 }
 
 /// What is kept of a hash.
@@ -319,6 +332,11 @@ mod tests {
         let all: std::collections::HashSet<u64> =
             (0..100_000u32).map(|term| hash(7, format!("{term}").as_bytes())).collect();
         assert_eq!(all.len(), 100_000);
+        for length in 1..8 {
+            let mut bytes = [0; 8];
+            (0..length).for_each(|at| bytes[at] = 0x81 + at as u8);
+            assert_eq!(super::filled_up(&bytes[..length]), u64::from_le_bytes(bytes));
+        }
         assert_ne!(hash(1, b"a"), hash(1, b"a\0"));
         assert_ne!(hash(1, b"a"), hash(2, b"a"));
     }
