@@ -90,6 +90,13 @@ impl Inner {
         result
     }
 
+    /// Seals every segment that is due.
+    #[cfg(test)]
+    pub(crate) fn seal_all(&self) -> io::Result<()> {
+        while self.seal_one()? {}
+        Ok(())
+    }
+
     /// Segments that wait to be sealed.
     pub(crate) fn unsealed(&self) -> usize {
         let full = |lane: &LaneState| {

@@ -61,11 +61,8 @@ impl Carry {
         if !whole || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
             return None;
         }
-        let mut carry = Self {
-            segment: u32_at(bytes, 12),
-            next_ticket: u64_at(bytes, 16),
-            ..Self::default()
-        };
+        let mut carry =
+            Self { segment: u32_at(bytes, 12), next_ticket: u64_at(bytes, 16), ..Self::default() };
         let mut rest = &bytes[HEAD..];
         while !rest.is_empty() {
             let (head, tail) = rest.split_at_checked(ENTRY)?;

@@ -1,9 +1,13 @@
 //! What of a lane would outlive the machine, and who waits for it.
 
+use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
+use crate::background::{Inner, LaneState};
+use crate::files::Files;
 use crate::format::Position;
 use crate::supply::Bell;
 
@@ -82,4 +86,38 @@ impl Durable {
     fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Inner {
+    /// Syncs every lane that somebody waits for, once; false if nobody does.
+    pub(crate) fn sync(&self) -> bool {
+        let mut worked = false;
+        for LaneState { files, shared, .. } in &self.lanes {
+            if !shared.durable.wanted() {
+                continue;
+            }
+            worked = true;
+            let (from, end) = (shared.durable.position(), shared.end());
+            let synced = sync_files(files, from, end);
+            if synced.is_err() {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                shared.abandon.store(true, Ordering::Release);
+            }
+            shared.durable.synced(end, synced.is_ok());
+        }
+        worked
+    }
+}
+
+fn sync_files(files: &Files, from: Position, end: Position) -> io::Result<()> {
+    files.faults().check("sync")?;
+    for number in from.segment()..=end.segment() {
+        match File::open(files.segment(number)) {
+            Ok(file) => file.sync_data()?,
+            // Sealed, and therefore durable; or not begun yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if from.segment() == end.segment() { Ok(()) } else { files.sync_folder() }
 }

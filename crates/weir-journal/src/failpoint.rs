@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     #[cfg(test)]
-    ordered: Arc<Mutex<HashMap<&'static str, (u32, io::ErrorKind)>>>,
+    ordered: Arc<Mutex<HashMap<&'static str, Failure>>>,
 }
 
 impl Faults {
@@ -21,9 +21,13 @@ impl Faults {
         #[cfg(test)]
         {
             let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((times, kind)) = ordered.get_mut(point).filter(|(times, _)| *times > 0) {
-                *times -= 1;
-                return Err((*kind).into());
+            if let Some(failure) = ordered.get_mut(point) {
+                if failure.after > 0 {
+                    failure.after -= 1;
+                } else if failure.times > 0 {
+                    failure.times -= 1;
+                    return Err(failure.kind.into());
+                }
             }
         }
         let _ = point;
@@ -34,6 +38,27 @@ impl Faults {
     #[cfg(test)]
     pub(crate) fn order(&self, point: &'static str, times: u32, kind: io::ErrorKind) {
         let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-        ordered.insert(point, (times, kind));
+        ordered.insert(point, Failure { after: 0, times, kind });
     }
+
+    /// Orders one pass through `point` to fail, after `after` that go well.
+    #[cfg(test)]
+    pub(crate) fn order_after(&self, point: &'static str, after: u32, kind: io::ErrorKind) {
+        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
+        ordered.insert(point, Failure { after, times: 1, kind });
+    }
+
+    /// Takes every order back.
+    #[cfg(test)]
+    pub(crate) fn clear(&self) {
+        self.ordered.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+#[derive(Debug)]
+struct Failure {
+    after: u32,
+    times: u32,
+    kind: io::ErrorKind,
 }

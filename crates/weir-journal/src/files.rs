@@ -61,6 +61,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether more is used than allowed: sealed files are counted when they are there.
+    pub(crate) fn is_over(&self) -> bool {
+        self.used() > self.limit
+    }
+
     /// Whether another segment for each of `lanes` would go beyond the limit.
     pub(crate) fn short(&self, lanes: usize) -> bool {
         self.used() + u64::from(self.segment_bytes) * lanes as u64 > self.limit
@@ -90,7 +95,12 @@ pub(crate) struct Files {
 
 impl Files {
     /// Finds what there is, and removes what a crash left half done.
-    pub(crate) fn open(lane: u16, folder: PathBuf, faults: Faults, budget: &Budget) -> io::Result<Self> {
+    pub(crate) fn open(
+        lane: u16,
+        folder: PathBuf,
+        faults: Faults,
+        budget: &Budget,
+    ) -> io::Result<Self> {
         create_folder(&folder)?;
         let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for entry in fs::read_dir(&folder)? {
@@ -121,7 +131,9 @@ impl Files {
         }
         for (kind, number) in ["payload", "failed"]
             .into_iter()
-            .flat_map(|kind| of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>())
+            .flat_map(|kind| {
+                of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>()
+            })
             .filter(|(_, number)| !meta.contains(number))
             .collect::<Vec<_>>()
         {
@@ -209,6 +221,15 @@ impl Files {
 
     pub(crate) fn take_spare(&self) -> Option<PathBuf> {
         self.spares().pop()
+    }
+
+    /// Gives room back that is only kept to be used again.
+    pub(crate) fn drop_spares(&self, budget: &Budget) {
+        for spare in self.spares().drain(..) {
+            if fs::remove_file(spare).is_ok() {
+                budget.give_back(u64::from(budget.segment_bytes));
+            }
+        }
     }
 
     /// Removes a segment's file, or keeps it to be used again if it is as long as new ones are.

@@ -136,11 +136,7 @@ pub struct Follower {
 
 impl Follower {
     /// Registers a follower, durably; one that is new begins at the start.
-    pub(crate) fn new(
-        name: &str,
-        checkpoints: Arc<Checkpoints>,
-        lanes: usize,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, checkpoints: Arc<Checkpoints>, lanes: usize) -> io::Result<Self> {
         if !is_name(name) {
             let what = "a follower's name has 1 to 64 lower-case letters, digits and hyphens";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

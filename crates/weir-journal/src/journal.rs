@@ -251,7 +251,8 @@ impl Journal {
                 lag.bytes += bytes;
                 lag.records += newest.saturating_sub(passed.ticket).max(1);
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                lag.age = lag.age.max(now.saturating_sub(Duration::from_micros(oldest.received_us)));
+                lag.age =
+                    lag.age.max(now.saturating_sub(Duration::from_micros(oldest.received_us)));
             }
             lags.push(lag);
         }

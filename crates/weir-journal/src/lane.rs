@@ -5,7 +5,7 @@
 //! that was taken on can be completed when the journal is full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     /// Errors that the other threads met.
     pub(crate) disk_errors: AtomicU64,
     pub(crate) durable: Durable,
+    /// Set when the disk did not take the current segment; the lane leaves it then.
+    pub(crate) abandon: AtomicBool,
 }
 
 impl Shared {
@@ -303,6 +305,10 @@ impl Lane {
         if HEADER + opening + length + kept > self.segment_bytes {
             return self.refuse(Refused::TooLarge);
         }
+        if self.shared.abandon.load(Ordering::Relaxed) {
+            self.shared.abandon.store(false, Ordering::Relaxed);
+            self.leave();
+        }
         // A segment that fails under a write is abandoned and a new one tried, once.
         for _ in 0..2 {
             let room = |now: &Current| now.offset + length + kept <= now.mapping.length();
@@ -360,7 +366,7 @@ impl Lane {
     }
 
     /// Lets go of the current segment: nothing is appended to it any more.
-    fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if let Some(current) = self.current.take() {
             let end = Position::new(current.number + 1, 0);
             self.shared.end.store(end.to_bits(), Ordering::Release);

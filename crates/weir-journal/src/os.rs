@@ -9,7 +9,10 @@
 //! writes pages back later, which shows as a wrong checksum when they are read from the disk (or,
 //! with durability `disk`, as an error of the sync). A `SIGBUS` from elsewhere goes to whoever
 //! handled it before.
-#![expect(unsafe_code, reason = "mapping files, and the signal that comes with it, have no safe interface")]
+#![expect(
+    unsafe_code,
+    reason = "mapping files, and the signal that comes with it, have no safe interface"
+)]
 
 use std::fs::File;
 use std::io;

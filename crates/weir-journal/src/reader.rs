@@ -18,7 +18,7 @@ pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
 #[derive(Debug)]
 enum Source {
     Raw(Segment),
-    Sealed(Sealed),
+    Sealed(Box<Sealed>),
 }
 
 /// Follows a lane, right up to its last append.
@@ -139,7 +139,8 @@ impl Reader {
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
-                    (*sealed, Sealed::open(&self.files, *sealed).map(Source::Sealed))
+                    let segment = Sealed::open(&self.files, *sealed);
+                    (*sealed, segment.map(|segment| Source::Sealed(Box::new(segment))))
                 }
                 (Some(_), None) => return Ok(false),
             };
@@ -177,10 +178,10 @@ pub(crate) fn get(
             if let Some(transaction) = sealed.insert(segment).get(position.offset(), true)? {
                 found(transaction);
             }
-        } else if let Some(frame) = frame_at(files, &state, *position)? {
-            if frame.kind == Kind::Completed {
-                found(assemble(files, &state, *position, frame)?);
-            }
+        } else if let Some(frame) = frame_at(files, &state, *position)?
+            && frame.kind == Kind::Completed
+        {
+            found(assemble(files, &state, *position, frame)?);
         }
     }
     Ok(())

@@ -1,1 +1,91 @@
-//! Retention.
+//! Dropping what is old, or what the budget does not allow: whole files, and nothing that a
+//! follower has not passed.
+//!
+//! By age each part goes on its own clock, the metadata with the last of the others. For the
+//! budget the oldest payloads of completed transactions go first; only when there are none left,
+//! the oldest failed transactions and metadata.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::background::{Inner, LaneState};
+use crate::files::State;
+use crate::sealed::Part;
+
+impl Inner {
+    /// Drops what is to be dropped now.
+    pub(crate) fn retain(&self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for lane in &self.lanes {
+            self.drop_old(lane, now)?;
+        }
+        while self.budget.short(self.lanes.len()) && self.drop_oldest()? {}
+        Ok(())
+    }
+
+    fn drop_old(&self, lane: &LaneState, now: Duration) -> io::Result<()> {
+        let old = |stamp_us, keep| Duration::from_micros(stamp_us).saturating_add(keep) < now;
+        loop {
+            let found = lane.files.state().sealed.iter().find_map(|(number, summary)| {
+                let there = |part: Part| summary.sizes[part as usize] > 0;
+                let completed = old(summary.stamp_us, self.settings.keep_completed);
+                let failed = old(summary.stamp_us, self.settings.keep_failed);
+                let part = match () {
+                    () if completed && there(Part::Payload) => Part::Payload,
+                    () if failed && there(Part::Failed) => Part::Failed,
+                    () if completed && failed => Part::Meta,
+                    () => return None,
+                };
+                self.checkpoints.have_passed(lane.files.lane, *number).then_some((*number, part))
+            });
+            let Some((number, part)) = found else { return Ok(()) };
+            self.drop_part(lane, number, part)?;
+        }
+    }
+
+    /// Drops one file to stay within the budget; false if there is none that may go.
+    fn drop_oldest(&self) -> io::Result<bool> {
+        let oldest = |payload: bool| {
+            let of_lane = |lane: &LaneState| {
+                let state: &State = &lane.files.state();
+                let mut passed = state.sealed.iter().filter(|(number, summary)| {
+                    (!payload || summary.sizes[Part::Payload as usize] > 0)
+                        && self.checkpoints.have_passed(lane.files.lane, **number)
+                });
+                passed.next().map(|(number, summary)| (summary.stamp_us, *number, *summary))
+            };
+            let lanes = self.lanes.iter().enumerate();
+            lanes
+                .filter_map(|(index, lane)| Some((of_lane(lane)?, index)))
+                .min_by_key(|((stamp_us, number, _), index)| (*stamp_us, *number, *index))
+        };
+        if let Some(((_, number, _), lane)) = oldest(true) {
+            self.drop_part(&self.lanes[lane], number, Part::Payload)?;
+            return Ok(true);
+        }
+        let Some(((_, number, summary), lane)) = oldest(false) else { return Ok(false) };
+        let failed = summary.sizes[Part::Failed as usize] > 0;
+        let part = if failed { Part::Failed } else { Part::Meta };
+        self.drop_part(&self.lanes[lane], number, part)?;
+        Ok(true)
+    }
+
+    fn drop_part(&self, lane: &LaneState, number: u32, part: Part) -> io::Result<()> {
+        lane.files.faults().check("retention.drop")?;
+        let mut state = lane.files.change();
+        match fs::remove_file(lane.files.path(number, part.extension())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        if let Some(summary) = state.sealed.get_mut(&number) {
+            self.budget.give_back(std::mem::take(&mut summary.sizes[part as usize]));
+        }
+        if part == Part::Meta {
+            state.sealed.remove(&number);
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}

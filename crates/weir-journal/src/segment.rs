@@ -106,7 +106,11 @@ impl Segment {
     /// Where the next frame after `offset` begins, and how many bytes are lost before it. Behind
     /// the last frame there may be what an earlier use of the file has left; a word of zeros tells
     /// it from a torn frame.
-    pub(crate) fn resynchronise(&mut self, offset: u32, end: u32) -> io::Result<(Option<u32>, u64)> {
+    pub(crate) fn resynchronise(
+        &mut self,
+        offset: u32,
+        end: u32,
+    ) -> io::Result<(Option<u32>, u64)> {
         let mut place = offset + 8;
         while place as usize + FRAME <= end as usize {
             if self.bytes(place as usize, 4, end as usize)? == FRAME_MAGIC

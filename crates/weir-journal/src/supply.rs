@@ -21,6 +21,9 @@ pub(crate) const READY: u64 = 2;
 /// Full segments' mappings that wait to be given back to the system.
 const RETIRED: usize = 8;
 
+/// Bytes written at a time to bring a new file's pages into memory.
+const ZEROS: usize = 1 << 20;
+
 /// A segment with real blocks behind it and its pages in memory.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -134,6 +137,9 @@ impl Supply {
         let number = self.next;
         let path = self.files.segment(number);
         let length = u64::from(budget.segment_bytes);
+        if budget.is_over() {
+            self.files.drop_spares(budget);
+        }
         let reused = if let Some(spare) = self.files.take_spare() {
             let file = OpenOptions::new().read(true).write(true).open(&spare)?;
             file.write_all_at(&[0; HEADER], 0)?;
@@ -145,7 +151,9 @@ impl Supply {
         let made = match reused {
             Some(file) => Mapping::new(&file, length as usize),
             None if !budget.take(length) => return Ok(None),
-            None => self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize)),
+            None => {
+                self.create(&path, length).and_then(|file| Mapping::new(&file, length as usize))
+            }
         };
         let mapping = made.inspect_err(|_| {
             // What cannot be removed is found and removed when the journal is opened again.
@@ -162,6 +170,12 @@ impl Supply {
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)?;
+        // Long writes bring pages in by the dozen; a fault for each would cost ten times as much.
+        let zeros = vec![0; ZEROS.min(length as usize)];
+        for offset in (0..length).step_by(ZEROS) {
+            let left = (length - offset).min(ZEROS as u64) as usize;
+            file.write_all_at(&zeros[..left], offset)?;
+        }
         Ok(file)
     }
 }

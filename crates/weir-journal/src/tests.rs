@@ -1,3 +1,9 @@
+mod durable;
+mod followers;
+mod model;
+mod retention;
+mod sealing;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,14 +15,15 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const FOREVER: Duration = Duration::from_secs(100_000 * 24 * 60 * 60);
 const SMALL: Settings = Settings {
     lanes: 1,
     segment_bytes: 4096,
     disk_bytes: 1 << 20,
     durability: Durability::Process,
     seal_after: DAY,
-    keep_completed: DAY,
-    keep_failed: DAY,
+    keep_completed: FOREVER,
+    keep_failed: FOREVER,
 };
 
 /// A journal whose threads do nothing by themselves, and its only lane.
@@ -25,8 +32,7 @@ fn open(data: &Path) -> (Journal, Lane, RecoveryReport) {
 }
 
 fn open_with(data: &Path, settings: Settings, faults: &Faults) -> (Journal, Lane, RecoveryReport) {
-    let (journal, mut lanes, report) =
-        Journal::open_still(data, settings, faults.clone()).unwrap();
+    let (journal, mut lanes, report) = Journal::open_still(data, settings, faults.clone()).unwrap();
     (journal, lanes.remove(0), report)
 }
 
@@ -137,6 +143,32 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
         let ids: Vec<_> = all(&journal).iter().map(|one| one.id[0]).collect();
         assert_eq!(ids, [1, 3], "byte {at}");
     }
+}
+
+#[test]
+fn a_flipped_byte_of_a_header_costs_its_segment_only() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let mut written = Vec::new();
+    while journal.statistics().segments < 4 {
+        written.push(whole(&journal, &mut lane, written.len() as u8).position.segment());
+    }
+    drop((lane, journal));
+    let good = fs::read(segment(data.path(), 2)).unwrap();
+    let kept = written.iter().filter(|number| **number != 2).count();
+    for at in 0..64 {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x55;
+        fs::write(segment(data.path(), 2), &bytes).unwrap();
+        let (journal, ..) = open(data.path());
+        assert_eq!(all(&journal).len(), kept, "byte {at}");
+    }
+    // Sealed past it, what is left stays as it is.
+    let (journal, lane, _) = open(data.path());
+    drop(lane);
+    journal.work().unwrap();
+    assert_eq!(all(&journal).len(), kept);
+    assert_eq!(journal.statistics().unsealed, 0);
 }
 
 #[test]

@@ -7,11 +7,14 @@ use super::{assert_none, files};
 const ALLOWED: [(&str, &[&str]); 7] = [
     ("weir-wire", &[]),
     ("weir-config", &[]),
-    ("weir-gateway", &["weir-wire", "weir-config"]),
+    ("weir-gateway", &["weir-wire", "weir-config", "weir-journal"]),
     ("weir-journal", &[]),
-    ("weir-index", &["weir-config", "weir-journal"]),
+    ("weir-index", &["weir-journal"]),
     ("weir-admin", &["weir-config", "weir-gateway"]),
-    ("weir", &["weir-wire", "weir-config", "weir-gateway", "weir-admin"]),
+    (
+        "weir",
+        &["weir-wire", "weir-config", "weir-journal", "weir-gateway", "weir-index", "weir-admin"],
+    ),
 ];
 
 fn problems(path: &str, manifest: &str) -> Vec<String> {

@@ -12,11 +12,27 @@ fn settings() -> Settings {
     Settings { segment_bytes: 16 << 10, ..Settings::default() }
 }
 
-
 fn request(number: u64) -> Received<'static> {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&number.to_le_bytes());
-    Received { id, method: "POST", target: "/", ..Received::default() }
+    // Not so long ago that it is dropped for its age.
+    Received {
+        id,
+        received_us: 4_102_444_800_000_000,
+        method: "POST",
+        target: "/",
+        ..Received::default()
+    }
+}
+
+/// A loop that does nothing else is faster than segments are made ready.
+fn patiently<T>(mut append: impl FnMut() -> Result<T, Refused>) -> Result<T, Refused> {
+    loop {
+        match append() {
+            Err(Refused::Full) => std::thread::yield_now(),
+            other => return other,
+        }
+    }
 }
 
 /// Writes until it is killed, and tells the number of each transaction once it is completed.
@@ -25,14 +41,8 @@ fn write_until_killed(data: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stderr().lock();
     let end = Completed { status: 200, ..Completed::default() };
     for number in 0.. {
-        // A loop that does nothing else is faster than segments are made ready.
-        let ticket = loop {
-            match lanes[0].received(&request(number)) {
-                Err(Refused::Full) => std::thread::yield_now(),
-                other => break other?,
-            }
-        };
-        lanes[0].part(ticket, Side::Request, b"body")?;
+        let ticket = patiently(|| lanes[0].received(&request(number)))?;
+        patiently(|| lanes[0].part(ticket, Side::Request, b"body"))?;
         lanes[0].completed(ticket, &end)?;
         writeln!(out, "acknowledged {number}")?;
     }
@@ -47,7 +57,11 @@ fn every_acknowledged_transaction_survives_a_kill_once() {
     }
     let data = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "every_acknowledged_transaction_survives_a_kill_once", "--nocapture"])
+        .args([
+            "--exact",
+            "kill::every_acknowledged_transaction_survives_a_kill_once",
+            "--nocapture",
+        ])
         .env(WRITER, data.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -1,0 +1,169 @@
+//! What a segment holds is the same before and after it is sealed, whenever weir ends.
+
+use std::io::ErrorKind;
+
+use super::*;
+
+/// Places where sealing may end.
+const POINTS: [&str; 6] = [
+    "seal.scanned",
+    "seal.part",
+    "seal.carried",
+    "seal.written",
+    "seal.before-recycling",
+    "seal.recycled",
+];
+
+/// Fills some segments with transactions of every kind; one stays open all the time.
+fn fill(journal: &Journal, lane: &mut Lane) {
+    let long = lane.received(&request(200)).unwrap();
+    for id in 0..40 {
+        whole(journal, lane, id);
+        lane.part(long, Side::Response, &[id; 10]).unwrap();
+        let ticket = lane.received(&request(100 + id)).unwrap();
+        lane.part(ticket, Side::Request, b"first ").unwrap();
+        whole(journal, lane, id);
+        lane.part(ticket, Side::Response, b"answer ").unwrap();
+        let outcome = if id % 3 == 0 { Outcome::Failed } else { Outcome::Completed };
+        let end = Completed { outcome, request_body: b"second", ..answer() };
+        journal.inner().supply().unwrap();
+        lane.completed(ticket, &end).unwrap();
+    }
+}
+
+#[test]
+fn sealed_transactions_read_as_before_at_the_same_addresses() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    fill(&journal, &mut lane);
+    let before = all(&journal);
+    assert_eq!(before.len(), 120);
+    assert!(before.iter().any(|one| one.outcome == Outcome::Failed));
+    assert!(before.iter().all(|one| !one.damaged));
+    let used = journal.statistics().disk_bytes;
+
+    journal.work().unwrap();
+    let statistics = journal.statistics();
+    assert!(statistics.sealed > 3 && statistics.unsealed == 0, "{statistics:?}");
+    assert!(statistics.disk_bytes < used, "{statistics:?}");
+    assert_eq!(all(&journal), before);
+    let addresses: Vec<_> = before.iter().filter_map(|one| one.address).collect();
+    assert_eq!(journal.get_many(&addresses).unwrap(), before);
+    assert_eq!(journal.get(addresses[7]).unwrap().as_ref(), Some(&before[7]));
+
+    drop((lane, journal));
+    let (journal, _lane, report) = open(data.path());
+    assert_eq!((report.interrupted, report.damage.len()), (1, 0));
+    let after = all(&journal);
+    assert_eq!(after[..120], before);
+    let bodies: Vec<u8> = (0..40).flat_map(|id| [id; 10]).collect();
+    assert_eq!((after[120].id[0], after[120].response_body.as_slice()), (200, bodies.as_slice()));
+    assert!(!after[120].damaged);
+}
+
+#[test]
+fn metadata_is_read_without_payloads() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    fill(&journal, &mut lane);
+    drop(lane);
+    journal.work().unwrap();
+    let mut reader = journal.reader(0, Position::START).metadata_only();
+    let mut read = 0;
+    while let Some(one) = reader.next_transaction().unwrap() {
+        assert_eq!((one.target.as_str(), one.status), ("/a", 201));
+        assert!(one.request_head.is_empty() && one.response_body.is_empty() && one.logs.is_empty());
+        read += 1;
+    }
+    assert_eq!(read, 120);
+}
+
+#[test]
+fn a_crash_anywhere_in_sealing_loses_nothing() {
+    for point in POINTS {
+        for pass in [0, 1, 4] {
+            let data = tempfile::tempdir().unwrap();
+            let faults = Faults::default();
+            let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
+            fill(&journal, &mut lane);
+            let before = all(&journal);
+            faults.order_after(point, pass, ErrorKind::Other);
+            assert!(journal.work().is_err(), "{point} {pass}");
+            drop((lane, journal));
+
+            let (journal, lane, report) = open(data.path());
+            assert_eq!((report.interrupted, report.damage.len()), (1, 0), "{point} {pass}");
+            assert_eq!(all(&journal)[..120], before, "{point} {pass}");
+            drop(lane);
+            journal.work().unwrap();
+            let after = all(&journal);
+            assert_eq!(after[..120], before, "{point} {pass}");
+            assert!(!after[120].damaged, "{point} {pass}");
+            assert_eq!(journal.statistics().unsealed, 0);
+        }
+    }
+}
+
+#[test]
+fn an_error_while_sealing_is_tried_again() {
+    for point in POINTS {
+        let data = tempfile::tempdir().unwrap();
+        let faults = Faults::default();
+        let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
+        fill(&journal, &mut lane);
+        let before = all(&journal);
+        faults.order_after(point, 1, ErrorKind::Other);
+        assert!(journal.work().is_err(), "{point}");
+        journal.work().unwrap();
+        assert_eq!(all(&journal), before, "{point}");
+        assert_eq!(journal.statistics().unsealed, 0);
+    }
+}
+
+#[test]
+fn a_flipped_byte_of_a_sealed_file_is_never_taken_for_a_transaction() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let before: Vec<_> = (0..5).map(|id| whole(&journal, &mut lane, id)).collect();
+    let before = journal.get_many(&before).unwrap();
+    drop(lane);
+    journal.work().unwrap();
+    drop(journal);
+    for kind in ["meta", "payload"] {
+        let path = segment(data.path(), 1).with_extension(kind);
+        let good = fs::read(&path).unwrap();
+        for at in (0..good.len()).step_by(3) {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x55;
+            fs::write(&path, &bytes).unwrap();
+            let (journal, ..) = open(data.path());
+            for one in all(&journal) {
+                assert!(one.damaged || one.expired || before.contains(&one), "{kind} {at}");
+            }
+        }
+        fs::write(&path, &good).unwrap();
+    }
+    assert_eq!(all(&open(data.path()).0), before);
+}
+
+#[test]
+fn an_idle_lane_lets_go_of_an_old_segment() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = Settings { seal_after: Duration::ZERO, ..SMALL };
+    let (journal, mut lane, _) = open_with(data.path(), settings, &Faults::default());
+    let address = whole(&journal, &mut lane, 1);
+    let ticket = lane.received(&request(2)).unwrap();
+    journal.work().unwrap();
+    assert_eq!(journal.statistics().sealed, 0);
+    lane.tick();
+    journal.work().unwrap();
+    assert_eq!(journal.statistics().sealed, 1);
+    lane.completed(ticket, &answer()).unwrap();
+    lane.tick();
+    journal.work().unwrap();
+    assert_eq!(journal.statistics().sealed, 2);
+    assert!(journal.get(address).unwrap().is_some());
+    assert!(all(&journal).iter().all(|one| one.response_body == b"end" && !one.damaged));
+    whole(&journal, &mut lane, 3);
+    assert_eq!(all(&journal).len(), 3);
+}
