@@ -19,7 +19,7 @@ use crate::block::Depth;
 use crate::error::Error;
 use crate::file::Span;
 use crate::indexer::{FOLLOWER, Indexer};
-use crate::piece::{OpenPiece, SealedPiece, make_folder};
+use crate::piece::{Build, OpenPiece, SealedPiece, make_folder};
 use crate::query::Number;
 
 /// How the index is kept.
@@ -98,7 +98,7 @@ impl Index {
     /// Opens or makes the index in `data`, and gives what has to be driven to keep it up to date.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Terms`] if files fail. Damage is put right.
+    /// [`Error::Io`] or [`Error::Journal`] if files fail. Damage is put right.
     pub fn open(
         data: &Path,
         journal: Arc<Journal>,
@@ -110,8 +110,8 @@ impl Index {
         let found = find(&folder)?;
         let damaged = found.damaged;
         let (sealed, gaps, indexed) = chain(found.pieces, lanes);
-        let build = Indexer::begin(&folder, settings.depth, found.next)?;
-        let open = OpenPiece::new(settings.depth, build.random());
+        let build = Build::new(settings.depth);
+        let open = OpenPiece::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
         let counts = Counts::default();
         counts.damaged.store(damaged, Ordering::Relaxed);
@@ -207,7 +207,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Damaged { .. } => true,
         Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-        Error::Journal(_) | Error::Terms { .. } => false,
+        Error::Journal(_) => false,
     }
 }
 
