@@ -130,9 +130,19 @@ fn resident() -> String {
     line.unwrap_or_default().to_owned()
 }
 
+/// A journal that keeps what is old: the corpus has fixed times.
+fn kept() -> weir_journal::Settings {
+    let keep = Duration::from_secs(1000 * 365 * 86_400);
+    weir_journal::Settings {
+        keep_completed: keep,
+        keep_failed: keep,
+        ..weir_journal::Settings::default()
+    }
+}
+
 fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
-    let (journal, mut lanes, _) = Journal::open(data.path(), weir_journal::Settings::default())?;
+    let (journal, mut lanes, _) = Journal::open(data.path(), kept())?;
     let journal = Arc::new(journal);
     let mut corpus = Corpus::new();
     for number in 0..count {

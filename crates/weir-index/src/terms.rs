@@ -308,11 +308,15 @@ mod tests {
             let all: Vec<_> = blocks.iter().map(terms).collect();
             let file = file(&encode(seed, &all));
             let reader = Reader::open(&file).unwrap().unwrap();
+            let mut mistaken = 0;
             for term in 0..3000u16 {
                 let has = |block: &usize| blocks[*block].contains(&term) || blocks[*block].contains(&0);
-                let expected: Vec<_> = (0..blocks.len()).filter(has).collect();
-                prop_assert_eq!(look_up(&reader, &file, &term.to_le_bytes()), expected);
+                let found = look_up(&reader, &file, &term.to_le_bytes());
+                prop_assert!((0..blocks.len()).filter(has).all(|block| found.contains(&block)));
+                mistaken += usize::from(found.iter().any(|block| !has(block)));
             }
+            // 32 bits tell 3000 terms apart but for a rare accident.
+            prop_assert!(mistaken <= 4, "{mistaken}");
         }
 
         #[test]

@@ -16,6 +16,8 @@ use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
 pub(super) const NOON: u64 = 1_795_176_000_000_000;
 const SETTINGS: Settings = Settings { depth: Depth::Payload, whole_stage: 0 };
 
+const KEEP: Duration = Duration::from_secs(1000 * 365 * 86_400);
+
 /// A data folder with a journal and its index.
 pub(super) struct Bench {
     pub(super) data: tempfile::TempDir,
@@ -31,9 +33,22 @@ impl Bench {
     }
 
     pub(super) fn open(data: tempfile::TempDir, lanes: u16, settings: Settings) -> Self {
+        Self::with_segments(data, lanes, settings, 1 << 20)
+    }
+
+    /// With a journal of segments that long.
+    pub(super) fn with_segments(
+        data: tempfile::TempDir,
+        lanes: u16,
+        settings: Settings,
+        segment_bytes: u32,
+    ) -> Self {
         let journal = weir_journal::Settings {
             lanes,
-            segment_bytes: 16 << 20,
+            segment_bytes,
+            // The transactions of tests grow old.
+            keep_completed: KEEP,
+            keep_failed: KEEP,
             ..weir_journal::Settings::default()
         };
         let (journal, lanes, _) = Journal::open(data.path(), journal).unwrap();

@@ -4,7 +4,12 @@ use std::io::Write;
 
 use weir_journal::{Completed, Received};
 
-use super::{Bench, NOON, id};
+use super::{Bench, NOON, SETTINGS, id};
+
+/// With room for long records.
+fn large() -> Bench {
+    Bench::with_segments(tempfile::tempdir().unwrap(), 1, SETTINGS, 16 << 20)
+}
 
 fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8], keys: &[(&str, &str)]) {
     let received = Received {
@@ -25,7 +30,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn hostile_payloads_are_indexed_as_far_as_the_bounds_and_nothing_else_is_lost() {
-    let mut bench = Bench::new(1);
+    let mut bench = large();
     let bomb = gzip(&vec![b'x'; 64 << 20]);
     let packed = gzip(b"hidden treasure");
     let headers: String = (0..10_000).map(|n| format!("x-{n}: value{n}\r\n")).collect();
@@ -71,7 +76,7 @@ fn hostile_payloads_are_indexed_as_far_as_the_bounds_and_nothing_else_is_lost() 
 
 #[test]
 fn a_block_with_too_many_terms_counts_as_having_all() {
-    let mut bench = Bench::new(1);
+    let mut bench = large();
     for number in 0..10 {
         let body: String = (0..30_000).map(|n| format!("w{} ", number * 30_000 + n)).collect();
         write(&mut bench, number, b"", body.as_bytes(), &[]);
