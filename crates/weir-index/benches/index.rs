@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_index::{Depth, Index, Page, Query, Settings};
-use weir_journal::{Completed, Journal, Lane, Position, Received};
+use weir_journal::{Completed, Journal, Lane, Position, Received, Refused};
 
 const WORDS: usize = 50_000;
 const NOON: u64 = 1_795_176_000_000_000;
@@ -94,8 +94,13 @@ fn write(lane: &mut Lane, corpus: &mut Corpus, case: Case, number: u64) -> Resul
         keys: &[("order", &key)],
         ..Completed::default()
     };
-    lane.whole(&received, &completed)?;
-    Ok(())
+    loop {
+        match lane.whole(&received, &completed) {
+            // The next segment is not ready yet.
+            Err(Refused::Full) => std::thread::sleep(Duration::from_millis(1)),
+            other => return Ok(other.map(drop)?),
+        }
+    }
 }
 
 /// CPU microseconds of this process, from /proc/self/stat in ticks of 10 ms.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_journal::{Completed, Journal, Lane, Outcome, Received};
+use weir_journal::{Completed, Journal, Lane, Outcome, Received, Refused};
 
 use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
 
@@ -145,7 +145,17 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
         keys: &[("order", &format!("A-{number}"))],
         ..Completed::default()
     };
-    lane.whole(&received, &completed).unwrap();
+    append(lane, &received, &completed);
+}
+
+/// Appends, and waits for a segment if none is ready.
+pub(super) fn append(lane: &mut Lane, received: &Received<'_>, completed: &Completed<'_>) {
+    loop {
+        match lane.whole(received, completed) {
+            Err(Refused::Full) => std::thread::sleep(Duration::from_millis(1)),
+            other => return drop(other.unwrap()),
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use weir_journal::{Completed, Received};
 
-use super::{Bench, NOON, SETTINGS, id};
+use super::{Bench, NOON, SETTINGS, append, id};
 
 /// With room for long records.
 fn large() -> Bench {
@@ -19,7 +19,7 @@ fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8], keys: &[(&str
         ..Received::default()
     };
     let completed = Completed { status: 200, request_body: body, keys, ..Completed::default() };
-    bench.lanes[0].whole(&received, &completed).unwrap();
+    append(&mut bench.lanes[0], &received, &completed);
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {
