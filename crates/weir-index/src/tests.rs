@@ -150,12 +150,9 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
 
 /// Appends, and waits for a segment if none is ready.
 pub(super) fn append(lane: &mut Lane, received: &Received<'_>, completed: &Completed<'_>) {
-    loop {
-        match lane.whole(received, completed) {
-            Err(Refused::Full) => std::thread::sleep(Duration::from_millis(1)),
-            other => return drop(other.unwrap()),
-        }
-    }
+    let refused = || lane.whole(received, completed).err();
+    let full = std::iter::from_fn(refused).inspect(|why| assert_eq!(*why, Refused::Full));
+    full.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
 }
 
 #[test]
