@@ -6,10 +6,12 @@ mod model;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use weir_journal::{Completed, Journal, Lane, Outcome, Received, Refused};
+use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused};
 
+use crate::indexer::LONGEST_OPEN;
 use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
 
 /// 2026-11-20T12:00:00Z
@@ -293,4 +295,60 @@ fn an_export_gives_every_hit_once() {
     let query = Query::parse("method:GET", NOON).unwrap();
     let all: Vec<u64> = bench.index.export(&query).map(|hit| number(hit.unwrap().row.id)).collect();
     assert_eq!(all, (0..1250).rev().map(|half| half * 2).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_piece_is_written_after_a_while_even_if_little_arrives() {
+    let mut bench = Bench::new(1);
+    bench.write(0);
+    bench.indexer.step(100).unwrap();
+    assert_eq!(bench.pieces().len(), 0);
+    let Some(long_ago) = Instant::now().checked_sub(LONGEST_OPEN + Duration::from_secs(1)) else {
+        // The machine has not been up for that long.
+        return;
+    };
+    bench.indexer.begun = long_ago;
+    bench.indexer.step(100).unwrap();
+    assert_eq!(bench.pieces().len(), 1);
+    assert!(bench.journal.follower("tracker").unwrap().position(0) > Position::START);
+}
+
+/// Lets the other thread end, also after a panic.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_search_sees_all_that_was_written_before_it_whatever_the_indexer_does() {
+    let mut bench = Bench::new(2);
+    let data = bench.data.path().join("other");
+    let journal = Arc::clone(&bench.journal);
+    let (_, other) = Index::open(&data, journal, SETTINGS).unwrap();
+    let mut indexer = std::mem::replace(&mut bench.indexer, other);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            for round in 0.. {
+                indexer.step(100).unwrap();
+                if round % 20 == 19 {
+                    indexer.seal().unwrap();
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let _ended = Ended(stop);
+        for round in 1..30 {
+            (round * 40 - 40..round * 40).for_each(|number| bench.write(number));
+            let all: Vec<u64> = (0..round * 40).rev().collect();
+            assert_eq!(bench.numbers("common", 500), all);
+            assert_eq!(bench.numbers("api:*", 500), all);
+        }
+    });
 }

@@ -89,3 +89,16 @@ fn a_block_with_too_many_terms_counts_as_having_all() {
         bench.indexer.seal().unwrap();
     }
 }
+
+#[test]
+fn a_page_of_large_payloads_ends_early_and_goes_on() {
+    let mut bench = large();
+    let body = vec![b'x'; 1 << 20];
+    for number in 0..40 {
+        write(&mut bench, number, b"", &body, &[]);
+        bench.indexer.step(100).unwrap();
+    }
+    let found = bench.search("", &crate::Page::default());
+    assert!((16..20).contains(&found.hits.len()) && found.next.is_some());
+    assert_eq!(bench.numbers("", 50), (0..40).rev().collect::<Vec<_>>());
+}
