@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_index::{Depth, Index, Page, Query, Settings};
-use weir_journal::{Completed, Journal, Lane, Position, Received};
+use weir_journal::{Completed, Journal, Lane, Position, Received, Refused};
 
 const WORDS: usize = 50_000;
 const NOON: u64 = 1_795_176_000_000_000;
@@ -94,8 +94,13 @@ fn write(lane: &mut Lane, corpus: &mut Corpus, case: Case, number: u64) -> Resul
         keys: &[("order", &key)],
         ..Completed::default()
     };
-    lane.whole(&received, &completed)?;
-    Ok(())
+    loop {
+        match lane.whole(&received, &completed) {
+            // The next segment is not ready yet.
+            Err(Refused::Full) => std::thread::sleep(Duration::from_millis(1)),
+            other => return Ok(other.map(drop)?),
+        }
+    }
 }
 
 /// CPU microseconds of this process, from /proc/self/stat in ticks of 10 ms.
@@ -130,9 +135,19 @@ fn resident() -> String {
     line.unwrap_or_default().to_owned()
 }
 
+/// A journal that keeps what is old: the corpus has fixed times.
+fn kept() -> weir_journal::Settings {
+    let keep = Duration::from_secs(1000 * 365 * 86_400);
+    weir_journal::Settings {
+        keep_completed: keep,
+        keep_failed: keep,
+        ..weir_journal::Settings::default()
+    }
+}
+
 fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
-    let (journal, mut lanes, _) = Journal::open(data.path(), weir_journal::Settings::default())?;
+    let (journal, mut lanes, _) = Journal::open(data.path(), kept())?;
     let journal = Arc::new(journal);
     let mut corpus = Corpus::new();
     for number in 0..count {

@@ -131,14 +131,16 @@ impl Index {
     /// What it has and does; `now` in microseconds since 1970.
     #[must_use]
     pub fn statistics(&self, now: u64) -> Statistics {
-        let state = self.shared.read();
-        let sealed: usize = state.sealed.iter().map(|piece| piece.head.rows).sum();
         let counts = &self.shared.counts;
         let since = counts.behind_since.load(Ordering::Relaxed);
-        // The checkpoint stands where the open piece began.
-        let lags =
-            if since == 0 { Vec::new() } else { self.shared.journal.lags().unwrap_or_default() };
+        // Reads files, so it comes before the lock. The checkpoint stands where the open piece began.
+        let lags = match since {
+            0 => Vec::new(),
+            _ => self.shared.journal.lags().unwrap_or_default(),
+        };
         let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
+        let state = self.shared.read();
+        let sealed: usize = state.sealed.iter().map(|piece| piece.head.rows).sum();
         Statistics {
             transactions: (sealed + state.open.columns.len()) as u64,
             lag_records: lag.saturating_sub(state.open.columns.len() as u64),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weir_journal::{Follower, Position, Reader, Transaction};
@@ -18,6 +19,8 @@ use crate::terms::BlockTerms;
 
 /// Its name among the followers of the journal.
 pub(crate) const FOLLOWER: &str = "tracker";
+/// How long a piece stays in memory when little arrives: the journal keeps for us what is in it.
+pub(crate) const LONGEST_OPEN: Duration = Duration::from_secs(60 * 60);
 /// Microseconds of a partition.
 const DAY: u64 = 86_400_000_000;
 
@@ -30,6 +33,8 @@ pub struct Indexer {
     follower: Follower,
     /// The day of the open piece.
     day: Option<u64>,
+    /// When the open piece got its first transaction.
+    pub(crate) begun: Instant,
     /// The open piece has a transaction of a later day, and ends with it.
     turned: bool,
     /// The number given last to a piece.
@@ -68,6 +73,7 @@ impl Indexer {
             build,
             follower,
             day: None,
+            begun: Instant::now(),
             turned: false,
             number,
             mending: None,
@@ -89,6 +95,9 @@ impl Indexer {
             }
             if done == before {
                 self.shared.counts.behind_since.store(0, Ordering::Relaxed);
+                if self.begun.elapsed() > LONGEST_OPEN {
+                    self.seal()?;
+                }
                 if done == 0 {
                     done = self.mend(most)?;
                 }
@@ -125,6 +134,9 @@ impl Indexer {
                 }
             };
             let day = transaction.received_us / DAY;
+            if self.day.is_none() {
+                self.begun = Instant::now();
+            }
             self.turned |= *self.day.get_or_insert(day) < day;
             block = self.build.add(&transaction);
             taken.push(transaction);

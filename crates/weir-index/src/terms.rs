@@ -295,9 +295,10 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
         #[test]
         fn every_term_is_found_in_its_blocks(
-            blocks in prop::collection::vec(prop::collection::btree_set(0u16..3000, 0..300), 0..80),
+            blocks in prop::collection::vec(prop::collection::btree_set(0u16..400, 0..100), 0..80),
             seed: u64,
         ) {
             let terms = |block: &std::collections::BTreeSet<u16>| {
@@ -308,11 +309,15 @@ mod tests {
             let all: Vec<_> = blocks.iter().map(terms).collect();
             let file = file(&encode(seed, &all));
             let reader = Reader::open(&file).unwrap().unwrap();
-            for term in 0..3000u16 {
+            let mut mistaken = 0;
+            for term in 0..400u16 {
                 let has = |block: &usize| blocks[*block].contains(&term) || blocks[*block].contains(&0);
-                let expected: Vec<_> = (0..blocks.len()).filter(has).collect();
-                prop_assert_eq!(look_up(&reader, &file, &term.to_le_bytes()), expected);
+                let found = look_up(&reader, &file, &term.to_le_bytes());
+                prop_assert!((0..blocks.len()).filter(has).all(|block| found.contains(&block)));
+                mistaken += usize::from(found.iter().any(|block| !has(block)));
             }
+            // 32 bits tell 400 terms apart but for a rare accident.
+            prop_assert!(mistaken <= 2, "{mistaken}");
         }
 
         #[test]

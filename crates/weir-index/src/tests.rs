@@ -6,15 +6,19 @@ mod model;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use weir_journal::{Completed, Journal, Lane, Outcome, Received};
+use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused};
 
+use crate::indexer::LONGEST_OPEN;
 use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000_000;
 const SETTINGS: Settings = Settings { depth: Depth::Payload, whole_stage: 0 };
+
+const KEEP: Duration = Duration::from_secs(1000 * 365 * 86_400);
 
 /// A data folder with a journal and its index.
 pub(super) struct Bench {
@@ -31,9 +35,22 @@ impl Bench {
     }
 
     pub(super) fn open(data: tempfile::TempDir, lanes: u16, settings: Settings) -> Self {
+        Self::with_segments(data, lanes, settings, 1 << 20)
+    }
+
+    /// With a journal of segments that long.
+    pub(super) fn with_segments(
+        data: tempfile::TempDir,
+        lanes: u16,
+        settings: Settings,
+        segment_bytes: u32,
+    ) -> Self {
         let journal = weir_journal::Settings {
             lanes,
-            segment_bytes: 16 << 20,
+            segment_bytes,
+            // The transactions of tests grow old.
+            keep_completed: KEEP,
+            keep_failed: KEEP,
             ..weir_journal::Settings::default()
         };
         let (journal, lanes, _) = Journal::open(data.path(), journal).unwrap();
@@ -130,7 +147,14 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
         keys: &[("order", &format!("A-{number}"))],
         ..Completed::default()
     };
-    lane.whole(&received, &completed).unwrap();
+    append(lane, &received, &completed);
+}
+
+/// Appends, and waits for a segment if none is ready.
+pub(super) fn append(lane: &mut Lane, received: &Received<'_>, completed: &Completed<'_>) {
+    let refused = || lane.whole(received, completed).err();
+    let full = std::iter::from_fn(refused).inspect(|why| assert_eq!(*why, Refused::Full));
+    full.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
 }
 
 #[test]
@@ -271,4 +295,60 @@ fn an_export_gives_every_hit_once() {
     let query = Query::parse("method:GET", NOON).unwrap();
     let all: Vec<u64> = bench.index.export(&query).map(|hit| number(hit.unwrap().row.id)).collect();
     assert_eq!(all, (0..1250).rev().map(|half| half * 2).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_piece_is_written_after_a_while_even_if_little_arrives() {
+    let mut bench = Bench::new(1);
+    bench.write(0);
+    bench.indexer.step(100).unwrap();
+    assert_eq!(bench.pieces().len(), 0);
+    let Some(long_ago) = Instant::now().checked_sub(LONGEST_OPEN + Duration::from_secs(1)) else {
+        // The machine has not been up for that long.
+        return;
+    };
+    bench.indexer.begun = long_ago;
+    bench.indexer.step(100).unwrap();
+    assert_eq!(bench.pieces().len(), 1);
+    assert!(bench.journal.follower("tracker").unwrap().position(0) > Position::START);
+}
+
+/// Lets the other thread end, also after a panic.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_search_sees_all_that_was_written_before_it_whatever_the_indexer_does() {
+    let mut bench = Bench::new(2);
+    let data = bench.data.path().join("other");
+    let journal = Arc::clone(&bench.journal);
+    let (_, other) = Index::open(&data, journal, SETTINGS).unwrap();
+    let mut indexer = std::mem::replace(&mut bench.indexer, other);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            for round in 0.. {
+                indexer.step(100).unwrap();
+                if round % 20 == 19 {
+                    indexer.seal().unwrap();
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let _ended = Ended(stop);
+        for round in 1..30 {
+            (round * 40 - 40..round * 40).for_each(|number| bench.write(number));
+            let all: Vec<u64> = (0..round * 40).rev().collect();
+            assert_eq!(bench.numbers("common", 500), all);
+            assert_eq!(bench.numbers("api:*", 500), all);
+        }
+    });
 }

@@ -4,7 +4,12 @@ use std::io::Write;
 
 use weir_journal::{Completed, Received};
 
-use super::{Bench, NOON, id};
+use super::{Bench, NOON, SETTINGS, append, id};
+
+/// With room for long records.
+fn large() -> Bench {
+    Bench::with_segments(tempfile::tempdir().unwrap(), 1, SETTINGS, 16 << 20)
+}
 
 fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8], keys: &[(&str, &str)]) {
     let received = Received {
@@ -14,7 +19,7 @@ fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8], keys: &[(&str
         ..Received::default()
     };
     let completed = Completed { status: 200, request_body: body, keys, ..Completed::default() };
-    bench.lanes[0].whole(&received, &completed).unwrap();
+    append(&mut bench.lanes[0], &received, &completed);
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {
@@ -25,7 +30,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn hostile_payloads_are_indexed_as_far_as_the_bounds_and_nothing_else_is_lost() {
-    let mut bench = Bench::new(1);
+    let mut bench = large();
     let bomb = gzip(&vec![b'x'; 64 << 20]);
     let packed = gzip(b"hidden treasure");
     let headers: String = (0..10_000).map(|n| format!("x-{n}: value{n}\r\n")).collect();
@@ -71,7 +76,7 @@ fn hostile_payloads_are_indexed_as_far_as_the_bounds_and_nothing_else_is_lost() 
 
 #[test]
 fn a_block_with_too_many_terms_counts_as_having_all() {
-    let mut bench = Bench::new(1);
+    let mut bench = large();
     for number in 0..10 {
         let body: String = (0..30_000).map(|n| format!("w{} ", number * 30_000 + n)).collect();
         write(&mut bench, number, b"", body.as_bytes(), &[]);
@@ -83,4 +88,17 @@ fn a_block_with_too_many_terms_counts_as_having_all() {
         assert_eq!(bench.numbers("unique40", 50), [40]);
         bench.indexer.seal().unwrap();
     }
+}
+
+#[test]
+fn a_page_of_large_payloads_ends_early_and_goes_on() {
+    let mut bench = large();
+    let body = vec![b'x'; 1 << 20];
+    for number in 0..40 {
+        write(&mut bench, number, b"", &body, &[]);
+        bench.indexer.step(100).unwrap();
+    }
+    let found = bench.search("", &crate::Page::default());
+    assert!((16..20).contains(&found.hits.len()) && found.next.is_some());
+    assert_eq!(bench.numbers("", 50), (0..40).rev().collect::<Vec<_>>());
 }
