@@ -65,8 +65,11 @@ impl Inner {
             // It only could not be recycled then.
             Ok(_) if already => None,
             Ok(segment) => Some(write(files, segment)?),
-            // Nothing can be read without a header; recovery has reported it.
-            Err(error) if is_damage(&error) => None,
+            // Nothing can be read without a header.
+            Err(error) if is_damage(&error) => {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                None
+            }
             Err(error) => return Err(error),
         };
         files.faults().check("seal.written")?;
