@@ -31,7 +31,7 @@ def run(session: Session) -> dict:
         rounds.append(passes)
         session.say("cold-token " + "  ".join(f"{k} {v:.2f}" for k, v in passes.items()))
     session.fleet.stop(upstream.process)
-    return {"rounds": rounds,
+    return {"passes": rounds,
             **{name: statistics.median(r[name] for r in rounds) for name in rounds[0]}}
 
 

@@ -9,6 +9,7 @@ mod policy;
 mod render;
 pub(crate) use render::is_xml_name;
 mod server;
+mod tracker;
 mod upstream;
 
 pub use handler::{
@@ -21,6 +22,7 @@ pub use policy::{
     VerificationKey,
 };
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+pub use tracker::{CaptureLevel, IndexDepth, JournalSettings, Tracker, WhenFull};
 pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
 
 use crate::map::JsonMap;
@@ -50,7 +52,7 @@ pub struct Config {
     pub listen: Vec<Listener>,
     /// The admin listener (health, readiness, metrics).
     pub admin: Admin,
-    /// Folder for what weir keeps (self-signed certificates now; the journal later).
+    /// Folder for what weir keeps: the journal, self-signed certificates.
     pub data: PathBuf,
     /// Threads that serve requests, at least 1.
     pub workers: usize,
@@ -60,6 +62,10 @@ pub struct Config {
     pub drain: Drain,
     /// Access log; off by default.
     pub access_log: AccessLog,
+    /// Where transactions are recorded.
+    pub journal: JournalSettings,
+    /// What is recorded of them.
+    pub tracker: Tracker,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Ways to prove who calls, addressed by [`AuthId`].
@@ -148,6 +154,8 @@ pub struct Route {
     pub response_headers: HeaderEdits,
     /// Response compression.
     pub compress: Compression,
+    /// What is recorded of its transactions.
+    pub capture: CaptureLevel,
     /// Where it is written.
     pub location: Location,
 }

@@ -6,6 +6,7 @@
 mod api;
 mod form;
 mod server;
+mod tracker;
 mod traffic;
 
 pub(crate) use api::{
@@ -14,6 +15,7 @@ pub(crate) use api::{
 };
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
+pub(crate) use tracker::{JOURNAL, MASK, TRACKER, capture};
 pub(crate) use traffic::{
     API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, QUOTA,
     UPSTREAM, UPSTREAM_TLS,

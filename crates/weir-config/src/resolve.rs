@@ -15,6 +15,7 @@ mod reply;
 mod route;
 mod server;
 mod tls;
+mod tracker;
 mod upstream;
 
 pub(crate) use jwt::algorithm;
@@ -100,10 +101,12 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let plans = plans.iter().filter_map(|m| resolver.plan(m)).collect();
     let consumers = tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
     let limits = resolver.limits(&root);
-    let apis = resolver.apis(&tables("apis"), &limits);
+    let capture = root.object("tracker", &keys::TRACKER).and_then(|t| tracker::capture(&t));
+    let apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
     let listen = resolver.listeners(&root);
     let admin = resolver.admin(&root);
     let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
+    let (journal, tracker) = (resolver.journal(&root), resolver.tracker(&root));
     let data = resolver.data(&root);
     resolver.warn_unused();
     Some(Config {
@@ -114,6 +117,8 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         limits,
         drain,
         access_log,
+        journal,
+        tracker,
         upstreams: upstreams.into_iter().collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,

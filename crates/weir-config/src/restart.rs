@@ -24,6 +24,12 @@ impl Config {
         changed("listen", sockets(&self.listen), sockets(&new.listen));
         changed("admin", admin(self), admin(new));
         changed("data", self.data.display().to_string(), new.data.display().to_string());
+        let disk = |config: &Self| format!("{} bytes", config.journal.disk);
+        changed("journal.disk", disk(self), disk(new));
+        let index = |config: &Self| format!("{:?}", config.tracker.index).to_lowercase();
+        changed("tracker.index", index(self), index(new));
+        let enabled = |config: &Self| config.tracker.enabled.to_string();
+        changed("tracker.enabled", enabled(self), enabled(new));
         changed("workers", self.workers.to_string(), new.workers.to_string());
         findings
     }

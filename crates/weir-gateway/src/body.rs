@@ -8,6 +8,7 @@ pub(crate) use answer::{AnswerError, Body};
 pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::Http2Body;
 
+use crate::capture::Tee;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::stats::Counter;
 use std::task::{Context, Poll, ready};
@@ -40,6 +41,8 @@ pub(crate) struct RequestBody<'a> {
     idle: Duration,
     /// Where bytes that clients sent are counted.
     received: Option<&'static Counter>,
+    /// Where it is recorded.
+    tee: Option<Tee>,
 }
 
 enum Source<'a> {
@@ -58,21 +61,39 @@ struct Whole {
 
 impl<'a> RequestBody<'a> {
     pub(crate) fn empty() -> Self {
-        Self { source: Source::Empty, allowance: 0, idle: Duration::ZERO, received: None }
+        Self {
+            source: Source::Empty,
+            allowance: 0,
+            idle: Duration::ZERO,
+            received: None,
+            tee: None,
+        }
     }
 
     pub(crate) fn http1(body: Http1Body<'a>, idle: Duration, received: &'static Counter) -> Self {
-        Self { source: Source::Http1(body), allowance: u64::MAX, idle, received: Some(received) }
+        Self {
+            source: Source::Http1(body),
+            allowance: u64::MAX,
+            idle,
+            received: Some(received),
+            tee: None,
+        }
     }
 
     pub(crate) fn http2(body: Http2Body, idle: Duration, received: &'static Counter) -> Self {
-        Self { source: Source::Http2(body), allowance: u64::MAX, idle, received: Some(received) }
+        Self {
+            source: Source::Http2(body),
+            allowance: u64::MAX,
+            idle,
+            received: Some(received),
+            tee: None,
+        }
     }
 
     pub(crate) fn whole(bytes: Vec<u8>) -> Self {
         let source =
             if bytes.is_empty() { Source::Empty } else { Source::Whole(Whole { bytes, at: 0 }) };
-        Self { source, allowance: u64::MAX, idle: Duration::ZERO, received: None }
+        Self { source, allowance: u64::MAX, idle: Duration::ZERO, received: None, tee: None }
     }
 
     /// Sets the limit; refuses at once a body that says it is longer.
@@ -104,8 +125,16 @@ impl<'a> RequestBody<'a> {
         }
     }
 
+    /// From now on what is dealt with is recorded.
+    pub(crate) fn tee(&mut self, tee: Option<Tee>) {
+        self.tee = tee;
+    }
+
     /// Drops bytes at hand that are dealt with.
     pub(crate) fn consume(&mut self, count: usize) {
+        if let Some(tee) = &self.tee {
+            tee.pass(&self.data()[..count]);
+        }
         match &mut self.source {
             Source::Empty => {}
             Source::Http1(body) => body.consume(count),
@@ -173,9 +202,15 @@ impl<'a> RequestBody<'a> {
         if let Some(deadline) = deadline {
             deadline.progress();
         }
-        let more = ready!(polled)?;
+        let more = ready!(polled).inspect_err(|_| self.broke_off())?;
         self.within_limit()?;
         Poll::Ready(Ok(more))
+    }
+
+    fn broke_off(&self) {
+        if let Some(tee) = &self.tee {
+            tee.broke_off();
+        }
     }
 
     /// Counts what has come to hand against the limit.

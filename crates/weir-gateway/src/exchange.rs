@@ -2,6 +2,7 @@
 
 use crate::auth::Principal;
 use crate::body::AnswerError;
+use crate::capture::{self, Recording};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::forwarded::Client;
@@ -43,7 +44,10 @@ pub(crate) struct Exchange {
     pub(crate) principal: Option<Rc<Principal>>,
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
+    pub(crate) recording: Recording,
     pub(crate) started: Instant,
+    /// Microseconds since 1970 when it started.
+    pub(crate) received_us: u64,
     /// The request to an upstream that this one led to, until it is over.
     pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
@@ -69,9 +73,12 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// A transaction id in its text form, 36 bytes.
+/// A transaction id (UUIDv7), in its text form and as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TransactionId([u8; uuid::fmt::Hyphenated::LENGTH]);
+pub(crate) struct TransactionId {
+    text: [u8; uuid::fmt::Hyphenated::LENGTH],
+    bytes: [u8; 16],
+}
 
 impl TransactionId {
     fn new(unix_ms: u64) -> Self {
@@ -79,6 +86,7 @@ impl TransactionId {
         random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
         random[8..].copy_from_slice(&fastrand::u16(..).to_ne_bytes());
         let id = uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid();
+        let bytes = id.into_bytes();
         let (high, low) = id.as_u64_pair();
         let (high, low) = (hex::digits(high), hex::digits(low));
         let mut text = [b'-'; uuid::fmt::Hyphenated::LENGTH];
@@ -87,15 +95,21 @@ impl TransactionId {
         text[14..18].copy_from_slice(&high[12..]);
         text[19..23].copy_from_slice(&low[..4]);
         text[24..].copy_from_slice(&low[4..]);
-        Self(text)
+        Self { text, bytes }
     }
 
+    /// The text as bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.text
+    }
+
+    /// The 16 bytes of the id itself.
+    pub(crate) fn bytes(&self) -> [u8; 16] {
+        self.bytes
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        std::str::from_utf8(&self.text).unwrap_or_default()
     }
 }
 
@@ -106,7 +120,7 @@ impl Exchange {
         let nobody = Client { address: peer.ip(), trusted: false, https: false, host: None };
         Self {
             worker,
-            id: TransactionId([b'0'; 36]),
+            id: TransactionId { text: [b'0'; 36], bytes: [0; 16] },
             request: RequestHead::default(),
             response: ResponseHead::default(),
             deadline,
@@ -118,7 +132,9 @@ impl Exchange {
             route: None,
             principal: None,
             standing: None,
+            recording: Recording::default(),
             started: Instant::now(),
+            received_us: 0,
             call: None,
             unix: 0,
             problem: None,
@@ -142,6 +158,8 @@ impl Exchange {
         let now = worker.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
         self.unix = now.as_secs();
+        self.received_us = now.as_micros() as u64;
+        self.recording = Recording::start(worker);
         let live = worker.live();
         let trust = &live.site.config.listen[listener].trust;
         self.client = Client::identify(self.peer.ip(), https, trust, &self.request.headers);
@@ -251,11 +269,14 @@ impl Exchange {
     }
 
     /// Everything about the answer is known and its last byte is about to leave: this is the
-    /// moment to write down what happened (`completed`).
-    pub(crate) fn complete(&mut self) {
+    /// moment to write down what happened. `last` are the bytes of its body that come with this
+    /// last one, or are it.
+    pub(crate) fn complete(&mut self, last: &[u8]) {
         if self.finish() {
             let now = clock::now();
-            self.worker.observe(self, now.saturating_duration_since(self.started));
+            let duration = now.saturating_duration_since(self.started);
+            capture::end(self, last, duration);
+            self.worker.observe(self, duration);
             if self.problem.is_some_and(Problem::is_late) {
                 self.worker.stats.timeouts.add(1);
             }
@@ -277,7 +298,10 @@ impl Exchange {
                 self.worker.stats.timeouts.add(1);
             }
             let now = clock::now();
-            self.worker.log(self, now.saturating_duration_since(self.started), true);
+            let duration = now.saturating_duration_since(self.started);
+            let upstreams = why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+            capture::break_off(self, upstreams, duration);
+            self.worker.log(self, duration, true);
             if let Some(call) = self.call.take() {
                 let error = why.map_or("cancelled", |why| why.problem().slug());
                 call.end(self.request.method, error, now);

@@ -2,6 +2,7 @@
 //! compress → client. The stages know nothing of each other; what they share is the Exchange.
 
 use crate::body::{Body, RequestBody};
+use crate::capture;
 use crate::compress::{self, Decision};
 use crate::cors;
 use crate::exchange::Exchange;
@@ -49,11 +50,10 @@ async fn stages<'a>(
     authenticate(exchange, route)?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
+    body.tee(capture::begin(exchange, route)?);
     if let Some(map) = &route.request_map {
         body = Box::pin(transform::request(exchange, map, body)).await?;
     }
-    // Head and principal are known, nothing has been done yet: what is durable of a request
-    // (`received`) is written here, and its parts as `body` passes.
     let mut body = match &route.handler {
         Handler::Reply(reply) => {
             let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;

@@ -206,9 +206,10 @@ fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
 }
 
 /// Longest text of an address: eight groups of four digits and their colons.
-const LONGEST_ADDRESS: usize = 39;
+pub(crate) const LONGEST_ADDRESS: usize = 39;
 
-fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[u8] {
+/// The text of an address.
+pub(crate) fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[u8] {
     let mut rest = &mut buffer[..];
     // An address without scope or mapping always fits.
     let _ = match address {

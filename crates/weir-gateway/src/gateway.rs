@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weir_config::Config;
+use weir_journal::Lane;
 
 /// Why the gateway cannot start, or cannot take over a Config.
 #[derive(Debug, thiserror::Error)]
@@ -168,11 +169,12 @@ impl Bound {
         &self.addrs
     }
 
-    /// Starts serving.
+    /// Starts serving. Each worker records what it does in a lane of its own, as long as there are
+    /// `lanes`.
     ///
     /// # Errors
     /// A certificate cannot be used or made, or a thread cannot be started.
-    pub fn start(self, config: Arc<Config>) -> Result<Gateway, GatewayError> {
+    pub fn start(self, config: Arc<Config>, lanes: Vec<Lane>) -> Result<Gateway, GatewayError> {
         let shared = Arc::new(Shared {
             connections: AtomicUsize::new(0),
             healths: Healths::default(),
@@ -191,13 +193,21 @@ impl Bound {
         }
         let mut gateway = Gateway { control, workers: Mutex::default(), stats: Vec::new(), shared };
         let (partings, finish) = worker::partings(&sockets);
+        let mut lanes = lanes.into_iter();
         for (index, (listeners, parting)) in sockets.into_iter().zip(partings).enumerate() {
-            let control = receiver.clone();
-            gateway.spawn(index, Arc::clone(&site), listeners, parting, control)?;
+            let own = Own { listeners, parting, lane: lanes.next() };
+            gateway.spawn(index, Arc::clone(&site), own, receiver.clone())?;
         }
         finish.finish();
         Ok(gateway)
     }
+}
+
+/// What belongs to one worker from the start.
+struct Own {
+    listeners: Vec<TcpListener>,
+    parting: worker::Parting,
+    lane: Option<Lane>,
 }
 
 impl Gateway {
@@ -205,17 +215,17 @@ impl Gateway {
         &mut self,
         index: usize,
         site: Arc<Site>,
-        listeners: Vec<TcpListener>,
-        parting: worker::Parting,
+        own: Own,
         control: watch::Receiver<Control>,
     ) -> io::Result<()> {
+        let Own { listeners, parting, lane } = own;
         let stats = Arc::new(WorkerStats::default());
         let auth = Arc::new(AuthCounters::default());
         self.stats.push((Arc::clone(&stats), Arc::clone(&auth)));
         let shared = Arc::clone(&self.shared);
         let run = move || {
             let worker: &'static Worker =
-                Box::leak(Box::new(Worker::new(site, stats, auth, shared)));
+                Box::leak(Box::new(Worker::new(site, stats, auth, shared, lane)));
             if let Err(error) = worker::run(worker, listeners, parting, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} cannot run: {error}");

@@ -164,6 +164,8 @@ problems! {
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
     /// The upstream has as many connections as it may.
     UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
+    /// The request could not be recorded, and the journal is to refuse such.
+    JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.
     ShuttingDown = 503 "shutting-down" "Shutting down" Weir Safe,
     /// The upstream did not answer in time.

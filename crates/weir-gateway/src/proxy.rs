@@ -96,6 +96,9 @@ pub(crate) async fn forward<'a>(
     if let Some(call) = &mut exchange.call {
         call.answered(exchange.response.status);
     }
+    if exchange.worker.lane.is_some() {
+        exchange.recording.answered(clock::now().saturating_duration_since(started));
+    }
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))

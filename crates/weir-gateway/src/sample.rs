@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::config::Config;
-use weir_config::{AccessLog, Admin, Drain, Limits, LogTarget};
+use weir_config::{
+    AccessLog, Admin, Drain, IndexDepth, JournalSettings, Limits, LogTarget, Tracker, WhenFull,
+};
 
 /// A Config with nothing in it.
 pub(crate) fn config() -> Config {
@@ -25,6 +27,14 @@ pub(crate) fn config() -> Config {
         },
         drain: Drain { delay: Duration::ZERO, deadline: Duration::from_secs(30) },
         access_log: AccessLog { format: None, target: LogTarget::Stderr },
+        journal: JournalSettings { disk: 0, when_full: WhenFull::Shed },
+        tracker: Tracker {
+            enabled: false,
+            body_limit: 0,
+            index: IndexDepth::None,
+            masked_headers: vec![],
+            masked_parameters: vec![],
+        },
         upstreams: vec![],
         auths: vec![],
         plans: vec![],

@@ -1,5 +1,6 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
+use crate::capture::Masks;
 use crate::limit::{LimitPlan, Limiter};
 use crate::reply::ReplyPlan;
 use crate::route::Router;
@@ -18,6 +19,8 @@ pub(crate) struct Site {
     /// Declared answers by API and route; `None` where another handler answers.
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
+    /// What must not be recorded.
+    pub(crate) masks: Masks,
 }
 
 impl Site {
@@ -48,6 +51,7 @@ impl Site {
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
+            masks: Masks::new(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,
                 fields: config.limits.headers,

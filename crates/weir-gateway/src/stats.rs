@@ -162,6 +162,7 @@ pub(crate) struct WorkerStats {
     pub(crate) log_dropped: Counter,
     pub(crate) limited: Counter,
     pub(crate) over_quota: Counter,
+    pub(crate) unrecorded: Counter,
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
     targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }

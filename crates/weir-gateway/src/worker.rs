@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_journal::Lane;
 
 /// What workers share, whatever the Config.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
 /// once, so that connections can hold it without counting references.
 pub(crate) struct Worker {
     pub(crate) stats: Arc<WorkerStats>,
+    /// Where its transactions are recorded, if they are.
+    pub(crate) lane: Option<RefCell<Lane>>,
     pub(crate) shared: Arc<Shared>,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
@@ -71,10 +74,12 @@ impl Worker {
         stats: Arc<WorkerStats>,
         auth_counters: Arc<AuthCounters>,
         shared: Arc<Shared>,
+        lane: Option<Lane>,
     ) -> Self {
         let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
         Self {
             stats,
+            lane: lane.map(RefCell::new),
             shared,
             auth_counters,
             live: RefCell::new(Rc::new(live)),

@@ -42,6 +42,7 @@ mod retention;
 mod seal;
 mod sealed;
 mod segment;
+pub mod stage;
 mod supply;
 
 pub use durable::NotDurable;

@@ -5,8 +5,10 @@
 
 mod control;
 mod events;
+mod journal;
 mod messages;
 mod metrics;
+mod tracker;
 mod watch;
 
 use crate::exit::Exit;
@@ -47,15 +49,24 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         admin: admin.addr(),
     };
     let config = Arc::new(config);
-    let gateway = Arc::new(bound.start(Arc::clone(&config))?);
+    let journal::Opened { journal, lanes } = journal::open(&config)?;
+    let tracker = match &journal {
+        Some(journal) => tracker::start(&config, journal)?,
+        None => None,
+    };
+    let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let messages = Messages::start().context("cannot start a thread")?;
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, config, gateway, events, messages.clone())
         .context("cannot react to signals")?;
     control.events().ready(&listening);
-    runtime.spawn(admin.serve(control.sources()));
+    let index = tracker.as_ref().map(|tracker| tracker.index.clone());
+    runtime.spawn(admin.serve(control.sources(journal.clone(), index)));
     let exit = runtime.block_on(control.run());
     messages.finish();
+    // The journal's lock is given up when everything is written and read.
+    drop(tracker);
+    drop(journal);
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)

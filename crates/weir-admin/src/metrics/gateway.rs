@@ -139,6 +139,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             stats.limited,
         ),
         Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
+        Family::counter(
+            "weir_unrecorded_total",
+            "Requests of which nothing, or not the end, could be recorded.",
+            stats.unrecorded,
+        ),
         Family::gauge("weir_limit_keys", "Keys that rate limits count.", stats.limit_keys as f64),
         Family::counter(
             "weir_limit_overflow_total",

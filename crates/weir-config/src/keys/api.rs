@@ -1,8 +1,8 @@
 //! Keys of APIs and routes.
 
-use super::{Form, Group, Key, Kind, Names, Shape};
+use super::{Form, Group, Key, Kind, Names, Shape, capture};
 
-const LATER: &[&str] = &["capture", "explain", "openapi", "tracker"];
+const LATER: &[&str] = &["explain", "openapi", "tracker"];
 
 /// A value of `apis`.
 pub(crate) static API: Shape = Shape {
@@ -38,6 +38,7 @@ pub(crate) static API: Shape = Shape {
                 "Bounds for its routes, instead of the server's.",
             ),
             COMPRESS_KEY,
+            capture("the Tracker's"),
             Key::new(
                 "timeout",
                 Kind::Form(Form::PositiveDuration),
@@ -95,7 +96,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["script", "files", "pool", "validate", "capture", "tracker"],
+    later: &["script", "files", "pool", "validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -138,6 +139,7 @@ pub(crate) static ROUTE: Shape = Shape {
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
             COMPRESS_KEY,
+            capture("the API's"),
             Key::new(
                 "request",
                 Kind::Object(&REQUEST),

@@ -1,8 +1,8 @@
 //! Keys that hold for the whole server.
 
-use super::{API, AUTH, CONSUMER, Form, Key, Kind, Names, PLAN, Shape, UPSTREAM};
+use super::{API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, Names, PLAN, Shape, TRACKER, UPSTREAM};
 
-const LATER: &[&str] = &["journal", "monitor", "pools", "scripts", "tracker"];
+const LATER: &[&str] = &["monitor", "pools", "scripts"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
@@ -50,6 +50,12 @@ pub(crate) static ROOT: Shape = Shape {
             ),
             Key::new("drain", Kind::Object(&DRAIN), "How a stop goes."),
             Key::new("log", Kind::Object(&LOG), "Logs."),
+            Key::new("journal", Kind::Object(&JOURNAL), "The log of every transaction."),
+            Key::new(
+                "tracker",
+                Kind::Object(&TRACKER),
+                "The searchable record of every transaction.",
+            ),
             UPSTREAMS,
             AUTHS,
             PLANS,

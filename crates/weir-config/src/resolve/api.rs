@@ -1,8 +1,9 @@
 //! APIs: what their routes have in common.
 
-use super::{Fields, Resolver, headers, path, plan, server};
+use super::{Fields, Resolver, headers, path, plan, server, tracker};
 use crate::config::{
-    Access, Api, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins, RateLimit,
+    Access, Api, CaptureLevel, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins,
+    RateLimit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
@@ -23,12 +24,18 @@ pub(super) struct Inherited<'n> {
     pub(super) request_time: Option<Duration>,
     pub(super) first_byte: Option<Duration>,
     pub(super) compress: Compression,
+    pub(super) capture: CaptureLevel,
     pub(super) request_headers: HeaderEdits,
     pub(super) response_headers: HeaderEdits,
 }
 
 impl Resolver<'_> {
-    pub(super) fn apis(&mut self, members: &[&Member], limits: &Limits) -> Vec<Api> {
+    pub(super) fn apis(
+        &mut self,
+        members: &[&Member],
+        limits: &Limits,
+        capture: CaptureLevel,
+    ) -> Vec<Api> {
         let mut apis = Vec::new();
         let mut places: HashMap<(String, String), Spot> = HashMap::new();
         let mut routes = 0;
@@ -38,7 +45,7 @@ impl Resolver<'_> {
                 self.report.error(codes::TOO_MANY, member.at, format!("more than {ROUTES} routes"));
                 break;
             }
-            let Some(api) = self.api(member, limits) else { continue };
+            let Some(api) = self.api(member, limits, capture) else { continue };
             self.unique(&api, member.at, &mut places);
             apis.push(api);
         }
@@ -66,7 +73,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn api(&mut self, member: &Member, limits: &Limits) -> Option<Api> {
+    fn api(&mut self, member: &Member, limits: &Limits, capture: CaptureLevel) -> Option<Api> {
         let fields = Fields::new(&member.value, &keys::API);
         let base = fields.text("base").and_then(|t| path::base(t).ok());
         let mut hosts: Vec<String> =
@@ -81,6 +88,7 @@ impl Resolver<'_> {
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
             first_byte: fields.duration("timeout"),
             compress: compression(&fields).unwrap_or(OFF),
+            capture: tracker::capture(&fields).unwrap_or(capture),
             request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
             response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
         };

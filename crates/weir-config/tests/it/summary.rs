@@ -26,6 +26,10 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     writeln!(out, "{:?}", config.drain).expect("writes");
     let log = format!("{:?}", config.access_log).replace(&format!("{}/", folder.display()), "");
     writeln!(out, "{log}").expect("writes");
+    if config.tracker.enabled {
+        writeln!(out, "{:?}", config.journal).expect("writes");
+        writeln!(out, "{:?}", config.tracker).expect("writes");
+    }
     for u in &config.upstreams {
         writeln!(out, "{u:?}").expect("writes");
     }
@@ -68,6 +72,9 @@ fn route(out: &mut String, r: &Route) {
     .expect("writes");
     writeln!(out, "    {:?} body {} timeout {:?}", r.access, r.body_limit, r.timeout)
         .expect("writes");
+    if r.capture != CaptureLevel::Body {
+        writeln!(out, "    capture {:?}", r.capture).expect("writes");
+    }
     for l in &r.rate_limits {
         writeln!(out, "    {l:?}").expect("writes");
     }

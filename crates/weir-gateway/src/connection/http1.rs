@@ -3,6 +3,7 @@
 use super::{Start, http2};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
+use crate::capture;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
@@ -413,14 +414,16 @@ fn poll_send(
                 Poll::Ready(Ok(true)) => {
                     exchange.sent += body.data().len() as u64;
                     if body.is_last() {
-                        exchange.complete();
+                        exchange.complete(body.data());
+                    } else {
+                        capture::pass(exchange, body.data());
                     }
                     let copied = out.take(body.data());
                     body.consume(copied);
                     continue;
                 }
                 Poll::Ready(Ok(false)) => {
-                    exchange.complete();
+                    exchange.complete(b"");
                     out.end();
                     *over = true;
                 }

@@ -3,6 +3,7 @@
 use super::Start;
 use crate::body::{AnswerError, Body, Http2Body, RequestBody};
 use crate::buffer::Buffer;
+use crate::capture;
 use crate::deadline::{Deadline, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
@@ -163,7 +164,7 @@ async fn answer(
     let body = if has_body { body } else { Body::Empty };
     let mut body = Http2Answer { exchange, body, over: false, _in_flight: in_flight };
     if matches!(body.body, Body::Empty) {
-        body.exchange.complete();
+        body.exchange.complete(b"");
         body.over = true;
     }
     Ok(response.map(|()| body))
@@ -263,7 +264,7 @@ impl http_body::Body for Http2Answer {
         };
         if !more {
             this.over = true;
-            this.exchange.complete();
+            this.exchange.complete(b"");
             return Poll::Ready(None);
         }
         let data = match &mut this.body {
@@ -276,7 +277,9 @@ impl http_body::Body for Http2Answer {
         this.exchange.sent += data.len() as u64;
         if this.body.is_last() && this.body.data().is_empty() {
             this.over = true;
-            this.exchange.complete();
+            this.exchange.complete(&data);
+        } else {
+            capture::pass(&mut this.exchange, &data);
         }
         Poll::Ready(Some(Ok(Frame::data(data))))
     }

@@ -1,6 +1,5 @@
 use super::*;
 use proptest::prelude::*;
-use std::path::PathBuf;
 use weir_config::*;
 
 fn pattern(text: &str) -> PathPattern {
@@ -30,6 +29,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         response_map: None,
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
+        capture: CaptureLevel::None,
         location: Location::default(),
     }
 }
@@ -50,32 +50,7 @@ fn router(apis: Vec<Api>) -> Router {
 }
 
 fn config(apis: Vec<Api>) -> Config {
-    let second = std::time::Duration::from_secs(1);
-    Config {
-        listen: Vec::new(),
-        admin: Admin { addr: ([127, 0, 0, 1], 0).into(), hosts: Vec::new() },
-        data: PathBuf::new(),
-        workers: 1,
-        limits: Limits {
-            header_bytes: 0,
-            headers: 0,
-            url: 0,
-            body: 0,
-            connections: 0,
-            header_time: second,
-            idle: second,
-            request: None,
-            http2_streams: 1,
-        },
-        drain: Drain { delay: second, deadline: second },
-        access_log: AccessLog { format: None, target: LogTarget::Stderr },
-        upstreams: Vec::new(),
-        auths: Vec::new(),
-        plans: Vec::new(),
-        consumers: Vec::new(),
-        apis,
-        sources: Vec::new(),
-    }
+    Config { apis, ..crate::sample::config() }
 }
 
 #[test]

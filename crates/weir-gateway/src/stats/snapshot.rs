@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub limited: u64,
     /// Requests refused by a quota.
     pub over_quota: u64,
+    /// Requests of which nothing, or not the end, could be recorded.
+    pub unrecorded: u64,
     /// Keys that rate limits count now.
     pub limit_keys: u64,
     /// Keys forgotten for room, unused ones only.
@@ -160,6 +162,7 @@ impl Snapshot {
             (&mut self.log_dropped, &worker.log_dropped),
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
+            (&mut self.unrecorded, &worker.unrecorded),
         ] {
             *sum += counter.get();
         }

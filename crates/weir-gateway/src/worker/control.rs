@@ -34,7 +34,8 @@ pub(crate) struct Control {
     pub(crate) version: u64,
 }
 
-/// How often idle upstream connections are looked through.
+/// How often idle upstream connections are looked through, and the journal is told that time
+/// passes.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long accepting pauses when the process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -91,6 +92,9 @@ async fn sweep(worker: &'static Worker) {
     loop {
         tokio::time::sleep(SWEEP).await;
         worker.live().sweep();
+        if let Some(lane) = &worker.lane {
+            lane.borrow_mut().tick();
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::events::Events;
 use super::messages::Messages;
-use super::metrics::Reloads;
+use super::metrics::{self, Reloads};
 use super::watch::{State, Watch};
 use crate::exit::Exit;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use weir_admin::{Readiness, Sources};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
+use weir_index::Index;
+use weir_journal::Journal;
 
 /// Everything the control thread holds.
 pub(crate) struct Control {
@@ -72,8 +74,8 @@ impl Control {
         &self.events
     }
 
-    /// What the admin listener shows.
-    pub(crate) fn sources(&self) -> Sources {
+    /// What the admin listener shows; of journal and index as far as they are there.
+    pub(crate) fn sources(&self, journal: Option<Arc<Journal>>, index: Option<Index>) -> Sources {
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
@@ -83,6 +85,8 @@ impl Control {
         let messages = self.messages.clone();
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
+            families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
+            families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families

@@ -3,6 +3,56 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
+use weir_index::Index;
+use weir_journal::Journal;
+
+/// What the journal has and does.
+pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
+    let stats = journal.statistics();
+    let counter = Family::counter;
+    vec![
+        counter("weir_journal_records_total", "Records appended.", stats.records),
+        counter("weir_journal_bytes_total", "Bytes appended.", stats.bytes),
+        counter(
+            "weir_journal_refused_total",
+            "Appends for which there was no room.",
+            stats.refused,
+        ),
+        counter(
+            "weir_journal_shortened_total",
+            "Transactions of whose end only outcome and status were written.",
+            stats.shortened,
+        ),
+        counter("weir_journal_errors_total", "Errors of the file system.", stats.errors),
+        counter("weir_journal_dropped_files_total", "Files dropped by retention.", stats.dropped),
+        Family::gauge(
+            "weir_journal_unsealed_segments",
+            "Segments that wait to be sealed.",
+            stats.unsealed as f64,
+        ),
+        Family::gauge("weir_journal_disk_bytes", "Disk space taken.", stats.disk_bytes as f64),
+    ]
+}
+
+/// What the index has and does.
+pub(crate) fn index(index: &Index) -> Vec<Family> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let stats = index.statistics(now.as_micros() as u64);
+    vec![
+        Family::gauge(
+            "weir_index_transactions",
+            "Transactions that can be found by the index.",
+            stats.transactions as f64,
+        ),
+        Family::counter("weir_index_indexed_total", "Transactions indexed.", stats.indexed),
+        Family::gauge(
+            "weir_index_lag_seconds",
+            "Since the end of the transaction indexed last; 0 when nothing is left to index.",
+            stats.lag_us as f64 / 1e6,
+        ),
+        Family::counter("weir_index_damaged_total", "Pieces found damaged.", stats.damaged),
+    ]
+}
 
 /// What happened to configurations.
 #[derive(Default)]

@@ -17,6 +17,7 @@ mod http2;
 mod limits;
 mod metrics;
 mod operation;
+mod recording;
 mod serve;
 mod smuggling;
 mod streaming;

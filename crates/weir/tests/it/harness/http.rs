@@ -118,6 +118,11 @@ impl Client {
     /// The same; `None` when the server closes without a byte of an answer.
     pub(crate) fn try_get(&mut self, path: &str) -> Option<Response> {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        self.try_response()
+    }
+
+    /// Reads the next final response; none if the connection ends before its first byte.
+    pub(crate) fn try_response(&mut self) -> Option<Response> {
         if self.input.is_empty() && !self.fill() { None } else { Some(self.response()) }
     }
 

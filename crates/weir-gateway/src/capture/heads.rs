@@ -1,0 +1,128 @@
+//! Headers and targets as they may be recorded: without credentials and what is masked.
+
+use crate::auth::{self, Carrier};
+use std::borrow::Cow;
+use weir_config::Config;
+use weir_wire::{Headers, Known};
+
+/// What stands for a value that is not recorded.
+const MASKED: &[u8] = b"***";
+
+/// What must not be recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Masks {
+    /// Header names beside those that always carry credentials, lower case.
+    headers: Vec<String>,
+    /// Query parameters.
+    parameters: Vec<String>,
+}
+
+impl Masks {
+    /// Everything that an `auth` names, and what `tracker.mask` says.
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut masks = Self {
+            headers: config.tracker.masked_headers.clone(),
+            parameters: config.tracker.masked_parameters.clone(),
+        };
+        for auth in &config.auths {
+            match auth::carrier(auth) {
+                // Among the CREDENTIALS, which need no search.
+                Carrier::Header("authorization") => {}
+                Carrier::Header(name) => masks.headers.push(name.to_owned()),
+                Carrier::Query(name) => masks.parameters.push(name.to_owned()),
+            }
+        }
+        masks
+    }
+
+    /// Appends header lines as they stand on the wire.
+    pub(crate) fn write(&self, headers: &Headers, out: &mut Vec<u8>) {
+        let credential = CREDENTIALS.iter().any(|&known| headers.may_have(known));
+        if !credential && self.headers.is_empty() {
+            return weir_wire::encode::fields(out, headers);
+        }
+        for (known, name, value) in headers.iter() {
+            let value = if self.is_masked(known, name) { MASKED } else { value };
+            weir_wire::encode::field(out, name, value);
+        }
+    }
+
+    fn is_masked(&self, known: Known, name: &str) -> bool {
+        CREDENTIALS.contains(&known) || self.headers.iter().any(|m| m.eq_ignore_ascii_case(name))
+    }
+
+    /// A request target with the values of masked parameters replaced.
+    pub(crate) fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
+        let Some((path, query)) = target.split_once('?').filter(|_| !self.parameters.is_empty())
+        else {
+            return Cow::Borrowed(target);
+        };
+        let mut masked = format!("{path}?");
+        for (index, part) in query.split('&').enumerate() {
+            if index > 0 {
+                masked.push('&');
+            }
+            let name = part.split('=').next().unwrap_or_default();
+            let decoded = crate::path::decode_query(name);
+            if self.parameters.iter().any(|parameter| *parameter == decoded) {
+                masked.push_str(name);
+                masked.push_str("=***");
+            } else {
+                masked.push_str(part);
+            }
+        }
+        Cow::Owned(masked)
+    }
+}
+
+/// Headers that carry credentials whatever the configuration says.
+const CREDENTIALS: [Known; 4] =
+    [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masks() -> Masks {
+        Masks { headers: vec!["x-secret".to_owned()], parameters: vec!["token".to_owned()] }
+    }
+
+    #[test]
+    fn credentials_and_what_is_masked_leave_only_their_names() {
+        let mut headers = Headers::new();
+        for (name, value) in [
+            ("Host", "a"),
+            ("Authorization", "Bearer s3cret"),
+            ("Proxy-Authorization", "Basic s3cret"),
+            ("Cookie", "s=s3cret"),
+            ("Set-Cookie", "s=s3cret"),
+            ("X-Secret", "s3cret"),
+            ("x-secret", "s3cret too"),
+            ("Accept", "*/*"),
+        ] {
+            headers.push(name, value.as_bytes());
+        }
+        for masks in [masks(), Masks::default()] {
+            let mut out = Vec::new();
+            masks.write(&headers, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.starts_with("Host: a\r\nAuthorization: ***\r\n"), "{text}");
+            assert!(text.ends_with("Accept: */*\r\n") && text.contains("Set-Cookie: ***"));
+            assert_eq!(text.contains("s3cret"), masks.headers.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn masked_parameters_are_found_in_any_spelling() {
+        let masks = masks();
+        for (target, recorded) in [
+            ("/a?token=s&x=1", "/a?token=***&x=1"),
+            ("/a?x=1&t%6fken=s&token", "/a?x=1&t%6fken=***&token=***"),
+            ("/a?tokens=1", "/a?tokens=1"),
+            ("/token=1", "/token=1"),
+            ("/a?", "/a?"),
+        ] {
+            assert_eq!(masks.target(target), recorded);
+        }
+    }
+}

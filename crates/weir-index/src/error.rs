@@ -1,0 +1,50 @@
+//! Why the index could not do something.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the index could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be made, read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The journal could not be read.
+    #[error("the journal cannot be read: {0}")]
+    Journal(#[source] io::Error),
+    /// A part of the index is damaged; it will be made again from the journal.
+    #[error("{path}: damaged: {what}")]
+    Damaged {
+        /// The folder of the part.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Terms could not be written.
+    #[error("{path}: {source}")]
+    Terms {
+        /// The folder they were written to.
+        path: PathBuf,
+        /// What happened.
+        source: Box<tantivy::TantivyError>,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+
+    pub(crate) fn terms(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
+        move |source| Self::Terms { path: path.to_owned(), source: Box::new(source) }
+    }
+}

@@ -1,0 +1,320 @@
+//! Follows the journal and keeps the index up to date.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use jiff::Timestamp;
+use weir_journal::{Position, Reader, Transaction};
+
+use crate::block::Depth;
+use crate::columns::Columns;
+use crate::error::Error;
+use crate::index::{Gap, Shared, gap_of, times};
+use crate::piece::{BlockHashes, Build, OpenPiece, SealedPiece};
+use crate::row;
+
+/// Microseconds of a partition.
+const DAY: u64 = 86_400_000_000;
+
+/// Reads what the journal has and the index has not. Meant for a thread of its own.
+#[derive(Debug)]
+pub struct Indexer {
+    shared: Arc<Shared>,
+    readers: Vec<Reader>,
+    build: Build,
+    /// The day of the open piece.
+    day: Option<u64>,
+    /// The number given last, to a piece or to the folder in which one is made.
+    number: u64,
+    mending: Option<Mending>,
+}
+
+/// A lost stretch that is read again.
+#[derive(Debug)]
+struct Mending {
+    readers: Vec<Reader>,
+    gap: Gap,
+    build: Build,
+    columns: Columns,
+    day: Option<u64>,
+}
+
+impl Indexer {
+    pub(crate) fn begin(folder: &Path, depth: Depth, number: u64) -> Result<Build, Error> {
+        Build::begin(&folder.join(format!("building/piece-{number}")), depth)
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Self {
+        let readers = readers(&shared, &shared.read().indexed);
+        Self { shared, readers, build, day: None, number, mending: None }
+    }
+
+    /// Indexes up to about `most` transactions and gives how many there were; 0 when nothing is
+    /// left to do.
+    ///
+    /// # Errors
+    /// If the journal cannot be read or the index cannot be written. It can be called again.
+    pub fn step(&mut self, most: usize) -> Result<usize, Error> {
+        self.drop_damaged()?;
+        let mut done = 0;
+        while done < most {
+            let before = done;
+            for lane in 0..self.readers.len() {
+                done += self.follow(lane)?;
+            }
+            if done == before {
+                self.shared.counts.behind_since.store(0, Ordering::Relaxed);
+                if done == 0 {
+                    done = self.mend(most)?;
+                }
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Indexes everything that is there.
+    ///
+    /// # Errors
+    /// As [`Indexer::step`].
+    pub fn catch_up(&mut self) -> Result<(), Error> {
+        while self.step(4096)? > 0 {}
+        Ok(())
+    }
+
+    /// Takes transactions from a lane, up to the end of the block.
+    fn follow(&mut self, lane: usize) -> Result<usize, Error> {
+        let (mut taken, mut count, mut block) = (Vec::new(), 0, None);
+        while block.is_none() {
+            let reached = self.readers[lane].position();
+            let transaction = match self.readers[lane].next_transaction() {
+                Ok(Some(transaction)) => transaction,
+                Ok(None) => break,
+                Err(error) => {
+                    self.publish(lane, taken, block, reached);
+                    return Err(Error::Journal(error));
+                }
+            };
+            let day = transaction.received_us / DAY;
+            if self.build.is_full() || self.day.is_some_and(|open| open < day) {
+                self.publish(lane, std::mem::take(&mut taken), block.take(), reached);
+                self.seal()?;
+            }
+            self.day.get_or_insert(day);
+            block = match self.build.add(&transaction) {
+                Ok(block) => block,
+                Err(error) => return self.restart().and(Err(error)),
+            };
+            taken.push(transaction);
+            count += 1;
+        }
+        let reached = self.readers[lane].position();
+        self.publish(lane, taken, block, reached);
+        Ok(count)
+    }
+
+    /// Lets searches see what was taken from a lane.
+    fn publish(
+        &self,
+        lane: usize,
+        taken: Vec<Transaction>,
+        block: Option<BlockHashes>,
+        reached: Position,
+    ) {
+        let (counts, whole) = (&self.shared.counts, self.shared.settings.whole_stage);
+        counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
+        if let Some(last) = taken.last() {
+            let end = last.received_us.saturating_add(row::took(&last.stages, whole));
+            counts.behind_since.store(end, Ordering::Relaxed);
+        }
+        let mut state = self.shared.write();
+        taken.iter().for_each(|transaction| state.open.columns.push(transaction, whole));
+        state.open.blocks.extend(block);
+        state.indexed[lane] = reached;
+    }
+
+    /// Writes the open piece and begins another; nothing if it is empty.
+    ///
+    /// # Errors
+    /// If files fail; what was open is then read from the journal again.
+    pub fn seal(&mut self) -> Result<(), Error> {
+        let Some(day) = self.day else { return Ok(()) };
+        let place = self.place(day);
+        self.number += 1;
+        let next = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
+        let random = next.random();
+        self.day = None;
+        let build = std::mem::replace(&mut self.build, next);
+        let sealed = {
+            let state = self.shared.read();
+            let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
+            build.seal(&state.open.columns, spans, &place)
+        };
+        let sealed = match sealed {
+            Ok(sealed) => Arc::new(sealed),
+            Err(error) => return self.restart().and(Err(error)),
+        };
+        let mut state = self.shared.write();
+        state.open = OpenPiece::new(self.shared.settings.depth, random);
+        state.from = state.indexed.clone();
+        state.sealed.push(sealed);
+        Ok(())
+    }
+
+    fn place(&mut self, day: u64) -> PathBuf {
+        self.number += 1;
+        self.shared.folder.join(partition(day)).join(format!("{:010}", self.number))
+    }
+
+    /// Gives the open piece up and begins it again.
+    fn restart(&mut self) -> Result<(), Error> {
+        self.number += 1;
+        self.build = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
+        self.day = None;
+        let mut state = self.shared.write();
+        state.open = OpenPiece::new(self.shared.settings.depth, self.build.random());
+        state.indexed = state.from.clone();
+        self.readers = readers(&self.shared, &state.indexed);
+        Ok(())
+    }
+
+    /// Drops every partition whose transactions were all received before `time` (microseconds
+    /// since 1970). What the journal still has of them is indexed again at the next opening, so
+    /// the journal has to drop first.
+    ///
+    /// # Errors
+    /// If files cannot be removed.
+    pub fn drop_before(&mut self, time: u64) -> Result<(), Error> {
+        let mut keep = HashSet::new();
+        let mut state = self.shared.write();
+        for piece in &state.sealed {
+            if times(piece).1 >= time {
+                keep.extend(piece.folder.parent().map(Path::to_owned));
+            }
+        }
+        let kept =
+            |piece: &Arc<SealedPiece>| piece.folder.parent().is_some_and(|day| keep.contains(day));
+        let dropped: HashSet<PathBuf> = state
+            .sealed
+            .iter()
+            .filter(|piece| !kept(piece))
+            .filter_map(|piece| Some(piece.folder.parent()?.to_owned()))
+            .collect();
+        state.sealed.retain(kept);
+        drop(state);
+        for partition in dropped {
+            remove(&partition)?;
+        }
+        Ok(())
+    }
+
+    /// Takes pieces that searches found damaged out, to be read again.
+    fn drop_damaged(&mut self) -> Result<(), Error> {
+        let damaged = {
+            let mut damaged = self.shared.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *damaged)
+        };
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.shared.write();
+        let lanes = self.readers.len();
+        let (bad, good) = std::mem::take(&mut state.sealed)
+            .into_iter()
+            .partition(|piece| damaged.contains(&piece.folder));
+        state.sealed = good;
+        state.gaps.extend(bad.iter().map(|piece| gap_of(piece, lanes)));
+        drop(state);
+        for piece in bad {
+            remove(&piece.folder)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a lost stretch again, up to about `most` transactions of it.
+    fn mend(&mut self, most: usize) -> Result<usize, Error> {
+        let mended = self.mend_some(most);
+        if mended.is_err() {
+            self.mending = None;
+        }
+        mended
+    }
+
+    fn mend_some(&mut self, most: usize) -> Result<usize, Error> {
+        if self.mending.is_none() {
+            let Some(gap) = self.shared.read().gaps.first().cloned() else { return Ok(0) };
+            let folder = self.shared.folder.join("building/mending");
+            let build = Build::begin(&folder, self.shared.settings.depth)?;
+            let readers = readers(&self.shared, &gap.from);
+            let columns = Columns::default();
+            self.mending = Some(Mending { readers, gap, build, columns, day: None });
+        }
+        let Some(mending) = &mut self.mending else { return Ok(0) };
+        let (mut done, mut ended) = (0, true);
+        let mut position: Vec<Position> = mending.gap.from.clone();
+        for (lane, reader) in mending.readers.iter_mut().enumerate() {
+            let to = mending.gap.to[lane];
+            while done < most && !mending.build.is_full() && reader.position() < to {
+                let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? else {
+                    break;
+                };
+                if transaction.address.is_none_or(|address| address.position >= to) {
+                    break;
+                }
+                let day = transaction.received_us / DAY;
+                mending.day = Some(mending.day.unwrap_or(day).max(day));
+                mending.build.add(&transaction)?;
+                mending.columns.push(&transaction, self.shared.settings.whole_stage);
+                done += 1;
+            }
+            ended &= done < most && !mending.build.is_full();
+            position[lane] = if ended { to } else { reader.position().min(to) };
+        }
+        if ended || mending.build.is_full() {
+            self.end_mending(position)?;
+        }
+        // One more call is needed to find that nothing is left.
+        Ok(done.max(1))
+    }
+
+    /// Writes what was read again; what is left of the gap remains.
+    fn end_mending(&mut self, reached: Vec<Position>) -> Result<(), Error> {
+        let Some(mending) = self.mending.take() else { return Ok(()) };
+        let mut sealed = None;
+        if let Some(day) = mending.day {
+            let place = self.place(day);
+            let spans = mending.gap.from.iter().copied().zip(reached.iter().copied()).collect();
+            sealed = Some(Arc::new(mending.build.seal(&mending.columns, spans, &place)?));
+        }
+        let mut state = self.shared.write();
+        state.sealed.extend(sealed);
+        state.gaps.retain(|gap| *gap != mending.gap);
+        if reached != mending.gap.to {
+            state.gaps.insert(0, Gap { from: reached, to: mending.gap.to });
+        }
+        Ok(())
+    }
+}
+
+fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {
+    let lanes = from.iter().enumerate();
+    lanes.map(|(lane, from)| shared.journal.reader(lane as u16, *from)).collect()
+}
+
+/// The folder of a day.
+fn partition(day: u64) -> String {
+    let start = i64::try_from(day.saturating_mul(DAY)).ok();
+    let start = start.and_then(|start| Timestamp::from_microsecond(start).ok());
+    start.map_or_else(|| format!("day-{day}"), |start| start.strftime("%Y-%m-%d").to_string())
+}
+
+fn remove(folder: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(folder)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,54 @@
+//! The Tracker's search: finds recorded transactions by any word in them.
+//!
+//! The journal is the truth; this is a view of it that can be deleted and is made again. An
+//! [`Indexer`], driven by a thread of the caller's, follows the journal; an [`Index`] answers
+//! [queries](query), whatever thread asks. Metadata are columns, which decide exactly. Words and
+//! business keys are kept for blocks of 64 neighbouring transactions; those of a block that may
+//! be hits are read from the journal and checked, which also gives highlights. What the indexer
+//! has not come to yet is found by reading the end of the journal.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use weir_index::{Index, Page, Query, Settings};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (journal, lanes, _) = weir_journal::Journal::open("data".as_ref(), Default::default())?;
+//! let (index, mut indexer) = Index::open("data".as_ref(), Arc::new(journal), Settings::default())?;
+//! while indexer.step(4096)? > 0 {} // in a thread, with a pause when there is nothing to do
+//! let query = Query::parse("status:>=500 body:\"acme corp\"", 0)?;
+//! let found = index.search(&query, &Page::default())?;
+//! for hit in &found.hits {
+//!     println!("{:032x} {}", hit.row.id, hit.row.status);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod bitmap;
+mod block;
+mod check;
+mod columns;
+mod content;
+mod error;
+mod evaluate;
+mod file;
+mod index;
+mod indexer;
+mod piece;
+mod postings;
+pub mod query;
+mod row;
+mod search;
+mod summary;
+mod words;
+
+pub use block::Depth;
+pub use check::Highlight;
+pub use error::Error;
+pub use index::{Index, Settings, Statistics};
+pub use indexer::Indexer;
+pub use query::{Name, Query, QueryError};
+pub use row::Row;
+pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
+pub use summary::Summary;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The query language.
+//!
+//! ```text
+//! status:>=500 api:orders key.order:A-17 body:"acme corp" took:>200ms -method:GET
+//! time:[2026-11-20T10:00 TO now] header.x-foo:bar (consumer:acme OR consumer:beta) refund
+//! ```
+//!
+//! Terms side by side must all hold; `OR` binds weaker than that, `AND` may be written, `NOT` or
+//! `-` before a term or a parenthesis turns it round. These words count in capitals only.
+//!
+//! | term | holds when |
+//! |---|---|
+//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*` any that begins so; `*` any at all. The sender is the client's address, the receiver the upstream |
+//! | `state:` | `completed`, `failed` or `interrupted` |
+//! | `status:` | the number; `5xx` a class |
+//! | `took:` | the duration, with a unit: `us`, `ms`, `s`, `m`, `h` |
+//! | `time:` | when it was received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` (also `d`) |
+//! | `id:` | the id, or four or more of the digits it begins with |
+//! | `key.NAME:` | the business key has exactly this value; `*` any |
+//! | `header.NAME:` | the words stand in a row in a header of this name, asked or answered; `*` it is there |
+//! | `header:` `target:` `body:` | the words stand in a row in any header line, the request target, a body; `body:*` there is one |
+//! | anything else | the words stand in a row somewhere in target, headers, bodies, keys, properties or logs |
+//!
+//! `status`, `took` and `time` take `>`, `>=`, `<`, `<=`, and ranges `[a TO b]`, `{a TO b}` without
+//! the ends; `*` leaves an end open. A value in quotes may hold anything, `\"` and `\\` stand for
+//! themselves. Words are whole: there are no prefixes in payloads.
+
+mod error;
+mod field;
+mod parser;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use error::QueryError;
+pub use field::Name;
+
+/// Longest query in bytes.
+pub const LONGEST_QUERY: usize = 4096;
+/// Most terms of a query.
+pub const MOST_TERMS: usize = 64;
+/// Deepest nesting of parentheses and negations.
+pub const DEEPEST: usize = 32;
+
+/// A query that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    pub(crate) root: Node,
+}
+
+/// How terms are put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// All hold; an empty list holds always.
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Term(Term),
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Term {
+    Name(Name, Text),
+    /// Both ends belong to it.
+    Number(Number, u64, u64),
+    /// From the least to the greatest id.
+    Id(u128, u128),
+    Key(String, Option<String>),
+    Words(Scope, Vec<String>),
+    HasHeader(String),
+    HasBody,
+}
+
+/// What a name has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    Is(String),
+    Begins(String),
+    Present,
+}
+
+/// Columns of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// Microseconds since 1970.
+    Time,
+    /// Microseconds.
+    Took,
+    Status,
+    State,
+}
+
+/// Where words are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Anywhere,
+    Body,
+    Target,
+    AnyHeader,
+    Header(String),
+}
+
+impl Query {
+    /// Reads a query; `now` is in microseconds since 1970. An empty one holds for everything.
+    ///
+    /// # Errors
+    /// [`QueryError`], with the place and what would be right.
+    pub fn parse(text: &str, now: u64) -> Result<Self, QueryError> {
+        parser::parse(text, now).map(|root| Self { root })
+    }
+
+    /// Whether answering it tells something of payloads, so that whoever asks needs the right to
+    /// see them.
+    #[must_use]
+    pub fn needs_payload(&self) -> bool {
+        self.root.any(&|term| !matches!(term, Term::Name(..) | Term::Number(..) | Term::Id(..)))
+    }
+}
+
+impl Query {
+    /// The least and greatest time that a hit can have.
+    pub(crate) fn times(&self) -> (u64, u64) {
+        let mut range = (0, u64::MAX);
+        let terms = match &self.root {
+            Node::And(nodes) => nodes.as_slice(),
+            node => std::slice::from_ref(node),
+        };
+        for term in terms {
+            if let Node::Term(Term::Number(Number::Time, low, high)) = term {
+                range = (range.0.max(*low), range.1.min(*high));
+            }
+        }
+        range
+    }
+}
+
+impl Node {
+    fn any(&self, holds: &impl Fn(&Term) -> bool) -> bool {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(|node| node.any(holds)),
+            Self::Not(node) => node.any(holds),
+            Self::Term(term) => holds(term),
+        }
+    }
+}

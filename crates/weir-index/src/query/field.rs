@@ -1,0 +1,107 @@
+//! The fields that a query can name.
+
+/// A column of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// The API.
+    Api,
+    /// The operation or route.
+    Operation,
+    /// The transaction type.
+    Type,
+    /// The method.
+    Method,
+    /// The consumer.
+    Consumer,
+    /// The subject of the verified principal.
+    Principal,
+    /// The address of the client.
+    Sender,
+    /// The upstream.
+    Receiver,
+    /// The problem code.
+    Problem,
+}
+
+impl Name {
+    /// All of them, in the order of their columns.
+    pub const ALL: [Self; 9] = [
+        Self::Api,
+        Self::Operation,
+        Self::Type,
+        Self::Method,
+        Self::Consumer,
+        Self::Principal,
+        Self::Sender,
+        Self::Receiver,
+        Self::Problem,
+    ];
+
+    /// As a query writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Operation => "operation",
+            Self::Type => "type",
+            Self::Method => "method",
+            Self::Consumer => "consumer",
+            Self::Principal => "principal",
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// What stands before the colon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Name(Name),
+    State,
+    Status,
+    Took,
+    Time,
+    Id,
+    Body,
+    Target,
+    AnyHeader,
+    Header(String),
+    Key(String),
+}
+
+const OTHERS: [(&str, Field); 8] = [
+    ("state", Field::State),
+    ("status", Field::Status),
+    ("took", Field::Took),
+    ("time", Field::Time),
+    ("id", Field::Id),
+    ("body", Field::Body),
+    ("target", Field::Target),
+    ("header", Field::AnyHeader),
+];
+
+impl Field {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if let Some(name) = text.strip_prefix("header.").filter(|name| !name.is_empty()) {
+            return Some(Self::Header(name.to_ascii_lowercase()));
+        }
+        if let Some(name) = text.strip_prefix("key.").filter(|name| !name.is_empty()) {
+            return Some(Self::Key(name.to_owned()));
+        }
+        let name = Name::ALL.into_iter().find(|name| name.as_str() == text);
+        let other = || OTHERS.into_iter().find(|(name, _)| *name == text).map(|(_, field)| field);
+        name.map(Self::Name).or_else(other)
+    }
+
+    /// The field whose name is nearest to `text`, if one is near.
+    pub(crate) fn nearest(text: &str) -> Option<&'static str> {
+        let names = Name::ALL.into_iter().map(Name::as_str);
+        let all =
+            names.chain(OTHERS.iter().map(|(name, _)| *name)).chain(["key.NAME", "header.NAME"]);
+        all.map(|name| (strsim::damerau_levenshtein(name, text), name))
+            .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))
+            .min()
+            .map(|(_, name)| name)
+    }
+}

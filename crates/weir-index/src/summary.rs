@@ -1,0 +1,222 @@
+//! Counting hits: facets and a histogram over time.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::bitmap::Bitmap;
+use crate::check::Subject;
+use crate::error::Error;
+use crate::evaluate::{View, evaluate};
+use crate::index::{Index, is_damage};
+use crate::query::{Name, Number, Query};
+use crate::row::Row;
+
+/// Fields of which the values are counted.
+const FACETS: [Name; 3] = [Name::Api, Name::Method, Name::Consumer];
+/// Most values of a facet that are told.
+const VALUES: usize = 20;
+/// Most buckets of a histogram.
+const BUCKETS: u64 = 60;
+/// Widths of a histogram's buckets in microseconds.
+const WIDTHS: [u64; 14] = [
+    100_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    300_000_000,
+    600_000_000,
+    1_800_000_000,
+    3_600_000_000,
+    10_800_000_000,
+    21_600_000_000,
+    43_200_000_000,
+    86_400_000_000,
+];
+
+/// How many hits a query has, and how they are spread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Hits that were counted.
+    pub matched: u64,
+    /// For `api`, `method`, `consumer` and `status`: values and how often, the most frequent
+    /// first, at most 20 of each. Statuses are counted by class: `2xx`.
+    pub facets: Vec<(&'static str, Vec<(String, u64)>)>,
+    /// Width of a bucket in microseconds.
+    pub width: u64,
+    /// Beginnings of buckets, in microseconds since 1970, and hits in them, oldest first. Empty
+    /// buckets are left out.
+    pub histogram: Vec<(u64, u64)>,
+    /// The time ran out: only the newest part was counted.
+    pub cut: bool,
+    /// As [`crate::Hits::incomplete`].
+    pub incomplete: bool,
+}
+
+/// Counts as they are made.
+#[derive(Debug, Default)]
+struct Counter {
+    matched: u64,
+    names: [HashMap<String, u64>; FACETS.len()],
+    classes: [u64; 10],
+    /// By the finest width; put together once the range is known.
+    times: HashMap<u64, u64>,
+}
+
+impl Index {
+    /// Counts the hits of a query for as long as `budget`, newest pieces first.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub fn summary(&self, query: &Query, budget: Duration) -> Result<Summary, Error> {
+        let deadline = Instant::now() + budget;
+        let mut counter = Counter::default();
+        let mut unsure = Vec::new();
+        let snapshot = self.snapshot(query, |view| {
+            let known = evaluate(&query.root, view)?;
+            counter.rows(view, &known.sure)?;
+            let View::Open(open) = view else { return Ok(()) };
+            let rows = known.maybe.rows().filter(|row| !known.sure.contains(*row));
+            unsure.extend(rows.map(|row| (open.address(row), open.columns.ids[row])));
+            Ok(())
+        })?;
+        let (tail, unread) = self.tail(query, &snapshot.indexed, deadline)?;
+        tail.iter().for_each(|hit| counter.row(&hit.row));
+        let mut incomplete = snapshot.incomplete || unread;
+        let mut cut = !self.count_unsure(query, &unsure, deadline, &mut counter)?;
+        for piece in snapshot.sealed.iter().rev() {
+            if cut || Instant::now() >= deadline {
+                cut = true;
+                break;
+            }
+            let counted = View::sealed(piece).and_then(|view| {
+                let known = evaluate(&query.root, &view)?;
+                counter.rows(&view, &known.sure)?;
+                let mut maybe = known.maybe;
+                let mut rest = known.sure;
+                rest.invert();
+                maybe.and(&rest);
+                if maybe.is_empty() {
+                    return Ok(true);
+                }
+                let ids = view.ids()?;
+                let View::Sealed(_, columns) = &view else { return Ok(true) };
+                let mut unsure = Vec::new();
+                for row in maybe.rows() {
+                    unsure.push((columns.address(row)?, ids[row]));
+                }
+                unsure.reverse();
+                self.count_unsure(query, &unsure, deadline, &mut counter)
+            });
+            match counted {
+                Ok(whole) => cut = !whole,
+                Err(error) if is_damage(&error) => {
+                    self.shared.report(piece);
+                    incomplete = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(counter.finish(cut, incomplete))
+    }
+
+    /// Counts those that are hits; false if the time ran out.
+    fn count_unsure(
+        &self,
+        query: &Query,
+        unsure: &[(weir_journal::Address, u128)],
+        deadline: Instant,
+        counter: &mut Counter,
+    ) -> Result<bool, Error> {
+        for (looked, (address, id)) in unsure.iter().enumerate() {
+            if looked % 16 == 15 && Instant::now() >= deadline {
+                return Ok(false);
+            }
+            let Some(transaction) = self.read(Some(*address), *id)? else { continue };
+            let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
+            if subject.holds(&query.root) {
+                counter.row(&subject.row);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Counter {
+    fn row(&mut self, row: &Row) {
+        self.matched += 1;
+        for (counts, name) in self.names.iter_mut().zip(FACETS) {
+            *counts.entry(row.name(name).to_owned()).or_default() += 1;
+        }
+        self.classes[usize::from(row.status / 100).min(9)] += 1;
+        *self.times.entry(row.time / WIDTHS[0]).or_default() += 1;
+    }
+
+    fn rows(&mut self, view: &View<'_>, rows: &Bitmap) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.matched += rows.count();
+        for (counts, name) in self.names.iter_mut().zip(FACETS) {
+            let (codes, values) = (view.codes(name)?, view.values(name)?);
+            let mut found = vec![0; values.len()];
+            for row in rows.rows() {
+                if let Some(count) = found.get_mut(codes[row] as usize) {
+                    *count += 1;
+                }
+            }
+            for (value, count) in values.iter().zip(found).filter(|(_, count)| *count > 0) {
+                *counts.entry(value.clone()).or_default() += count;
+            }
+        }
+        let statuses = view.number(Number::Status)?;
+        let times = view.number(Number::Time)?;
+        let (mut last, mut count) = (0, 0);
+        for row in rows.rows() {
+            self.classes[(statuses[row] / 100).min(9) as usize] += 1;
+            // Neighbours share a bucket, so the table is asked seldom.
+            let bucket = times[row] / WIDTHS[0];
+            if bucket != last && count > 0 {
+                *self.times.entry(last).or_default() += count;
+                count = 0;
+            }
+            last = bucket;
+            count += 1;
+        }
+        *self.times.entry(last).or_default() += count;
+        Ok(())
+    }
+
+    fn finish(self, cut: bool, incomplete: bool) -> Summary {
+        let mut facets: Vec<_> = FACETS
+            .iter()
+            .zip(self.names)
+            .map(|(name, counts)| (name.as_str(), most_frequent(counts.into_iter())))
+            .collect();
+        let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
+        let classes = classes.map(|(class, count)| (format!("{class}xx"), *count));
+        facets.push(("status", most_frequent(classes)));
+        let least = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
+        let greatest = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
+        let fits = |width: &u64| (greatest - least) / width < BUCKETS;
+        let day = WIDTHS[WIDTHS.len() - 1];
+        // Beyond the widths that people read easily it is a number of whole days.
+        let days = ((greatest - least) / day / BUCKETS + 1) * day;
+        let width = WIDTHS.into_iter().find(fits).unwrap_or(days);
+        let mut histogram: HashMap<u64, u64> = HashMap::new();
+        for (bucket, count) in self.times {
+            *histogram.entry(bucket * WIDTHS[0] / width * width).or_default() += count;
+        }
+        let mut histogram: Vec<_> = histogram.into_iter().collect();
+        histogram.sort_unstable();
+        Summary { matched: self.matched, facets, width, histogram, cut, incomplete }
+    }
+}
+
+fn most_frequent(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut counts: Vec<_> = counts.filter(|(value, _)| !value.is_empty()).collect();
+    counts.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    counts.truncate(VALUES);
+    counts
+}

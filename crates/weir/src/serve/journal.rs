@@ -1,0 +1,44 @@
+//! The journal of a running server.
+
+use anyhow::Context;
+use std::sync::Arc;
+use weir_config::Config;
+use weir_journal::{Journal, Lane, RecoveryReport, Settings};
+
+/// An open journal; it must live as long as anybody writes to its lanes.
+pub(super) struct Opened {
+    pub(super) journal: Option<Arc<Journal>>,
+    pub(super) lanes: Vec<Lane>,
+}
+
+/// Opens the journal, if transactions are recorded, and says what recovery found.
+pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
+    if !config.tracker.enabled {
+        return Ok(Opened { journal: None, lanes: Vec::new() });
+    }
+    let lanes = u16::try_from(config.workers).context("too many workers for the journal")?;
+    let settings = Settings { lanes, disk_bytes: config.journal.disk, ..Settings::default() };
+    let (journal, lanes, report) = Journal::open(&config.data, settings)
+        .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
+    tell(&report);
+    Ok(Opened { journal: Some(Arc::new(journal)), lanes })
+}
+
+/// Says what was repaired; nothing if there was nothing.
+fn tell(report: &RecoveryReport) {
+    if report.interrupted > 0 {
+        eprintln!("journal: {} transactions were interrupted", report.interrupted);
+    }
+    if report.left_open > 0 {
+        eprintln!("journal: {} open transactions could not be closed", report.left_open);
+    }
+    for damage in &report.damage {
+        eprintln!(
+            "journal: {} bytes of lane {} are damaged, from byte {} of segment {}",
+            damage.bytes,
+            damage.lane,
+            damage.position.offset(),
+            damage.position.segment(),
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! The thread that keeps the Tracker's index up to date.
+
+use anyhow::Context;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_config::{Config, IndexDepth};
+use weir_index::{Depth, Index, Indexer, Settings};
+use weir_journal::{Journal, stage};
+
+/// Transactions indexed at a time, between looks at whether to stop.
+const STEP: usize = 4096;
+/// Pause when there is nothing to index.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after a failure: a full disk does not empty itself in a moment.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The index of a running server, and the thread that writes it.
+pub(super) struct Tracker {
+    pub(super) index: Index,
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    /// Dropped to end a pause.
+    wake: Option<mpsc::Sender<()>>,
+}
+
+/// Opens the index and starts its thread, unless nothing is to be indexed.
+pub(super) fn start(config: &Config, journal: &Arc<Journal>) -> anyhow::Result<Option<Tracker>> {
+    let depth = match config.tracker.index {
+        IndexDepth::None => return Ok(None),
+        IndexDepth::Keys => Depth::Keys,
+        IndexDepth::Payload => Depth::Payload,
+    };
+    let settings = Settings { depth, whole_stage: stage::TOTAL };
+    let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
+        .with_context(|| format!("cannot open the index in {}", config.data.display()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (wake, woken) = mpsc::channel();
+    let run = {
+        let stop = Arc::clone(&stop);
+        move || follow(indexer, &stop, &woken)
+    };
+    let thread = std::thread::Builder::new().name("tracker".to_owned()).spawn(run)?;
+    Ok(Some(Tracker { index, thread: Some(thread), stop, wake: Some(wake) }))
+}
+
+fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
+    let mut failing = false;
+    while !stop.load(Ordering::Relaxed) {
+        let pause = match indexer.step(STEP) {
+            Ok(0) => PAUSE,
+            Ok(_) => {
+                failing = false;
+                continue;
+            }
+            Err(error) => {
+                // Once, until it works again.
+                if !std::mem::replace(&mut failing, true) {
+                    eprintln!("tracker: {error}");
+                }
+                RETRY
+            }
+        };
+        let _ = woken.recv_timeout(pause);
+    }
+    if let Err(error) = indexer.seal() {
+        eprintln!("tracker: {error}");
+    }
+}
+
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported by its hook already.
+            let _ = thread.join();
+        }
+    }
+}

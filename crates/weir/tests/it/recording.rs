@@ -1,0 +1,327 @@
+//! What is in the journal after traffic, and after a kill.
+
+use crate::harness::{self, Client, Server, Weir};
+use base64::Engine as _;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use weir_journal::{Journal, Outcome, Position, Settings, Transaction};
+
+fn config(echo: &Server, more: &str) -> String {
+    format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 2\ntracker: {{enabled: true{more}}}\n\
+         upstreams: {{echo: {{targets: [\"http://{}\"]}}}}\n\
+         auth: {{keys: {{api_key: {{header: x-key}}}}, asked: {{api_key: {{query: key}}}}}}\n\
+         consumers: {{acme: {{api_keys: [\"{}\"]}}}}\n\
+         apis:\n  all:\n    base: /\n    routes:\n      \
+         - {{get: /hosted, reply: {{json: {{result: OK}}}}}}\n      \
+         - {{path: /proxied, op: forward, proxy: echo}}\n      \
+         - {{path: /quiet, capture: none, proxy: echo}}\n      \
+         - {{path: /meta, capture: meta, proxy: echo}}\n      \
+         - {{path: /heads, capture: headers, proxy: echo}}\n      \
+         - {{path: /mine, auth: [keys, asked], proxy: echo}}\n",
+        echo.listen[0],
+        hash("s3cret-key"),
+    )
+}
+
+/// A key as `consumers` names it.
+fn hash(key: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// Ends a server at once, as a crash would.
+fn kill(server: &mut Server) {
+    server.signal(harness::Signal::KILL);
+    server.wait();
+}
+
+/// Everything in the journal of a data folder, after recovery.
+fn transactions(data: &Path) -> Vec<Transaction> {
+    let settings = Settings { lanes: 2, ..Settings::default() };
+    let (journal, lanes, _) = Journal::open(data, settings).expect("a journal");
+    let mut all = Vec::new();
+    for lane in 0..journal.lanes() {
+        let mut reader = journal.reader(lane, Position::START);
+        while let Some(transaction) = reader.next_transaction().expect("readable") {
+            all.push(transaction);
+        }
+    }
+    drop(lanes);
+    all.sort_by_key(|transaction| transaction.received_us);
+    all
+}
+
+fn head(transaction: &Transaction) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
+    (text(&transaction.request_head), text(&transaction.response_head))
+}
+
+#[test]
+fn every_transaction_is_recorded_as_its_route_says() {
+    let echo = harness::echo(&[]);
+    let mut weir = Weir::new(&config(&echo, "")).start();
+    let mut client = weir.connect();
+    let body = "{\"a\": 1}";
+    let ids: Vec<String> = [
+        client.get("/hosted"),
+        client.post("/proxied?x=1", body),
+        client.post("/quiet", body),
+        client.post("/meta", body),
+        client.post("/heads", body),
+        client.get("/nowhere"),
+        client.get("/mine"),
+    ]
+    .iter()
+    .map(|response| response.header("weir-transaction-id").expect("an id").replace('-', ""))
+    .collect();
+    kill(&mut weir);
+    let recorded = transactions(&weir.dir().join("data"));
+    let id = |t: &Transaction| t.id.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let found: Vec<String> = recorded.iter().map(id).collect();
+    let expected: Vec<String> =
+        ids.iter().enumerate().filter(|(i, _)| *i != 2).map(|(_, id)| id.clone()).collect();
+    assert_eq!(found, expected, "all but the one on `/quiet`");
+
+    let [hosted, proxied, meta, heads, nowhere, mine] = recorded.as_slice() else {
+        panic!("{recorded:?}");
+    };
+    assert_eq!((hosted.api.as_str(), hosted.operation.as_str()), ("all", "GET /hosted"));
+    assert_eq!((hosted.method.as_str(), hosted.status), ("GET", 200));
+    assert_eq!(hosted.response_body, b"{\"result\":\"OK\"}");
+    assert_eq!(hosted.client, "127.0.0.1");
+    assert!(hosted.stages.iter().any(|(code, _)| *code == 1), "{:?}", hosted.stages);
+
+    assert_eq!((proxied.target.as_str(), proxied.upstream.as_str()), ("/proxied?x=1", "echo"));
+    assert_eq!(proxied.operation, "forward");
+    assert_eq!(proxied.request_body, body.as_bytes());
+    assert_eq!(proxied.response_body, body.as_bytes());
+    assert_eq!((proxied.request.length, proxied.response.length), (8, 8));
+    assert!(head(proxied).0.contains("host: "), "{:?}", head(proxied));
+    assert!(head(proxied).1.contains("content-type: "), "{:?}", head(proxied));
+
+    for transaction in [meta, heads] {
+        assert!(transaction.request_body.is_empty() && transaction.response_body.is_empty());
+        assert_eq!((transaction.request.length, transaction.response.length), (8, 8));
+        assert_eq!(transaction.request.stored, 0);
+    }
+    assert!(meta.request_head.is_empty() && meta.response_head.is_empty());
+    assert!(!heads.request_head.is_empty() && !heads.response_head.is_empty());
+    for (transaction, status, problem) in
+        [(nowhere, 404, "no-route"), (mine, 401, "missing-credential")]
+    {
+        assert_eq!((transaction.status, transaction.problem.as_str()), (status, problem));
+        assert!(transaction.request_head.is_empty() && transaction.response_body.is_empty());
+    }
+    assert!(recorded.iter().all(|t| t.outcome == Outcome::Completed));
+}
+
+#[test]
+fn long_bodies_are_cut_off_and_their_true_length_is_kept() {
+    let echo = harness::echo(&[]);
+    let mut weir = Weir::new(&config(&echo, ", body_limit: 10KiB")).start();
+    let mut client = weir.connect();
+    let body = "0123456789abcdef".repeat(10_000);
+    assert_eq!(client.post("/proxied", &body).text(), body);
+    kill(&mut weir);
+    let recorded = transactions(&weir.dir().join("data"));
+    let [transaction] = recorded.as_slice() else { panic!("{} records", recorded.len()) };
+    for (bytes, facts) in [
+        (&transaction.request_body, transaction.request),
+        (&transaction.response_body, transaction.response),
+    ] {
+        assert_eq!(bytes.as_slice(), &body.as_bytes()[..10 * 1024]);
+        assert_eq!((facts.length, facts.stored), (160_000, 10 * 1024));
+        assert!(facts.truncated && !facts.aborted);
+    }
+}
+
+#[test]
+fn no_credential_is_ever_written_down() {
+    let echo = harness::echo(&[]);
+    let masks = ", mask: {headers: [x-private], query: [pin]}";
+    let mut weir = Weir::new(&config(&echo, masks)).start();
+    let mut client = weir.connect();
+    let secrets = ["s3cret-key", "bearer-s3cret", "cookie-s3cret", "private-s3cret", "pin-s3cret"];
+    let headers: &[(&str, &str)] = &[
+        ("Authorization", "Bearer bearer-s3cret"),
+        ("Proxy-Authorization", "Basic bearer-s3cret"),
+        ("Cookie", "a=cookie-s3cret"),
+        ("X-Private", "private-s3cret"),
+        ("X-Key", "s3cret-key"),
+    ];
+    let with = |path: &str| {
+        let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
+    };
+    for path in ["/mine", "/proxied?pin=pin-s3cret", "/hosted", "/mine?key=s3cret-key"] {
+        client.send(with(path));
+        client.response();
+    }
+    client.get("/mine?key=s3cret-key&pin=pin-s3cret");
+    kill(&mut weir);
+    let data = weir.dir().join("data");
+    let recorded = transactions(&data);
+    assert_eq!(recorded.len(), 5);
+    assert!(recorded.iter().any(|t| t.consumer == "acme"), "{recorded:?}");
+    assert!(head(&recorded[1]).0.contains("authorization: ***"), "{:?}", head(&recorded[1]));
+    assert_eq!(recorded[1].target, "/proxied?pin=***");
+    let engine = base64::engine::general_purpose::STANDARD;
+    let needles = secrets.iter().flat_map(|s| [(*s).to_owned(), engine.encode(s)]);
+    let needles: Vec<String> = needles.collect();
+    for file in files(&data).into_iter().chain([weir.dir().join("stderr.txt")]) {
+        let bytes = std::fs::read(&file).expect("a file");
+        for needle in &needles {
+            let found = memchr::memmem::find(&bytes, needle.as_bytes());
+            assert!(found.is_none(), "{needle} in {}", file.display());
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_recorded_is_indexed() {
+    let echo = harness::echo(&[]);
+    let weir = Weir::new(&config(&echo, "")).start();
+    let mut client = weir.connect();
+    for _ in 0..100 {
+        client.get("/hosted");
+        client.post("/proxied", "{\"a\": \"needle\"}");
+    }
+    harness::eventually("everything is indexed", || {
+        weir.metric("weir_index_transactions", &[]) == 200.0
+            && weir.metric("weir_index_lag_seconds", &[]) == 0.0
+    });
+    // One record for each hosted reply; three and a part of the request for each proxied one.
+    assert!(weir.metric("weir_journal_records_total", &[]) >= 300.0);
+    assert_eq!(weir.metric("weir_unrecorded_total", &[]), 0.0);
+}
+
+/// Sends requests until the server is gone; notes the id of each answer that came whole.
+fn client(addr: SocketAddr, whole: &Mutex<Vec<String>>, stop: &AtomicBool, proxied: bool) {
+    let body = "x".repeat(1000);
+    while !stop.load(Ordering::Relaxed) {
+        let Some(mut client) = Client::try_connect(addr) else { return };
+        for _ in 0..200 {
+            let path = if proxied { "/proxied" } else { "/hosted" };
+            let request = if proxied {
+                format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{body}")
+            } else {
+                format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+            };
+            if !client.try_send(request) {
+                return;
+            }
+            let Some(response) = client.try_response() else { return };
+            let id = response.header("weir-transaction-id").expect("an id").replace('-', "");
+            whole.lock().expect("no panic").push(id);
+        }
+    }
+}
+
+/// How often the server is killed; `make soak` may say more.
+fn kills() -> usize {
+    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
+#[test]
+fn after_a_kill_every_whole_answer_has_exactly_one_record() {
+    let echo = harness::echo(&[]);
+    let mut answered = 0;
+    for round in 0..kills() {
+        let mut weir = Weir::new(&config(&echo, "")).start();
+        let (whole, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let addr = weir.listen[0];
+        let clients: Vec<_> = (0..4)
+            .map(|index| {
+                let (whole, stop) = (Arc::clone(&whole), Arc::clone(&stop));
+                std::thread::spawn(move || client(addr, &whole, &stop, index % 2 == 0))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(50 + 37 * (round as u64 % 10)));
+        kill(&mut weir);
+        stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.join().expect("a client that ends");
+        }
+        let mut records: HashMap<String, Vec<Outcome>> = HashMap::new();
+        for transaction in transactions(&weir.dir().join("data")) {
+            let id = transaction.id.iter().map(|b| format!("{b:02x}")).collect();
+            records.entry(id).or_default().push(transaction.outcome);
+        }
+        let twice: Vec<_> = records.iter().filter(|(_, outcomes)| outcomes.len() > 1).collect();
+        assert!(twice.is_empty(), "recorded twice: {twice:?}");
+        let whole = whole.lock().expect("no panic");
+        answered += whole.len();
+        for id in whole.iter() {
+            let outcomes = records.get(id).map(Vec::as_slice);
+            assert_eq!(outcomes, Some(&[Outcome::Completed][..]), "round {round}, {id}");
+        }
+    }
+    assert!(answered > 100, "{answered} answers are not much of a test");
+}
+
+/// Sends long bodies until the journal must be full; gives the last answer.
+fn fill(weir: &Server) -> harness::Response {
+    let mut client = weir.connect();
+    let body = "0123456789abcdef".repeat(4_000);
+    // Twice what the disk may take, each body stored twice.
+    for _ in 0..600 {
+        let response = client.post("/proxied", &body);
+        if response.status != 200 {
+            return response;
+        }
+    }
+    client.post("/proxied", &body)
+}
+
+#[test]
+fn a_full_journal_is_passed_by_and_counted() {
+    let echo = harness::echo(&[]);
+    let config = format!("{}journal: {{disk: 64MiB}}\n", config(&echo, ""));
+    let weir = Weir::new(&config).start();
+    assert_eq!(fill(&weir).status, 200);
+    assert!(weir.metric("weir_unrecorded_total", &[]) > 0.0);
+}
+
+#[test]
+fn a_full_journal_refuses_where_it_is_told_to() {
+    let echo = harness::echo(&[]);
+    let settings = "journal: {disk: 64MiB, when_full: refuse}\n";
+    let config = format!("{}{settings}", config(&echo, ""));
+    let weir = Weir::new(&config).start();
+    let refused = fill(&weir);
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.json()["type"], "urn:weir:problem:journal-full");
+    assert!(weir.metric("weir_unrecorded_total", &[]) > 0.0);
+    // What is not recorded goes on.
+    assert_eq!(weir.connect().post("/quiet", "{}").status, 200);
+}
+
+#[test]
+fn a_second_weir_on_the_same_data_is_told_who_has_it() {
+    let echo = harness::echo(&[]);
+    let config = config(&echo, "");
+    let first = Weir::new(&config).start();
+    let data = first.dir().join("data");
+    let second = Weir::new(&config).args(&["--data", data.to_str().expect("UTF-8")]).refused();
+    assert_eq!(second.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&second.stderr);
+    assert!(told.contains(&first.pid().to_string()), "{told}");
+}
