@@ -90,6 +90,7 @@ impl Reader {
                     self.position = Position::new(number, offset + 8);
                     if let Some(transaction) = sealed.get(offset, self.payload)? {
                         self.ticket = self.ticket.max(transaction.ticket);
+                        self.position = self.position.max(transaction.after);
                         return Ok(Some(transaction));
                     }
                 }
@@ -208,7 +209,9 @@ fn assemble(
 ) -> io::Result<Transaction> {
     let address = Address { lane: files.lane, position };
     let ticket = end.ticket;
-    let mut transaction = Transaction { address: Some(address), ticket, ..Transaction::default() };
+    let after = Position::new(position.segment(), end.next);
+    let address = Some(address);
+    let mut transaction = Transaction { address, after, ticket, ..Transaction::default() };
     let (mut place, mut previous, mut bytes) = (position, end.previous, end.payload.len());
     let mut frames = vec![end];
     while previous != Position::START {

@@ -125,6 +125,7 @@ fn write(files: &Files, segment: Segment) -> io::Result<(Summary, Carry)> {
 
 /// A segment on its way.
 struct Sealing {
+    number: u32,
     parts: [Writer; 3],
     carry: Carry,
     /// Frames of transactions that are open at this point, by ticket.
@@ -147,6 +148,7 @@ impl Sealing {
         let first = segment.header.first_ticket;
         let next_ticket = state.carry.next_ticket.max(first);
         Ok(Self {
+            number,
             parts: [part(Part::Meta)?, part(Part::Payload)?, part(Part::Failed)?],
             carry: Carry { next_ticket, ..Carry::default() },
             pending,
@@ -201,7 +203,10 @@ impl Sealing {
         }
         whole &= end.previous == previous;
         self.absorb(end);
-        put_long(&mut self.meta, 46, &end.ticket.to_le_bytes());
+        let mut place = [0; 16];
+        place[..8].copy_from_slice(&end.ticket.to_le_bytes());
+        place[8..].copy_from_slice(&Position::new(self.number, end.next).to_bits().to_le_bytes());
+        put_long(&mut self.meta, 46, &place);
         if !whole {
             put_long(&mut self.meta, 45, &[1]);
         }

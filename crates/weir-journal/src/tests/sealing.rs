@@ -42,7 +42,18 @@ fn sealed_transactions_read_as_before_at_the_same_addresses() {
     assert!(before.iter().all(|one| !one.damaged));
     let used = journal.statistics().disk_bytes;
 
+    let mut reader = journal.reader(0, Position::START);
+    for one in &before {
+        reader.next_transaction().unwrap();
+        assert_eq!(reader.position(), one.after);
+    }
+
     journal.work().unwrap();
+    let mut reader = journal.reader(0, Position::START);
+    for one in &before {
+        reader.next_transaction().unwrap();
+        assert_eq!(reader.position(), one.after, "the same checkpoints as before");
+    }
     let statistics = journal.statistics();
     assert!(statistics.sealed > 3 && statistics.unsealed == 0, "{statistics:?}");
     assert!(statistics.disk_bytes < used, "{statistics:?}");
