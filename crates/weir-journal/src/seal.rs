@@ -18,6 +18,7 @@ use crate::carry::Carry;
 use crate::files::Files;
 use crate::follower::write_whole;
 use crate::format::{HEADER, Kind, Position, u64_at};
+use crate::os;
 use crate::reader::TRANSACTION_LIMIT;
 use crate::record::{Outcome, fields, is_payload, put_long};
 use crate::recovery::is_damage;
@@ -64,7 +65,7 @@ impl Inner {
         let sealed = match Segment::open(&files.segment(number), number) {
             // It only could not be recycled then.
             Ok(_) if already => None,
-            Ok(segment) => Some(write(files, segment)?),
+            Ok(segment) => Some(write(files, segment, !self.late.load(Ordering::Relaxed))?),
             // Nothing can be read without a header.
             Err(error) if is_damage(&error) => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
@@ -91,11 +92,15 @@ impl Inner {
     }
 }
 
-/// Writes the sealed form and renames it into place.
-fn write(files: &Files, segment: Segment) -> io::Result<(Summary, Carry)> {
+/// Writes the sealed form and renames it into place. What takes long is done in idle time if that
+/// is wanted; what holds a lock never is, as others would wait for idle time then.
+fn write(files: &Files, segment: Segment, idle: bool) -> io::Result<(Summary, Carry)> {
     let number = segment.header.number;
     let mut sealing = Sealing::new(files, &segment)?;
-    sealing.scan(segment)?;
+    os::run_when_idle(idle);
+    let scanned = sealing.scan(segment);
+    os::run_when_idle(false);
+    scanned?;
     sealing.forget_lost(files, number)?;
     let Sealing { parts, mut carry, pending, stamp_us, mut compressor, .. } = sealing;
     carry.segment = number;
