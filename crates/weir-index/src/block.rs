@@ -12,16 +12,14 @@ use foldhash::quality::RandomState;
 use weir_journal::Transaction;
 
 use crate::content::{self, Kind};
+use crate::terms::{self, BlockTerms};
 use crate::words::words;
 
 /// Transactions in a block.
 pub(crate) const ROWS: usize = 64;
-/// Most terms of a block and most bytes of them; a block with more counts as having every term.
+/// Most terms of a block; one with more counts as having every term.
 const MOST_TERMS: usize = 1 << 18;
-const MOST_BYTES: usize = 8 << 20;
-/// Between terms.
-pub(crate) const SEPARATOR: u8 = 0;
-/// Longest term that is not a word; longer ones count by their beginning.
+/// Bytes of a term that is not a word; longer ones count by their beginning.
 const LONGEST: usize = 256;
 
 /// What is indexed of a transaction besides its columns.
@@ -36,22 +34,27 @@ pub enum Depth {
 
 /// Stands for a business key with a value, or with any.
 pub(crate) fn key_term(name: &str, value: Option<&str>) -> Vec<u8> {
-    let (sign, value) = value.map_or(("", ""), |value| ("\u{2}", value));
-    clean(&["\u{1}", name, sign, value])
+    let mut term = Vec::new();
+    write_key(&mut term, name, value);
+    term
+}
+
+fn write_key(term: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    term.clear();
+    term.push(1);
+    term.extend_from_slice(name.as_bytes());
+    if let Some(value) = value {
+        term.push(2);
+        term.extend_from_slice(value.as_bytes());
+    }
+    term.truncate(LONGEST);
 }
 
 /// Stands for a header of this name.
-pub(crate) fn header_term(name: &str) -> Vec<u8> {
-    clean(&["\u{3}", &name.to_ascii_lowercase()])
-}
-
-fn clean(parts: &[&str]) -> Vec<u8> {
-    let mut term = parts.concat();
-    if term.contains('\0') {
-        term = term.replace('\0', "\u{FFFD}");
-    }
-    term.truncate(term.floor_char_boundary(LONGEST));
-    term.into_bytes()
+pub(crate) fn header_term(name: &[u8]) -> Vec<u8> {
+    let mut term = vec![3];
+    term.extend(name.iter().take(LONGEST).map(u8::to_ascii_lowercase));
+    term
 }
 
 /// Hashes are made already.
@@ -73,36 +76,46 @@ impl Hasher for Made {
 type Hashes = HashSet<u64, BuildHasherDefault<Made>>;
 
 /// Terms as they are gathered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Block {
+    seed: u64,
     seen: Hashes,
     parts: Hashes,
-    /// The terms, each ended by [`SEPARATOR`].
-    terms: Vec<u8>,
     hashes: Vec<u32>,
     overflowed: bool,
+    /// Where a term is put together.
+    term: Vec<u8>,
     random: RandomState,
 }
 
-/// The terms of a block, and their hashes to look in before they are written.
-#[derive(Debug)]
-pub(crate) struct Finished<'a> {
-    pub(crate) terms: &'a str,
-    pub(crate) hashes: Box<[u32]>,
-    pub(crate) overflowed: bool,
-}
-
 impl Block {
-    /// The seeds of the hashes, to ask with.
-    pub(crate) fn random(&self) -> RandomState {
-        self.random.clone()
+    pub(crate) fn new() -> Self {
+        let random = RandomState::default();
+        Self {
+            seed: random.hash_one(0),
+            seen: Hashes::default(),
+            parts: Hashes::default(),
+            hashes: Vec::new(),
+            overflowed: false,
+            term: Vec::new(),
+            random,
+        }
+    }
+
+    /// The seed of the terms' hashes.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
     pub(crate) fn add(&mut self, transaction: &Transaction, depth: Depth) {
+        let mut term = std::mem::take(&mut self.term);
         for (name, value) in &transaction.keys {
-            self.insert(&key_term(name, None));
-            self.insert(&key_term(name, Some(value)));
+            write_key(&mut term, name, None);
+            self.insert(&term);
+            write_key(&mut term, name, Some(value));
+            self.insert(&term);
         }
+        self.term = term;
         if depth == Depth::Keys {
             return;
         }
@@ -123,18 +136,14 @@ impl Block {
         }
     }
 
-    /// The block, which must be cleared after it was taken.
-    pub(crate) fn finish(&self) -> Finished<'_> {
-        let terms = std::str::from_utf8(&self.terms).unwrap_or_default();
-        Finished { terms, hashes: self.hashes.as_slice().into(), overflowed: self.overflowed }
-    }
-
-    pub(crate) fn clear(&mut self) {
+    /// The terms of the block; another begins.
+    pub(crate) fn finish(&mut self) -> BlockTerms {
+        let finished = BlockTerms::new(&self.hashes, self.overflowed);
         self.seen.clear();
         self.parts.clear();
-        self.terms.clear();
         self.hashes.clear();
         self.overflowed = false;
+        finished
     }
 
     fn target(&mut self, target: &[u8]) {
@@ -144,7 +153,7 @@ impl Block {
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let hash = self.random.hash_one((name, value));
         if self.parts.insert(hash) {
-            self.insert(&header_term(&String::from_utf8_lossy(name)));
+            self.insert(&header_term(name));
             self.words(name);
             self.words(value);
         }
@@ -174,16 +183,11 @@ impl Block {
     }
 
     fn insert(&mut self, term: &[u8]) {
-        let hash = self.random.hash_one(term);
+        let hash = terms::hash(self.seed, term);
         if self.overflowed || !self.seen.insert(hash) {
             return;
         }
-        if self.hashes.len() == MOST_TERMS || self.terms.len() + term.len() >= MOST_BYTES {
-            self.overflowed = true;
-            return;
-        }
-        self.hashes.push(hash as u32);
-        self.terms.extend_from_slice(term);
-        self.terms.push(SEPARATOR);
+        self.overflowed = self.hashes.len() == MOST_TERMS;
+        self.hashes.push(terms::short(hash));
     }
 }

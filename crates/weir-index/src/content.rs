@@ -97,6 +97,9 @@ fn is_binary(text: &[u8]) -> bool {
 }
 
 fn decode<'a>(codings: &[u8], body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    if codings.is_empty() {
+        return Some(Cow::Borrowed(&body[..body.len().min(TEXT_LIMIT)]));
+    }
     let mut bytes = Cow::Borrowed(body);
     let all: Vec<_> = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
     if all.len() > CODINGS {
@@ -216,6 +219,12 @@ mod tests {
             .map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// The same text as another program compressed it.
+    const BROTLI: [u8; 19] = [
+        0x0b, 0x07, 0x80, 0x72, 0x65, 0x66, 0x75, 0x6e, 0x64, 0x20, 0x66, 0x6f, 0x72, 0x20, 0x61,
+        0x63, 0x6d, 0x65, 0x03,
+    ];
+
     fn gzip(body: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(body).unwrap();
@@ -238,6 +247,7 @@ mod tests {
             ("content-encoding: deflate\r\n", raw.finish().unwrap()),
             ("content-encoding: zstd\r\n", zstd::encode_all(&plain[..], 1).unwrap()),
             ("content-encoding: gzip, zstd\r\n", both),
+            ("content-encoding: br\r\n", BROTLI.to_vec()),
         ];
         for (head, body) in &all {
             assert_eq!(shown(head, body).as_deref(), Some("refund for acme"), "{head}");

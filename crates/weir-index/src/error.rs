@@ -25,14 +25,6 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// Terms could not be written.
-    #[error("{path}: {source}")]
-    Terms {
-        /// The folder they were written to.
-        path: PathBuf,
-        /// What happened.
-        source: Box<tantivy::TantivyError>,
-    },
 }
 
 impl Error {
@@ -42,9 +34,5 @@ impl Error {
 
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
-    }
-
-    pub(crate) fn terms(path: &Path) -> impl FnOnce(tantivy::TantivyError) -> Self {
-        move |source| Self::Terms { path: path.to_owned(), source: Box::new(source) }
     }
 }

@@ -161,7 +161,7 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
             Known::at_most(rows, view.blocks(&key_term(name, value.as_deref()))?)
         }
         Term::HasHeader(name) if view.depth() == Depth::Payload => {
-            Known::at_most(rows, view.blocks(&header_term(name))?)
+            Known::at_most(rows, view.blocks(&header_term(name.as_bytes()))?)
         }
         Term::Words(_, words) if view.depth() == Depth::Payload => {
             let mut maybe = Bitmap::all(rows);

@@ -18,13 +18,14 @@
 //! | 16–24 | numbers of names, as above |
 //! | 32–40 | the names: each a `u16` length and its bytes |
 //! | 64 | for each lane where the piece begins and ends in it: two `u64` |
-//! | 65 | files of the terms: length of the name `u8`, name, length `u64`, CRC-32 `u32` |
+//! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_journal::{Address, Position};
 
@@ -46,25 +47,18 @@ const IDS: u8 = 6;
 const CODES: u8 = 16;
 const VALUES: u8 = 32;
 const SPANS: u8 = 64;
-const FILES: u8 = 65;
+const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
 
 /// Where a piece begins and ends in a lane.
 pub(crate) type Span = (Position, Position);
 
-/// A file of the terms, as it was when the piece was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TermsFile {
-    pub(crate) name: String,
-    pub(crate) length: u64,
-    pub(crate) sum: u32,
-}
-
 /// What a piece says of itself besides its columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct About {
     pub(crate) spans: Vec<Span>,
-    pub(crate) files: Vec<TermsFile>,
+    /// Length and CRC-32 of the file of the terms.
+    pub(crate) terms: (u64, u32),
     pub(crate) depth: Depth,
 }
 
@@ -110,8 +104,15 @@ impl Builder {
             _ => 8,
         };
         let mut bytes = Vec::new();
-        for value in values {
-            bytes.extend_from_slice(&(value - least).to_le_bytes()[..width]);
+        for value in values.filter(|_| width > 0) {
+            let value = (value - least).to_le_bytes();
+            // Lengths that the compiler knows are written several times faster.
+            match width {
+                1 => bytes.push(value[0]),
+                2 => bytes.extend_from_slice(&value[..2]),
+                4 => bytes.extend_from_slice(&value[..4]),
+                _ => bytes.extend_from_slice(&value),
+            }
         }
         self.add(tag, width as u8, (least, greatest), &bytes);
     }
@@ -125,7 +126,8 @@ pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
     }
     builder.numbers(LANE, columns.lanes.iter().copied());
     builder.numbers(POSITION, columns.positions.iter().copied());
-    let ids: Vec<u8> = columns.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    let mut ids = Vec::with_capacity(columns.ids.len() * 16);
+    columns.ids.iter().for_each(|id| ids.extend_from_slice(&id.to_le_bytes()));
     let least = columns.ids.iter().min().map_or(0, |id| (id >> 64) as u64);
     let greatest = columns.ids.iter().max().map_or(0, |id| (id >> 64) as u64);
     builder.add(IDS, 16, (least, greatest), &ids);
@@ -141,14 +143,9 @@ pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
     let spans = about.spans.iter().flat_map(|(from, to)| [from.to_bits(), to.to_bits()]);
     let spans: Vec<u8> = spans.flat_map(u64::to_le_bytes).collect();
     builder.add(SPANS, 0, (0, 0), &spans);
-    let mut files = Vec::new();
-    for file in &about.files {
-        files.push(file.name.len() as u8);
-        files.extend_from_slice(file.name.as_bytes());
-        files.extend_from_slice(&file.length.to_le_bytes());
-        files.extend_from_slice(&file.sum.to_le_bytes());
-    }
-    builder.add(FILES, 0, (0, 0), &files);
+    let mut terms = about.terms.0.to_le_bytes().to_vec();
+    terms.extend_from_slice(&about.terms.1.to_le_bytes());
+    builder.add(TERMS, 0, (0, 0), &terms);
     builder.add(DEPTH, 0, (0, 0), &[u8::from(about.depth == Depth::Payload)]);
     builder.finish(columns.len())
 }
@@ -199,6 +196,8 @@ pub(crate) struct Head {
     path: PathBuf,
     pub(crate) rows: usize,
     sections: Vec<Section>,
+    /// All checksums were compared, once since the file was opened.
+    verified: AtomicBool,
     pub(crate) about: About,
 }
 
@@ -221,7 +220,8 @@ impl Head {
         }
         let (rows, sections) = sections(&head, length)
             .ok_or_else(|| Error::damaged(path, "its head contradicts itself"))?;
-        let mut this = Self { path: path.to_owned(), rows, sections, about: About::default() };
+        let (path, about) = (path.to_owned(), About::default());
+        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), about };
         this.about = this.about(&file)?;
         Ok(this)
     }
@@ -243,8 +243,13 @@ impl Head {
         Ok((section.least, section.greatest))
     }
 
+    /// Opens the columns; the first time their checksums are compared.
     pub(crate) fn columns(&self) -> Result<Sealed<'_>, Error> {
         let file = File::open(&self.path).map_err(Error::io(&self.path))?;
+        if !self.verified.load(Ordering::Relaxed) {
+            self.sections.iter().try_for_each(|one| self.bytes(&file, one.tag).map(drop))?;
+            self.verified.store(true, Ordering::Relaxed);
+        }
         Ok(Sealed { head: self, file })
     }
 
@@ -252,7 +257,7 @@ impl Head {
         let section = *self.section(tag)?;
         let mut bytes = vec![0; section.length as usize];
         read(file, &self.path, &mut bytes, section.offset)?;
-        if crc32fast::hash(&bytes) != section.sum {
+        if !self.verified.load(Ordering::Relaxed) && crc32fast::hash(&bytes) != section.sum {
             return Err(Error::damaged(
                 &self.path,
                 format!("the checksum of section {tag} is wrong"),
@@ -270,21 +275,12 @@ impl Head {
             (next(), next())
         });
         let spans = spans.collect();
-        let (_, list) = self.bytes(file, FILES)?;
-        let mut list = Bytes(&list);
-        let mut files = Vec::new();
-        while !list.0.is_empty() {
-            let length = list.number(1).ok_or_else(bad)? as usize;
-            let name = list.take(length).ok_or_else(bad)?;
-            files.push(TermsFile {
-                name: String::from_utf8_lossy(name).into_owned(),
-                length: list.number(8).ok_or_else(bad)?,
-                sum: list.number(4).ok_or_else(bad)? as u32,
-            });
-        }
+        let (_, terms) = self.bytes(file, TERMS)?;
+        let mut terms = Bytes(&terms);
+        let terms = (terms.number(8).ok_or_else(bad)?, terms.number(4).ok_or_else(bad)? as u32);
         let (_, depth) = self.bytes(file, DEPTH)?;
         let depth = if depth == [1] { Depth::Payload } else { Depth::Keys };
-        Ok(About { spans, files, depth })
+        Ok(About { spans, terms, depth })
     }
 }
 
@@ -368,7 +364,7 @@ impl Sealed<'_> {
         })
     }
 
-    /// One value without the rest of its column; not covered by a checksum.
+    /// One value without the rest of its column.
     fn value(&self, tag: u8, row: usize) -> Result<u64, Error> {
         let section = self.head.section(tag)?;
         let width = usize::from(section.width).min(8);

@@ -18,8 +18,8 @@ use weir_journal::{Journal, Position};
 use crate::block::Depth;
 use crate::error::Error;
 use crate::file::Span;
-use crate::indexer::Indexer;
-use crate::piece::{OpenPiece, SealedPiece, make_folder};
+use crate::indexer::{FOLLOWER, Indexer};
+use crate::piece::{Build, OpenPiece, SealedPiece, make_folder};
 use crate::query::Number;
 
 /// How the index is kept.
@@ -40,6 +40,8 @@ pub struct Statistics {
     pub pieces: u64,
     /// Transactions indexed since it was opened.
     pub indexed: u64,
+    /// Transactions that are not indexed yet, those that are still open included.
+    pub lag_records: u64,
     /// Microseconds since the last indexed transaction ended; 0 when nothing is left to index.
     pub lag_us: u64,
     /// Stretches that were lost and are being read again.
@@ -96,7 +98,7 @@ impl Index {
     /// Opens or makes the index in `data`, and gives what has to be driven to keep it up to date.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Terms`] if files fail. Damage is put right.
+    /// [`Error::Io`] or [`Error::Journal`] if files fail. Damage is put right.
     pub fn open(
         data: &Path,
         journal: Arc<Journal>,
@@ -108,8 +110,8 @@ impl Index {
         let found = find(&folder)?;
         let damaged = found.damaged;
         let (sealed, gaps, indexed) = chain(found.pieces, lanes);
-        let build = Indexer::begin(&folder, settings.depth, found.next)?;
-        let open = OpenPiece::new(settings.depth, build.random());
+        let build = Build::new(settings.depth);
+        let open = OpenPiece::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
         let counts = Counts::default();
         counts.damaged.store(damaged, Ordering::Relaxed);
@@ -122,7 +124,8 @@ impl Index {
             counts,
         });
         let next = found.next;
-        Ok((Self { shared: Arc::clone(&shared) }, Indexer::new(shared, build, next)))
+        let indexer = Indexer::new(Arc::clone(&shared), build, next)?;
+        Ok((Self { shared }, indexer))
     }
 
     /// What it has and does; `now` in microseconds since 1970.
@@ -132,8 +135,13 @@ impl Index {
         let sealed: usize = state.sealed.iter().map(|piece| piece.head.rows).sum();
         let counts = &self.shared.counts;
         let since = counts.behind_since.load(Ordering::Relaxed);
+        // The checkpoint stands where the open piece began.
+        let lags =
+            if since == 0 { Vec::new() } else { self.shared.journal.lags().unwrap_or_default() };
+        let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
         Statistics {
             transactions: (sealed + state.open.columns.len()) as u64,
+            lag_records: lag.saturating_sub(state.open.columns.len() as u64),
             pieces: state.sealed.len() as u64,
             indexed: counts.indexed.load(Ordering::Relaxed),
             lag_us: if since == 0 { 0 } else { now.saturating_sub(since) },
@@ -199,7 +207,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Damaged { .. } => true,
         Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-        Error::Journal(_) | Error::Terms { .. } => false,
+        Error::Journal(_) => false,
     }
 }
 

@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
-use weir_journal::{Position, Reader, Transaction};
+use weir_journal::{Follower, Position, Reader, Transaction};
 
-use crate::block::Depth;
-use crate::columns::Columns;
 use crate::error::Error;
 use crate::index::{Gap, Shared, gap_of, times};
-use crate::piece::{BlockHashes, Build, OpenPiece, SealedPiece};
+use crate::piece::{Build, OpenPiece, SealedPiece};
 use crate::row;
+use crate::terms::BlockTerms;
 
+/// Its name among the followers of the journal.
+pub(crate) const FOLLOWER: &str = "tracker";
 /// Microseconds of a partition.
 const DAY: u64 = 86_400_000_000;
 
@@ -26,9 +27,12 @@ pub struct Indexer {
     shared: Arc<Shared>,
     readers: Vec<Reader>,
     build: Build,
+    follower: Follower,
     /// The day of the open piece.
     day: Option<u64>,
-    /// The number given last, to a piece or to the folder in which one is made.
+    /// The open piece has a transaction of a later day, and ends with it.
+    turned: bool,
+    /// The number given last to a piece.
     number: u64,
     mending: Option<Mending>,
 }
@@ -39,18 +43,35 @@ struct Mending {
     readers: Vec<Reader>,
     gap: Gap,
     build: Build,
-    columns: Columns,
+    piece: OpenPiece,
     day: Option<u64>,
 }
 
 impl Indexer {
-    pub(crate) fn begin(folder: &Path, depth: Depth, number: u64) -> Result<Build, Error> {
-        Build::begin(&folder.join(format!("building/piece-{number}")), depth)
-    }
-
-    pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Self {
-        let readers = readers(&shared, &shared.read().indexed);
-        Self { shared, readers, build, day: None, number, mending: None }
+    pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Result<Self, Error> {
+        let mut follower = shared.journal.follower(FOLLOWER).map_err(Error::Journal)?;
+        let indexed = shared.read().indexed.clone();
+        let lanes = || indexed.iter().enumerate().map(|(lane, reached)| (lane as u16, *reached));
+        if lanes().any(|(lane, reached)| follower.position(lane) > reached) {
+            // What was passed once has to be kept again until it is indexed.
+            follower.begin_again().map_err(Error::Journal)?;
+        }
+        let readers = lanes()
+            .map(|(lane, reached)| match follower.position(lane) == reached {
+                true => shared.journal.follow(&follower, lane),
+                false => shared.journal.reader(lane, reached),
+            })
+            .collect();
+        Ok(Self {
+            shared,
+            readers,
+            build,
+            follower,
+            day: None,
+            turned: false,
+            number,
+            mending: None,
+        })
     }
 
     /// Indexes up to about `most` transactions and gives how many there were; 0 when nothing is
@@ -91,6 +112,10 @@ impl Indexer {
         let (mut taken, mut count, mut block) = (Vec::new(), 0, None);
         while block.is_none() {
             let reached = self.readers[lane].position();
+            if self.build.is_full() || self.turned {
+                self.publish(lane, std::mem::take(&mut taken), None, reached);
+                self.seal()?;
+            }
             let transaction = match self.readers[lane].next_transaction() {
                 Ok(Some(transaction)) => transaction,
                 Ok(None) => break,
@@ -100,15 +125,8 @@ impl Indexer {
                 }
             };
             let day = transaction.received_us / DAY;
-            if self.build.is_full() || self.day.is_some_and(|open| open < day) {
-                self.publish(lane, std::mem::take(&mut taken), block.take(), reached);
-                self.seal()?;
-            }
-            self.day.get_or_insert(day);
-            block = match self.build.add(&transaction) {
-                Ok(block) => block,
-                Err(error) => return self.restart().and(Err(error)),
-            };
+            self.turned |= *self.day.get_or_insert(day) < day;
+            block = self.build.add(&transaction);
             taken.push(transaction);
             count += 1;
         }
@@ -122,7 +140,7 @@ impl Indexer {
         &self,
         lane: usize,
         taken: Vec<Transaction>,
-        block: Option<BlockHashes>,
+        block: Option<BlockTerms>,
         reached: Position,
     ) {
         let (counts, whole) = (&self.shared.counts, self.shared.settings.whole_stage);
@@ -143,43 +161,42 @@ impl Indexer {
     /// If files fail; what was open is then read from the journal again.
     pub fn seal(&mut self) -> Result<(), Error> {
         let Some(day) = self.day else { return Ok(()) };
-        let place = self.place(day);
-        self.number += 1;
-        let next = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
-        let random = next.random();
-        self.day = None;
-        let build = std::mem::replace(&mut self.build, next);
-        let sealed = {
+        let (building, place) = (self.building(), self.place(day));
+        if let Some(last) = self.build.last() {
+            self.shared.write().open.blocks.push(last);
+        }
+        self.build = Build::new(self.shared.settings.depth);
+        (self.day, self.turned) = (None, false);
+        let written = {
             let state = self.shared.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
-            build.seal(&state.open.columns, spans, &place)
-        };
-        let sealed = match sealed {
-            Ok(sealed) => Arc::new(sealed),
-            Err(error) => return self.restart().and(Err(error)),
+            state.open.write(spans, &building, &place)
         };
         let mut state = self.shared.write();
-        state.open = OpenPiece::new(self.shared.settings.depth, random);
-        state.from = state.indexed.clone();
-        state.sealed.push(sealed);
-        Ok(())
+        state.open = OpenPiece::new(self.shared.settings.depth, self.build.seed());
+        match written {
+            Ok(piece) => {
+                state.from = state.indexed.clone();
+                state.sealed.push(Arc::new(piece));
+            }
+            Err(error) => {
+                state.indexed = state.from.clone();
+                self.readers = readers(&self.shared, &state.indexed);
+                return Err(error);
+            }
+        }
+        drop(state);
+        self.readers.iter().for_each(|reader| self.follower.pass(reader));
+        self.follower.commit().map_err(Error::Journal)
+    }
+
+    fn building(&self) -> PathBuf {
+        self.shared.folder.join("building/piece")
     }
 
     fn place(&mut self, day: u64) -> PathBuf {
         self.number += 1;
         self.shared.folder.join(partition(day)).join(format!("{:010}", self.number))
-    }
-
-    /// Gives the open piece up and begins it again.
-    fn restart(&mut self) -> Result<(), Error> {
-        self.number += 1;
-        self.build = Self::begin(&self.shared.folder, self.shared.settings.depth, self.number)?;
-        self.day = None;
-        let mut state = self.shared.write();
-        state.open = OpenPiece::new(self.shared.settings.depth, self.build.random());
-        state.indexed = state.from.clone();
-        self.readers = readers(&self.shared, &state.indexed);
-        Ok(())
     }
 
     /// Drops every partition whose transactions were all received before `time` (microseconds
@@ -247,11 +264,10 @@ impl Indexer {
     fn mend_some(&mut self, most: usize) -> Result<usize, Error> {
         if self.mending.is_none() {
             let Some(gap) = self.shared.read().gaps.first().cloned() else { return Ok(0) };
-            let folder = self.shared.folder.join("building/mending");
-            let build = Build::begin(&folder, self.shared.settings.depth)?;
+            let build = Build::new(self.shared.settings.depth);
             let readers = readers(&self.shared, &gap.from);
-            let columns = Columns::default();
-            self.mending = Some(Mending { readers, gap, build, columns, day: None });
+            let piece = OpenPiece::new(self.shared.settings.depth, build.seed());
+            self.mending = Some(Mending { readers, gap, build, piece, day: None });
         }
         let Some(mending) = &mut self.mending else { return Ok(0) };
         let (mut done, mut ended) = (0, true);
@@ -267,8 +283,8 @@ impl Indexer {
                 }
                 let day = transaction.received_us / DAY;
                 mending.day = Some(mending.day.unwrap_or(day).max(day));
-                mending.build.add(&transaction)?;
-                mending.columns.push(&transaction, self.shared.settings.whole_stage);
+                mending.piece.blocks.extend(mending.build.add(&transaction));
+                mending.piece.columns.push(&transaction, self.shared.settings.whole_stage);
                 done += 1;
             }
             ended &= done < most && !mending.build.is_full();
@@ -283,12 +299,14 @@ impl Indexer {
 
     /// Writes what was read again; what is left of the gap remains.
     fn end_mending(&mut self, reached: Vec<Position>) -> Result<(), Error> {
-        let Some(mending) = self.mending.take() else { return Ok(()) };
+        let Some(mut mending) = self.mending.take() else { return Ok(()) };
+        mending.piece.blocks.extend(mending.build.last());
         let mut sealed = None;
         if let Some(day) = mending.day {
             let place = self.place(day);
             let spans = mending.gap.from.iter().copied().zip(reached.iter().copied()).collect();
-            sealed = Some(Arc::new(mending.build.seal(&mending.columns, spans, &place)?));
+            let piece = mending.piece.write(spans, &self.building(), &place)?;
+            sealed = Some(Arc::new(piece));
         }
         let mut state = self.shared.write();
         state.sealed.extend(sealed);

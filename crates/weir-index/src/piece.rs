@@ -1,52 +1,42 @@
 //! A piece of the index: up to [`MOST_ROWS`] transactions, first in memory, then in a folder.
 //!
 //! A piece that is written never changes. Its folder holds the file `columns`, which says where in
-//! the journal it begins and ends, and the folder `terms`. It is made beside the others and takes
+//! the journal it begins and ends, and the file `terms`. It is made beside the others and takes
 //! its place by being renamed, so that it is there whole or not at all: what was only in memory
 //! when the process ended is read again from the journal.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::OnceLock;
 
-use foldhash::quality::RandomState;
 use weir_journal::{Address, Position, Transaction};
 
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Depth, ROWS};
 use crate::columns::Columns;
 use crate::error::Error;
-use crate::file::{self, About, Head, TermsFile};
-use crate::postings::{Reader, Writer};
+use crate::file::{self, About, Head};
+use crate::terms::{self, BlockTerms, Reader};
 
 pub(crate) use crate::file::MOST_ROWS;
 
 /// Most hashes of terms that a piece in memory may hold.
 const MOST_HASHES: usize = 6 << 20;
-/// Most bytes that the terms of a piece may take while they are gathered.
-const MOST_MEMORY: usize = 96 << 20;
-
-/// The hashes of a finished block's terms.
-#[derive(Debug)]
-pub(crate) struct BlockHashes {
-    hashes: Box<[u32]>,
-    overflowed: bool,
-}
 
 /// A piece that grows, as far as searches need it.
 #[derive(Debug)]
 pub(crate) struct OpenPiece {
     pub(crate) columns: Columns,
-    pub(crate) blocks: Vec<BlockHashes>,
+    pub(crate) blocks: Vec<BlockTerms>,
     pub(crate) depth: Depth,
-    pub(crate) random: RandomState,
+    pub(crate) seed: u64,
 }
 
 impl OpenPiece {
-    pub(crate) fn new(depth: Depth, random: RandomState) -> Self {
-        Self { columns: Columns::default(), blocks: Vec::new(), depth, random }
+    pub(crate) fn new(depth: Depth, seed: u64) -> Self {
+        Self { columns: Columns::default(), blocks: Vec::new(), depth, seed }
     }
 
     /// Where a row is in the journal.
@@ -57,13 +47,12 @@ impl OpenPiece {
 
     /// The rows whose block may have a term; those of the unfinished block always may.
     pub(crate) fn blocks(&self, term: &[u8]) -> Bitmap {
-        use std::hash::BuildHasher;
-        let hash = self.random.hash_one(term) as u32;
+        let hash = terms::short(terms::hash(self.seed, term));
         let rows = self.columns.len();
         let mut found = Bitmap::none(rows);
         for block in 0..rows.div_ceil(ROWS) {
             let finished = self.blocks.get(block);
-            if finished.is_none_or(|block| block.overflowed || block.hashes.contains(&hash)) {
+            if finished.is_none_or(|block| block.may_have(hash)) {
                 found.add_block(block);
             }
         }
@@ -74,8 +63,6 @@ impl OpenPiece {
 /// What gathers the terms of a piece.
 #[derive(Debug)]
 pub(crate) struct Build {
-    folder: PathBuf,
-    writer: Writer,
     block: Block,
     rows: usize,
     hashes: usize,
@@ -83,66 +70,67 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// Begins in `folder`, which is emptied.
-    pub(crate) fn begin(folder: &Path, depth: Depth) -> Result<Self, Error> {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io(folder)(error));
-            }
-            _ => {}
-        }
-        let terms = folder.join("terms");
-        make_folder(&terms)?;
-        let writer = Writer::create(&terms).map_err(Error::terms(&terms))?;
-        let folder = folder.to_owned();
-        Ok(Self { folder, writer, block: Block::default(), rows: 0, hashes: 0, depth })
+    pub(crate) fn new(depth: Depth) -> Self {
+        Self { block: Block::new(), rows: 0, hashes: 0, depth }
     }
 
-    pub(crate) fn random(&self) -> RandomState {
-        self.block.random()
+    /// The seed of the terms' hashes.
+    pub(crate) fn seed(&self) -> u64 {
+        self.block.seed()
     }
 
     /// Adds a transaction; gives the block that it finishes.
-    pub(crate) fn add(&mut self, transaction: &Transaction) -> Result<Option<BlockHashes>, Error> {
+    pub(crate) fn add(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.block.add(transaction, self.depth);
         self.rows += 1;
-        if self.rows.is_multiple_of(ROWS) { self.end_block().map(Some) } else { Ok(None) }
+        self.rows.is_multiple_of(ROWS).then(|| {
+            let finished = self.block.finish();
+            self.hashes += finished.len();
+            finished
+        })
     }
 
-    fn end_block(&mut self) -> Result<BlockHashes, Error> {
-        let finished = self.block.finish();
-        self.writer.add(&finished).map_err(Error::terms(&self.folder))?;
-        self.hashes += finished.hashes.len();
-        let ended = BlockHashes { overflowed: finished.overflowed, hashes: finished.hashes };
-        self.block.clear();
-        Ok(ended)
+    /// The terms of the unfinished block, if there is one.
+    pub(crate) fn last(&mut self) -> Option<BlockTerms> {
+        (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
     }
 
     /// Whether the piece has to be written.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.writer.memory() > MOST_MEMORY
+        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES
     }
+}
 
-    /// Writes the piece and puts it in its place.
-    pub(crate) fn seal(
-        mut self,
-        columns: &Columns,
+impl OpenPiece {
+    /// Writes the piece into the folder `building` and puts it in its place.
+    pub(crate) fn write(
+        &self,
         spans: Vec<(Position, Position)>,
+        building: &Path,
         place: &Path,
     ) -> Result<SealedPiece, Error> {
-        if !self.rows.is_multiple_of(ROWS) {
-            self.end_block()?;
+        match fs::remove_dir_all(building) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(building)(error));
+            }
+            _ => {}
         }
-        let terms = self.folder.join("terms");
-        self.writer.finish().map_err(Error::terms(&terms))?;
-        let files = settle(&terms).map_err(Error::io(&terms))?;
-        let about = About { spans, files, depth: self.depth };
-        let path = self.folder.join("columns");
-        write(&path, &file::encode(columns, &about)).map_err(Error::io(&path))?;
-        sync(&self.folder)?;
+        make_folder(building)?;
+        let terms = terms::encode(self.seed, &self.blocks);
+        let about = About {
+            spans,
+            terms: (terms.len() as u64, crc32fast::hash(&terms)),
+            depth: self.depth,
+        };
+        let path = building.join("terms");
+        write(&path, &terms).map_err(Error::io(&path))?;
+        drop(terms);
+        let path = building.join("columns");
+        write(&path, &file::encode(&self.columns, &about)).map_err(Error::io(&path))?;
+        sync(building)?;
         let partition = place.parent().unwrap_or(place);
         make_folder(partition)?;
-        fs::rename(&self.folder, place).map_err(Error::io(place))?;
+        fs::rename(building, place).map_err(Error::io(place))?;
         sync(partition)?;
         SealedPiece::open(place)
     }
@@ -164,28 +152,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the files of the terms durable and takes their checksums.
-fn settle(terms: &Path) -> io::Result<Vec<TermsFile>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(terms)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Locks and the like say nothing of the terms.
-        if name.starts_with('.') {
-            fs::remove_file(entry.path())?;
-            continue;
-        }
-        fs::set_permissions(entry.path(), Permissions::from_mode(0o600))?;
-        let file = File::open(entry.path())?;
-        file.sync_all()?;
-        let (length, sum) = checksum(file)?;
-        files.push(TermsFile { name, length, sum });
-    }
-    File::open(terms)?.sync_all()?;
-    Ok(files)
-}
-
-fn checksum(mut file: File) -> io::Result<(u64, u32)> {
+fn checksum(mut file: &File) -> io::Result<(u64, u32)> {
     let (mut hasher, mut length) = (crc32fast::Hasher::new(), 0);
     let mut chunk = vec![0; 256 << 10];
     loop {
@@ -204,42 +171,40 @@ fn checksum(mut file: File) -> io::Result<(u64, u32)> {
 pub(crate) struct SealedPiece {
     pub(crate) folder: PathBuf,
     pub(crate) head: Head,
-    /// Opened, and compared with its checksums, when terms are looked up first.
-    terms: Mutex<Option<Arc<Reader>>>,
+    /// Read, and the file compared with its checksum, when a term is looked up first.
+    terms: OnceLock<Reader>,
 }
 
 impl SealedPiece {
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let head = Head::open(&folder.join("columns"))?;
-        Ok(Self { folder: folder.to_owned(), head, terms: Mutex::new(None) })
+        Ok(Self { folder: folder.to_owned(), head, terms: OnceLock::new() })
     }
 
     /// The rows whose block may have a term.
     pub(crate) fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
-        let reader = self.reader()?;
-        let mut found = Bitmap::none(self.head.rows);
-        let all = reader.blocks(term, |block| found.add_block(block));
-        all.map_err(|error| Error::damaged(&self.folder, error.to_string()))?;
-        Ok(found)
-    }
-
-    fn reader(&self) -> Result<Arc<Reader>, Error> {
-        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reader) = &*terms {
-            return Ok(Arc::clone(reader));
-        }
-        let folder = self.folder.join("terms");
-        for expected in &self.head.about.files {
-            let path = folder.join(&expected.name);
-            let found = File::open(&path).and_then(checksum);
-            let found = found.map_err(|error| Error::damaged(&path, error.to_string()))?;
-            if found != (expected.length, expected.sum) {
-                return Err(Error::damaged(&path, "its checksum is wrong"));
+        let path = self.folder.join("terms");
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        let reader = match self.terms.get() {
+            Some(reader) => reader,
+            None => {
+                if checksum(&file).map_err(Error::io(&path))? != self.head.about.terms {
+                    return Err(Error::damaged(&path, "its checksum is wrong"));
+                }
+                let reader = Reader::open(&file).map_err(Error::io(&path))?;
+                let unknown = || Error::damaged(&path, "not a file of terms of version 1");
+                let reader = reader.ok_or_else(unknown)?;
+                self.terms.get_or_init(|| reader)
             }
-        }
-        let reader = Reader::open(&folder);
-        let reader = Arc::new(reader.map_err(|error| Error::damaged(&folder, error.to_string()))?);
-        *terms = Some(Arc::clone(&reader));
-        Ok(reader)
+        };
+        let mut found = Bitmap::none(self.head.rows);
+        let all = reader.blocks(&file, term, |block| found.add_block(block));
+        all.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                Error::damaged(&path, "its buckets make no sense")
+            }
+            _ => Error::io(&path)(error),
+        })?;
+        Ok(found)
     }
 }

@@ -1,6 +1,6 @@
 //! Finding transactions: newest first, page by page.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,11 @@ use crate::row::Row;
 pub const LONGEST_PAGE: usize = 1000;
 /// Candidates that are looked at between two glances at the clock.
 const GLANCE: usize = 16;
+/// Bytes of bodies after which a page ends, and a batch of candidates is not made longer.
+const PAGE_BYTES: usize = 16 << 20;
+const BATCH_BYTES: usize = 1 << 20;
+/// Most candidates that are read from the journal at once.
+const MOST_BATCH: usize = 64;
 
 /// A place in the order of hits: by time received, then by id. It stays the same while records
 /// arrive.
@@ -88,6 +93,10 @@ impl Hit {
     pub fn cursor(&self) -> Cursor {
         Cursor { time: self.row.time, id: self.row.id }
     }
+
+    fn bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, size)
+    }
 }
 
 /// What a search found.
@@ -133,55 +142,39 @@ impl Index {
         let deadline = Instant::now() + page.budget;
         let limit = page.limit.clamp(1, LONGEST_PAGE);
         let mut open = Vec::new();
-        let mut snapshot = self.snapshot(query, |view| {
+        let snapshot = self.snapshot(query, |view| {
             open = candidates(query, view, None, page.after, limit)?;
             Ok(())
         })?;
-        let (tail, unread) = self.tail(query, &snapshot.indexed, deadline)?;
-        let mut hits = Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() };
-        let mut heap = BinaryHeap::from(open);
-        let before = |place: Cursor| page.after.is_none_or(|after| place < after);
-        let mut tail: Vec<Hit> = tail.into_iter().filter(|hit| before(hit.cursor())).collect();
-        tail.sort_by_key(Hit::cursor);
-        let mut left = snapshot.sealed.len();
-        let (mut looked, mut loaded) = (0, 0);
-        loop {
-            // A piece is opened once nothing newer than its newest row is left.
-            let best = heap.peek().map(|candidate: &Candidate| candidate.place);
-            let best = best.max(tail.last().map(Hit::cursor));
-            if left > 0 {
-                let newest = times(&snapshot.sealed[left - 1]).1;
-                if best.is_none_or(|best| best.time <= newest) {
-                    if loaded > 0 && Instant::now() >= deadline {
-                        let place = Cursor { time: newest.saturating_add(1), id: 0 };
-                        hits.next = Some(page.after.map_or(place, |after| after.min(place)));
-                        hits.cut = true;
-                        return Ok(hits);
-                    }
-                    left -= 1;
-                    loaded += 1;
-                    self.load(query, &mut snapshot, left, page, limit, &mut heap, &mut hits)?;
-                    continue;
-                }
+        let mut tail = Vec::new();
+        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| {
+            let place = Cursor { time: row.time, id: row.id };
+            if page.after.is_none_or(|after| place < after) {
+                tail.push(Candidate {
+                    place,
+                    sure: true,
+                    piece: None,
+                    row: 0,
+                    address: row.address,
+                });
             }
-            let Some(best) = best else { return Ok(hits) };
-            if hits.hits.len() == limit {
-                hits.next = hits.hits.last().map(Hit::cursor);
-                return Ok(hits);
-            }
-            looked += 1;
-            if looked % GLANCE == 0 && Instant::now() >= deadline {
-                // Everything down to here was looked at; `best` itself was not.
-                hits.next = Some(Cursor { time: best.time, id: best.id.saturating_add(1) });
-                hits.cut = true;
-                return Ok(hits);
-            }
-            if tail.last().is_some_and(|hit| hit.cursor() == best) {
-                hits.hits.extend(tail.pop());
-            } else if let Some(candidate) = heap.pop() {
-                hits.hits.extend(self.hit(query, &snapshot, &candidate)?);
-            }
-        }
+        })?;
+        let mut search = Search {
+            index: self,
+            query,
+            page,
+            limit,
+            deadline,
+            left: snapshot.sealed.len(),
+            sealed: snapshot.sealed,
+            heap: BinaryHeap::from(open),
+            ready: VecDeque::new(),
+            batch: 1,
+            found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
+        };
+        search.heap.extend(tail);
+        search.run()?;
+        Ok(search.found)
     }
 
     /// The whole transaction with an id; none if the journal does not have it.
@@ -241,101 +234,30 @@ impl Index {
         Ok(Snapshot { sealed, indexed, incomplete })
     }
 
-    /// Adds the candidates of a sealed piece.
-    #[expect(clippy::too_many_arguments, reason = "the state of one search, taken apart once")]
-    fn load(
-        &self,
-        query: &Query,
-        snapshot: &mut Snapshot,
-        at: usize,
-        page: &Page,
-        limit: usize,
-        heap: &mut BinaryHeap<Candidate>,
-        hits: &mut Hits,
-    ) -> Result<(), Error> {
-        let piece = &snapshot.sealed[at];
-        let found = View::sealed(piece)
-            .and_then(|view| candidates(query, &view, Some(at), page.after, limit));
-        match found {
-            Ok(found) => heap.extend(found),
-            Err(error) if is_damage(&error) => {
-                self.shared.report(piece);
-                hits.incomplete = true;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// The candidate as a hit, if it is one.
-    fn hit(
-        &self,
-        query: &Query,
-        snapshot: &Snapshot,
-        candidate: &Candidate,
-    ) -> Result<Option<Hit>, Error> {
-        let sealed = match candidate.piece {
-            Some(piece) => Some(snapshot.sealed[piece].head.columns()?),
-            None => None,
-        };
-        let address = match &sealed {
-            Some(sealed) => Some(sealed.address(candidate.row)?),
-            None => candidate.address,
-        };
-        let transaction = self.read(address, candidate.place.id)?;
-        if let Some(transaction) = transaction {
-            return Ok(self.checked(query, transaction, candidate.sure));
-        }
-        match sealed {
-            Some(sealed) if candidate.sure => {
-                let row = sealed.row(candidate.row)?;
-                Ok(Some(Hit { row, transaction: None, highlights: Vec::new() }))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The transaction at an address, if it still has this id.
-    pub(crate) fn read(
-        &self,
-        address: Option<Address>,
-        id: u128,
-    ) -> Result<Option<Transaction>, Error> {
-        let Some(address) = address else { return Ok(None) };
-        let found = self.shared.journal.get(address).map_err(Error::Journal)?;
-        Ok(found.filter(|transaction| u128::from_be_bytes(transaction.id) == id))
-    }
-
-    fn checked(&self, query: &Query, transaction: Transaction, sure: bool) -> Option<Hit> {
-        let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
-        if !sure && !subject.holds(&query.root) {
-            return None;
-        }
-        let highlights = subject.highlights(query);
-        let row = subject.row;
-        Some(Hit { row, transaction: Some(transaction), highlights })
-    }
-
-    /// Hits among what is not indexed yet, and whether some of it was left unread.
+    /// Tells the rows of hits among what is not indexed yet; gives whether some of it was left
+    /// unread.
     pub(crate) fn tail(
         &self,
         query: &Query,
         indexed: &[Position],
         deadline: Instant,
-    ) -> Result<(Vec<Hit>, bool), Error> {
-        let mut hits = Vec::new();
+        hit: &mut dyn FnMut(Row),
+    ) -> Result<bool, Error> {
         let mut looked = 0;
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
             while let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? {
                 looked += 1;
                 if looked % GLANCE == 0 && (looked > MOST_TAIL || Instant::now() >= deadline) {
-                    return Ok((hits, true));
+                    return Ok(true);
                 }
-                hits.extend(self.checked(query, transaction, false));
+                let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
+                if subject.holds(&query.root) {
+                    hit(subject.row);
+                }
             }
         }
-        Ok((hits, false))
+        Ok(false)
     }
 }
 
@@ -377,4 +299,150 @@ fn candidates(
         found.truncate(limit + 1);
     }
     Ok(found)
+}
+
+/// One search under way.
+struct Search<'a> {
+    index: &'a Index,
+    query: &'a Query,
+    page: &'a Page,
+    limit: usize,
+    deadline: Instant,
+    /// Those that may have hits, newest last, and how many of them were not looked at.
+    sealed: Vec<Arc<SealedPiece>>,
+    left: usize,
+    heap: BinaryHeap<Candidate>,
+    /// Candidates whose transactions were read: newer than all in the heap.
+    ready: VecDeque<(Candidate, Option<Transaction>)>,
+    /// Candidates to read at once next time.
+    batch: usize,
+    found: Hits,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let (mut loaded, mut looked, mut bytes) = (0, 0, 0);
+        loop {
+            let ready = self.ready.front().map(|(candidate, _)| candidate.place);
+            let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.place));
+            // A piece is opened once nothing newer than its newest row is left.
+            let newest = self.left.checked_sub(1).map(|next| times(&self.sealed[next]).1);
+            if let Some(newest) = newest
+                && best.is_none_or(|best| best.time <= newest)
+            {
+                if loaded > 0 && self.is_late() {
+                    let place = Cursor { time: newest.saturating_add(1), id: 0 };
+                    self.cut(self.page.after.map_or(place, |after| after.min(place)));
+                    return Ok(());
+                }
+                loaded += 1;
+                self.load()?;
+                continue;
+            }
+            let Some(best) = best else { return Ok(()) };
+            if self.found.hits.len() == self.limit || bytes > PAGE_BYTES {
+                self.found.next = self.found.hits.last().map(Hit::cursor);
+                return Ok(());
+            }
+            looked += 1;
+            if looked % GLANCE == 0 && self.is_late() {
+                // Everything down to here was looked at; `best` itself was not.
+                self.cut(Cursor { time: best.time, id: best.id.saturating_add(1) });
+                return Ok(());
+            }
+            if self.ready.is_empty() {
+                self.read(newest)?;
+            }
+            if let Some((candidate, transaction)) = self.ready.pop_front() {
+                let hit = self.hit(&candidate, transaction)?;
+                bytes += hit.as_ref().map_or(0, Hit::bytes);
+                self.found.hits.extend(hit);
+            }
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    fn cut(&mut self, next: Cursor) {
+        self.found.next = Some(next);
+        self.found.cut = true;
+    }
+
+    /// Adds the candidates of the newest piece that is left.
+    fn load(&mut self) -> Result<(), Error> {
+        self.left -= 1;
+        // What was read ahead takes its place among the others again.
+        self.heap.extend(self.ready.drain(..).map(|(candidate, _)| candidate));
+        let piece = &self.sealed[self.left];
+        let found = View::sealed(piece).and_then(|view| {
+            candidates(self.query, &view, Some(self.left), self.page.after, self.limit)
+        });
+        match found {
+            Ok(found) => self.heap.extend(found),
+            Err(error) if is_damage(&error) => {
+                self.index.shared.report(piece);
+                self.found.incomplete = true;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Reads the next candidates from the journal, as long as they are newer than the pieces left.
+    fn read(&mut self, newest: Option<u64>) -> Result<(), Error> {
+        let mut addresses = Vec::new();
+        while addresses.len() < self.batch {
+            let Some(mut next) = self.heap.pop() else { break };
+            if newest.is_some_and(|newest| next.place.time <= newest) {
+                self.heap.push(next);
+                break;
+            }
+            if let Some(piece) = next.piece {
+                next.address = Some(self.sealed[piece].head.columns()?.address(next.row)?);
+            }
+            addresses.extend(next.address);
+            self.ready.push_back((next, None));
+        }
+        addresses.sort_unstable();
+        let read = self.index.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+        let bytes: usize = read.iter().map(size).sum();
+        self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
+        let mut read: HashMap<_, _> =
+            read.into_iter().map(|transaction| (transaction.address, transaction)).collect();
+        for (candidate, transaction) in &mut self.ready {
+            let found = read.remove(&candidate.address);
+            let id = candidate.place.id.to_be_bytes();
+            *transaction = found.filter(|transaction| transaction.id == id);
+        }
+        Ok(())
+    }
+
+    /// The candidate as a hit, if it is one.
+    fn hit(
+        &self,
+        candidate: &Candidate,
+        transaction: Option<Transaction>,
+    ) -> Result<Option<Hit>, Error> {
+        if let Some(transaction) = transaction {
+            let whole = self.index.shared.settings.whole_stage;
+            let subject = Subject::new(&transaction, whole);
+            if !candidate.sure && !subject.holds(&self.query.root) {
+                return Ok(None);
+            }
+            let highlights = subject.highlights(self.query);
+            let row = subject.row;
+            return Ok(Some(Hit { row, transaction: Some(transaction), highlights }));
+        }
+        let Some(piece) = candidate.piece.filter(|_| candidate.sure) else { return Ok(None) };
+        let row = self.sealed[piece].head.columns()?.row(candidate.row)?;
+        Ok(Some(Hit { row, transaction: None, highlights: Vec::new() }))
+    }
+}
+
+/// Bytes that a transaction takes, nearly.
+fn size(transaction: &Transaction) -> usize {
+    let heads = transaction.request_head.len() + transaction.response_head.len();
+    heads + transaction.request_body.len() + transaction.response_body.len()
 }

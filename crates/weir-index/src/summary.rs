@@ -15,6 +15,8 @@ use crate::row::Row;
 const FACETS: [Name; 3] = [Name::Api, Name::Method, Name::Consumer];
 /// Most values of a facet that are told.
 const VALUES: usize = 20;
+/// Transactions that are read from the journal at once.
+const AT_ONCE: usize = 16;
 /// Most buckets of a histogram.
 const BUCKETS: u64 = 60;
 /// Widths of a histogram's buckets in microseconds.
@@ -81,8 +83,7 @@ impl Index {
             unsure.extend(rows.map(|row| (open.address(row), open.columns.ids[row])));
             Ok(())
         })?;
-        let (tail, unread) = self.tail(query, &snapshot.indexed, deadline)?;
-        tail.iter().for_each(|hit| counter.row(&hit.row));
+        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| counter.row(&row))?;
         let mut incomplete = snapshot.incomplete || unread;
         let mut cut = !self.count_unsure(query, &unsure, deadline, &mut counter)?;
         for piece in snapshot.sealed.iter().rev() {
@@ -129,14 +130,20 @@ impl Index {
         deadline: Instant,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
-        for (looked, (address, id)) in unsure.iter().enumerate() {
-            if looked % 16 == 15 && Instant::now() >= deadline {
+        for some in unsure.chunks(AT_ONCE) {
+            if Instant::now() >= deadline {
                 return Ok(false);
             }
-            let Some(transaction) = self.read(Some(*address), *id)? else { continue };
-            let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
-            if subject.holds(&query.root) {
-                counter.row(&subject.row);
+            let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
+            addresses.sort_unstable();
+            let read = self.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+            let ids: HashMap<_, _> = some.iter().copied().collect();
+            for transaction in &read {
+                let subject = Subject::new(transaction, self.shared.settings.whole_stage);
+                let id = transaction.address.and_then(|address| ids.get(&address));
+                if id == Some(&subject.row.id) && subject.holds(&query.root) {
+                    counter.row(&subject.row);
+                }
             }
         }
         Ok(true)

@@ -33,7 +33,7 @@ impl Bench {
     pub(super) fn open(data: tempfile::TempDir, lanes: u16, settings: Settings) -> Self {
         let journal = weir_journal::Settings {
             lanes,
-            segment_bytes: 32 << 20,
+            segment_bytes: 16 << 20,
             ..weir_journal::Settings::default()
         };
         let (journal, lanes, _) = Journal::open(data.path(), journal).unwrap();
@@ -46,7 +46,7 @@ impl Bench {
     pub(super) fn reopen(self, settings: Settings) -> Self {
         let Self { data, journal, lanes, index, indexer } = self;
         let count = lanes.len() as u16;
-        drop((journal, lanes, index, indexer));
+        drop((lanes, index, indexer, journal));
         Self::open(data, count, settings)
     }
 

@@ -31,14 +31,14 @@ const CLASS: [u8; 256] = {
 
 /// Calls `each` with every word of `text` (UTF-8, at most [`LONGEST`] bytes) and where it stands.
 pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
-    let mut at = 0;
+    let (mut at, mut word) = (0, [0; LONGEST]);
     while at < text.len() {
         if CLASS[usize::from(text[at])] == SEPARATOR {
             at += 1;
             continue;
         }
         let start = at;
-        let (mut word, mut length) = ([0; LONGEST], 0);
+        let mut length = 0;
         let mut class = CLASS[usize::from(text[at])];
         while class != SEPARATOR && class != HIGH {
             if length < LONGEST {

@@ -46,14 +46,14 @@ fn queries() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
     fn searches_find_what_a_plain_reading_finds(
-        queries in prop::collection::vec(queries(), 12),
+        queries in prop::collection::vec(queries(), 10),
         sealed in 0u64..150,
         open in 0u64..150,
         unread in 0u64..40,
-        limit in 1usize..60,
+        limit in 9usize..60,
     ) {
         let mut bench = Bench::new(2);
         (0..sealed).for_each(|number| bench.write(number));
