@@ -3,11 +3,11 @@
 //! | thread | what it does | when |
 //! |---|---|---|
 //! | `journal-supply` | makes segments ready, gives back mappings | a lane has taken one; each 200 ms |
-//! | `journal-seal` | seals full segments, drops old files | a segment is full; each second. It runs when nothing else wants to, unless it is more than a minute behind |
+//! | `journal-seal` | seals full segments, drops old files | a segment is full; each second. It compresses when nothing else wants to run, unless it is more than a minute behind |
 //! | `journal-sync` | syncs lanes in groups; durability `disk` only | somebody waits |
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,7 +16,6 @@ use crate::files::{Budget, Files};
 use crate::follower::Checkpoints;
 use crate::journal::{Durability, Settings, Statistics};
 use crate::lane::Shared;
-use crate::os;
 use crate::supply::{Bell, Supply};
 
 /// Pause of the supplying thread when nobody rings: how soon a full disk is tried again.
@@ -50,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) sealed: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Sealing is so far behind that it does not wait for idle time.
+    pub(crate) late: AtomicBool,
     supplying: Arc<Bell>,
     sealing: Bell,
     syncing: Arc<Bell>,
@@ -72,6 +73,7 @@ impl Inner {
             sealed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            late: AtomicBool::new(false),
             supplying,
             sealing: Bell::default(),
             syncing,
@@ -141,21 +143,16 @@ impl Inner {
 
     fn run_seal(&self) {
         self.sealing.hang();
-        os::run_when_idle(true);
-        let mut idle = true;
         let mut behind_since: Option<Instant> = None;
         while !self.sealing.stopped() {
+            let behind = self.unsealed() > 0;
+            behind_since = behind.then(|| behind_since.unwrap_or_else(Instant::now));
+            let late = behind_since.is_some_and(|since| since.elapsed() > LATE);
+            self.late.store(late, Ordering::Relaxed);
             let worked = self.seal_one();
             let retained = self.retain();
             if worked.is_err() || retained.is_err() {
                 self.errors.fetch_add(1, Ordering::Relaxed);
-            }
-            let behind = self.unsealed() > 0;
-            behind_since = behind.then(|| behind_since.unwrap_or_else(Instant::now));
-            let late = behind_since.is_some_and(|since| since.elapsed() > LATE);
-            if idle == late {
-                idle = !late;
-                os::run_when_idle(idle);
             }
             match worked {
                 Ok(true) => self.supplying.ring(),

@@ -119,5 +119,6 @@ fn sync_files(files: &Files, from: Position, end: Position) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    if from.segment() == end.segment() { Ok(()) } else { files.sync_folder() }
+    let known = from.segment() == end.segment() && from.offset() > 0;
+    if known { Ok(()) } else { files.sync_folder() }
 }

@@ -90,6 +90,7 @@ impl Reader {
                     self.position = Position::new(number, offset + 8);
                     if let Some(transaction) = sealed.get(offset, self.payload)? {
                         self.ticket = self.ticket.max(transaction.ticket);
+                        self.position = self.position.max(transaction.after);
                         return Ok(Some(transaction));
                     }
                 }
@@ -167,7 +168,7 @@ pub(crate) fn get(
     found: &mut dyn FnMut(Transaction),
 ) -> io::Result<()> {
     let state = files.state();
-    let mut sealed: Option<Sealed> = None;
+    let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
     for position in positions {
         let number = position.segment();
         if state.sealed.contains_key(&number) {
@@ -178,7 +179,8 @@ pub(crate) fn get(
             if let Some(transaction) = sealed.insert(segment).get(position.offset(), true)? {
                 found(transaction);
             }
-        } else if let Some(frame) = frame_at(files, &state, *position)?
+        } else if state.raw.contains(&number)
+            && let Some(frame) = frame_of(files, *position, &mut raw)?
             && frame.kind == Kind::Completed
         {
             found(assemble(files, &state, *position, frame)?);
@@ -192,11 +194,29 @@ fn frame_at(files: &Files, state: &State, position: Position) -> io::Result<Opti
     if !state.raw.contains(&number) {
         return Ok(state.carry.frames.get(&position).cloned());
     }
-    match Segment::open_single(&files.segment(number), number) {
-        Ok(mut segment) => segment.frame(position.offset(), segment.length),
-        Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    frame_of(files, position, &mut None)
+}
+
+/// The frame at a position of a segment that is not sealed; `opened` is the segment that was
+/// opened last.
+fn frame_of(
+    files: &Files,
+    position: Position,
+    opened: &mut Option<Segment>,
+) -> io::Result<Option<Frame>> {
+    let number = position.segment();
+    let segment = match opened.take() {
+        Some(segment) if segment.header.number == number => segment,
+        _ => match Segment::open_single(&files.segment(number), number) {
+            Ok(segment) => segment,
+            Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let segment = opened.insert(segment);
+    segment.frame(position.offset(), segment.length)
 }
 
 /// Follows the chain back from `completed` and puts the transaction together.
@@ -208,7 +228,9 @@ fn assemble(
 ) -> io::Result<Transaction> {
     let address = Address { lane: files.lane, position };
     let ticket = end.ticket;
-    let mut transaction = Transaction { address: Some(address), ticket, ..Transaction::default() };
+    let after = Position::new(position.segment(), end.next);
+    let address = Some(address);
+    let mut transaction = Transaction { address, after, ticket, ..Transaction::default() };
     let (mut place, mut previous, mut bytes) = (position, end.previous, end.payload.len());
     let mut frames = vec![end];
     while previous != Position::START {

@@ -2,10 +2,10 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–15 come from [`Received`], 32–44 from [`Completed`], 45 and 46 from sealing; pairs and
-//! rows repeat a tag.
+//! know. Tags 1–15 come from [`Received`], 32–44 from [`Completed`], 45 (damaged) and 46 (ticket
+//! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag.
 
-use crate::format::Kind;
+use crate::format::{Kind, Position};
 
 /// Which half of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,8 @@ pub struct Completed<'a> {
 #[expect(missing_docs, reason = "the fields are described where they are written")]
 pub struct Transaction {
     pub address: Option<crate::Address>,
+    /// Where a reader goes on behind it: the checkpoint once it was taken care of.
+    pub after: Position,
     /// Number in its lane, in the order in which transactions were taken on.
     pub ticket: u64,
     pub id: [u8; 16],
@@ -317,7 +319,11 @@ impl Transaction {
             43 => self.logs.push(text(value)),
             44 => self.shortened = true,
             45 => self.damaged = true,
-            46 => self.ticket = u64::from_le_bytes(value.try_into().ok()?),
+            46 => {
+                let (ticket, after) = value.split_first_chunk::<8>()?;
+                self.ticket = u64::from_le_bytes(*ticket);
+                self.after = Position::from_bits(u64::from_le_bytes(after.try_into().ok()?));
+            }
             _ => {}
         }
         Some(())

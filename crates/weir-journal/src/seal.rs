@@ -18,6 +18,7 @@ use crate::carry::Carry;
 use crate::files::Files;
 use crate::follower::write_whole;
 use crate::format::{HEADER, Kind, Position, u64_at};
+use crate::os;
 use crate::reader::TRANSACTION_LIMIT;
 use crate::record::{Outcome, fields, is_payload, put_long};
 use crate::recovery::is_damage;
@@ -64,9 +65,12 @@ impl Inner {
         let sealed = match Segment::open(&files.segment(number), number) {
             // It only could not be recycled then.
             Ok(_) if already => None,
-            Ok(segment) => Some(write(files, segment)?),
-            // Nothing can be read without a header; recovery has reported it.
-            Err(error) if is_damage(&error) => None,
+            Ok(segment) => Some(write(files, segment, !self.late.load(Ordering::Relaxed))?),
+            // Nothing can be read without a header.
+            Err(error) if is_damage(&error) => {
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                None
+            }
             Err(error) => return Err(error),
         };
         files.faults().check("seal.written")?;
@@ -88,11 +92,15 @@ impl Inner {
     }
 }
 
-/// Writes the sealed form and renames it into place.
-fn write(files: &Files, segment: Segment) -> io::Result<(Summary, Carry)> {
+/// Writes the sealed form and renames it into place. What takes long is done in idle time if that
+/// is wanted; what holds a lock never is, as others would wait for idle time then.
+fn write(files: &Files, segment: Segment, idle: bool) -> io::Result<(Summary, Carry)> {
     let number = segment.header.number;
     let mut sealing = Sealing::new(files, &segment)?;
-    sealing.scan(segment)?;
+    os::run_when_idle(idle);
+    let scanned = sealing.scan(segment);
+    os::run_when_idle(false);
+    scanned?;
     sealing.forget_lost(files, number)?;
     let Sealing { parts, mut carry, pending, stamp_us, mut compressor, .. } = sealing;
     carry.segment = number;
@@ -122,6 +130,7 @@ fn write(files: &Files, segment: Segment) -> io::Result<(Summary, Carry)> {
 
 /// A segment on its way.
 struct Sealing {
+    number: u32,
     parts: [Writer; 3],
     carry: Carry,
     /// Frames of transactions that are open at this point, by ticket.
@@ -144,6 +153,7 @@ impl Sealing {
         let first = segment.header.first_ticket;
         let next_ticket = state.carry.next_ticket.max(first);
         Ok(Self {
+            number,
             parts: [part(Part::Meta)?, part(Part::Payload)?, part(Part::Failed)?],
             carry: Carry { next_ticket, ..Carry::default() },
             pending,
@@ -198,7 +208,10 @@ impl Sealing {
         }
         whole &= end.previous == previous;
         self.absorb(end);
-        put_long(&mut self.meta, 46, &end.ticket.to_le_bytes());
+        let mut place = [0; 16];
+        place[..8].copy_from_slice(&end.ticket.to_le_bytes());
+        place[8..].copy_from_slice(&Position::new(self.number, end.next).to_bits().to_le_bytes());
+        put_long(&mut self.meta, 46, &place);
         if !whole {
             put_long(&mut self.meta, 45, &[1]);
         }

@@ -172,6 +172,22 @@ fn a_flipped_byte_of_a_header_costs_its_segment_only() {
 }
 
 #[test]
+fn a_segment_that_is_cut_short_under_the_lane_is_left() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let ticket = lane.received(&request(1)).unwrap();
+    let cut = fs::OpenOptions::new().write(true).open(segment(data.path(), 1)).unwrap();
+    cut.set_len(0).unwrap();
+    let address = lane.whole(&request(2), &answer()).unwrap();
+    assert_eq!(address.position.segment(), 2);
+    assert_eq!(journal.statistics().errors, 1);
+    lane.completed(ticket, &answer()).unwrap();
+    let read = all(&journal);
+    assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 0]);
+    assert!(read[1].damaged && read[1].status == 201, "what was received of it is gone");
+}
+
+#[test]
 fn a_torn_tail_is_dropped_at_every_length() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());

@@ -42,7 +42,18 @@ fn sealed_transactions_read_as_before_at_the_same_addresses() {
     assert!(before.iter().all(|one| !one.damaged));
     let used = journal.statistics().disk_bytes;
 
+    let mut reader = journal.reader(0, Position::START);
+    for one in &before {
+        reader.next_transaction().unwrap();
+        assert_eq!(reader.position(), one.after);
+    }
+
     journal.work().unwrap();
+    let mut reader = journal.reader(0, Position::START);
+    for one in &before {
+        reader.next_transaction().unwrap();
+        assert_eq!(reader.position(), one.after, "the same checkpoints as before");
+    }
     let statistics = journal.statistics();
     assert!(statistics.sealed > 3 && statistics.unsealed == 0, "{statistics:?}");
     assert!(statistics.disk_bytes < used, "{statistics:?}");
@@ -166,4 +177,27 @@ fn an_idle_lane_lets_go_of_an_old_segment() {
     assert!(all(&journal).iter().all(|one| one.response_body == b"end" && !one.damaged));
     whole(&journal, &mut lane, 3);
     assert_eq!(all(&journal).len(), 3);
+}
+
+#[test]
+fn the_sealed_fixture_of_version_1_still_opens() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sealed-1");
+    let data = tempfile::tempdir().unwrap();
+    let lane = data.path().join("journal/lane-0000");
+    fs::create_dir_all(&lane).unwrap();
+    for kind in ["meta", "payload", "failed", "carry"] {
+        fs::copy(fixtures.join(kind), segment(data.path(), 1).with_extension(kind)).unwrap();
+    }
+    let (journal, _, report) = open(data.path());
+    assert_eq!((report.interrupted, report.damage.len()), (1, 0));
+    let read = all(&journal);
+    let seen: Vec<_> = read.iter().map(|one| (one.id[0], one.outcome, one.damaged)).collect();
+    let expected = [
+        (2, Outcome::Completed, false),
+        (3, Outcome::Failed, false),
+        (1, Outcome::Interrupted, false),
+    ];
+    assert_eq!(seen, expected);
+    assert!(read[..2].iter().all(|one| one.response_body == b"end" && one.logs == ["one", "two"]));
+    assert_eq!(read[2].request_body, b"ab");
 }
