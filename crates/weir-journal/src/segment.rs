@@ -111,6 +111,10 @@ impl Segment {
         offset: u32,
         end: u32,
     ) -> io::Result<(Option<u32>, u64)> {
+        if offset >= end {
+            // A segment that has just been begun ends before its first frame can.
+            return Ok((None, 0));
+        }
         let mut place = offset + 8;
         while place as usize + FRAME <= end as usize {
             if self.bytes(place as usize, 4, end as usize)? == FRAME_MAGIC
