@@ -113,6 +113,7 @@ impl Api {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
             title: "It cannot be written down who asks",
+            place: None,
             detail: format!("The audit log cannot be written ({error}), so nothing is shown."),
         })
     }
@@ -151,6 +152,7 @@ impl From<Failure> for Problem {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             kind: "unreadable",
             title: "What was recorded cannot be read",
+            place: None,
             detail: failure.0,
         }
     }
@@ -169,6 +171,7 @@ fn not_recording() -> Problem {
         status: StatusCode::CONFLICT,
         kind: "not-recording",
         title: "Nothing is recorded here",
+        place: None,
         detail: "Set `tracker.enabled` to record transactions.".to_owned(),
     }
 }
@@ -178,6 +181,7 @@ fn busy(what: &str) -> Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "busy",
         title: "Too much is asked at once",
+        place: None,
         detail: format!("There are as many {what} as are answered at once; try again."),
     }
 }
@@ -187,6 +191,7 @@ fn no_access() -> Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "no-data-folder",
         title: "The admin API is off",
+        place: None,
         detail: "The data folder with its tokens could not be used; see standard error.".to_owned(),
     }
 }
@@ -200,6 +205,7 @@ async fn unknown() -> Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
         title: "There is no such endpoint",
+        place: None,
         detail: "/v1/openapi.json has all of them.".to_owned(),
     }
 }
@@ -209,6 +215,7 @@ async fn other_method() -> Problem {
         status: StatusCode::METHOD_NOT_ALLOWED,
         kind: "method-not-allowed",
         title: "The endpoint does not have this method",
+        place: None,
         detail: "/v1/openapi.json has those that it has.".to_owned(),
     }
 }

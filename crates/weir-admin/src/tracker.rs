@@ -5,10 +5,16 @@
 //! commands show the same structs, whether they come from a server or from a folder.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use utoipa::ToSchema;
 
 /// Most transactions of a page, and most that a tail gives at once.
 pub const LONGEST_PAGE: usize = 1000;
+
+/// How long a search may take if nobody says it.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a search may take at most.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Something could not be read; the text says what.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +51,8 @@ pub struct Search {
     pub cursor: Option<String>,
     /// Whether the query may ask for payloads.
     pub payload: bool,
+    /// How long it may take.
+    pub timeout: Duration,
 }
 
 /// Why nothing was found.
@@ -52,8 +60,8 @@ pub struct Search {
 pub enum SearchFailure {
     /// The query is wrong.
     Query {
-        /// Where it is wrong, in bytes from its start.
-        at: usize,
+        /// First byte that is wrong, and the last but one.
+        place: [usize; 2],
         /// What is wrong there, and what would be right.
         message: String,
     },
@@ -76,6 +84,9 @@ pub struct Summary {
     pub took_us: u64,
     /// `completed`, `failed` or `interrupted`.
     pub state: String,
+    /// `open` if it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resolution: String,
     /// Status of the answer, 0 if there was none.
     pub status: u16,
     /// Method of the request.
@@ -88,7 +99,7 @@ pub struct Summary {
     /// Name of the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub operation: String,
-    /// Transaction type.
+    /// Transaction type: `http`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub transaction_type: String,
     /// Name of the consumer.
@@ -97,10 +108,10 @@ pub struct Summary {
     /// Subject of the verified credential.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub principal: String,
-    /// Address of the client.
+    /// Who sent it: the address of the client.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sender: String,
-    /// Name of the upstream.
+    /// Who received it: the name of the upstream.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,
     /// Code of the problem that was answered.
@@ -114,6 +125,8 @@ pub struct Transaction {
     /// What happened.
     #[serde(flatten)]
     pub summary: Summary,
+    /// The states it went through, the first one first.
+    pub history: Vec<Change>,
     /// Microseconds that stages took, by their names.
     pub stages: Vec<Stage>,
     /// The request's body, as far as it came.
@@ -131,10 +144,20 @@ pub struct Transaction {
     pub payload: Option<Payload>,
 }
 
+/// A state that a transaction came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Change {
+    /// `received`, `completed`, `failed` or `interrupted`.
+    pub state: String,
+    /// When (RFC 3339, UTC); not known of what was in flight when weir ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
 /// How long something took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stage {
-    /// `total`, or `first-byte` of the upstream's answer.
+    /// `total` from the request's head to the answer's end, or a part of it.
     pub name: String,
     /// Microseconds.
     pub took_us: u64,
@@ -208,7 +231,8 @@ pub struct Page {
     pub next: Option<String>,
     /// The time for one search ran out: ask on with the cursor.
     pub cut: bool,
-    /// Parts of the index are being made again: transactions may be missing.
+    /// Transactions may be missing: the time ran out, parts of the index are being made again, or
+    /// it is too far behind for the rest of the journal to be read in its place.
     pub incomplete: bool,
     /// The query asked for payloads.
     pub payload: bool,

@@ -11,7 +11,7 @@ use crate::block::{Depth, header_term, key_term};
 use crate::error::Error;
 use crate::file::Sealed;
 use crate::piece::{OpenPiece, SealedPiece};
-use crate::query::{Name, Node, Number, Term, Text};
+use crate::query::{Name, Node, Number, Scope, Term, Text};
 
 /// A piece whose columns can be read.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
         Term::Key(name, value) => {
             Known::at_most(rows, view.blocks(&key_term(name, value.as_deref()))?)
         }
-        Term::HasHeader(name) if view.depth() == Depth::Payload => {
+        Term::Has(Scope::Header(name)) if view.depth() == Depth::Payload => {
             Known::at_most(rows, view.blocks(&header_term(name.as_bytes()))?)
         }
         Term::Words(_, words) if view.depth() == Depth::Payload => {
@@ -173,9 +173,7 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
             }
             Known::at_most(rows, maybe)
         }
-        Term::Words(..) | Term::HasHeader(_) | Term::HasBody => {
-            Known::at_most(rows, Bitmap::all(rows))
-        }
+        Term::Words(..) | Term::Has(_) => Known::at_most(rows, Bitmap::all(rows)),
     })
 }
 

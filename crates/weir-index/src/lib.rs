@@ -49,7 +49,7 @@ pub use index::{Index, Settings, Statistics};
 pub use indexer::Indexer;
 pub use json::Detail;
 pub use query::{Name, Query, QueryError};
-pub use row::Row;
+pub use row::{Row, transaction_type};
 pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
 pub use summary::Summary;
 pub use tail::Tail;

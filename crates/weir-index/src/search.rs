@@ -17,8 +17,6 @@ use crate::row::Row;
 
 /// Most hits of a page.
 pub const LONGEST_PAGE: usize = 1000;
-/// Candidates that are looked at between two glances at the clock.
-const GLANCE: usize = 16;
 /// Bytes of bodies after which a page ends, and a batch of candidates is not made longer.
 const PAGE_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
@@ -147,7 +145,9 @@ impl Index {
             Ok(())
         })?;
         let mut tail = Vec::new();
-        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| {
+        // Half of the time is left for what is indexed.
+        let tail_ends = Instant::now() + page.budget / 2;
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row| {
             let place = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| place < after) {
                 tail.push(Candidate {
@@ -248,7 +248,7 @@ impl Index {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
             while let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? {
                 looked += 1;
-                if looked % GLANCE == 0 && (looked > MOST_TAIL || Instant::now() >= deadline) {
+                if looked > MOST_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
                 let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
@@ -321,7 +321,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run(&mut self) -> Result<(), Error> {
-        let (mut loaded, mut looked, mut bytes) = (0, 0, 0);
+        let (mut loaded, mut looked, mut bytes) = (0_usize, 0_usize, 0);
         loop {
             let ready = self.ready.front().map(|(candidate, _)| candidate.place);
             let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.place));
@@ -345,7 +345,8 @@ impl Search<'_> {
                 return Ok(());
             }
             looked += 1;
-            if looked % GLANCE == 0 && self.is_late() {
+            // One at least, so that whoever asks on comes to an end.
+            if looked > 1 && self.is_late() {
                 // Everything down to here was looked at; `best` itself was not.
                 self.cut(Cursor { time: best.time, id: best.id.saturating_add(1) });
                 return Ok(());

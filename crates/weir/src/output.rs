@@ -30,5 +30,14 @@ pub(crate) fn error(text: &str) {
 /// Whether standard error wants colours: a terminal, and `NO_COLOR` is unset
 /// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    std::io::stderr().is_terminal() && colors_are_wanted()
+}
+
+/// Whether standard output wants bold letters, likewise.
+pub(crate) fn bold() -> bool {
+    std::io::stdout().is_terminal() && colors_are_wanted()
+}
+
+fn colors_are_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

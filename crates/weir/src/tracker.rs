@@ -107,21 +107,12 @@ impl Tracker {
     /// # Errors
     /// [`SearchFailure`].
     pub(crate) fn search(&self, search: &Search) -> Result<Page, SearchFailure> {
-        let query = Query::parse(&search.query, now()).map_err(|error| SearchFailure::Query {
-            at: error.at,
-            message: match error.hint {
-                Some(hint) => format!("{}; {hint}", error.message),
-                None => error.message,
-            },
-        })?;
-        if query.needs_payload() && !search.payload {
-            return Err(SearchFailure::NeedsPayload);
-        }
+        let query = query(search)?;
         let after = search.cursor.as_ref().map(|text| text.parse()).transpose();
         let page = weir_index::Page {
             limit: search.limit,
             after: after.map_err(|_| SearchFailure::Cursor)?,
-            ..weir_index::Page::default()
+            budget: search.timeout,
         };
         let index = self.index().map_err(SearchFailure::Failed)?;
         let found = index.search(&query, &page);
@@ -130,7 +121,7 @@ impl Tracker {
             transactions: found.hits.into_iter().map(convert::hit).collect::<Vec<Hit>>(),
             next: found.next.map(|cursor| cursor.to_string()),
             cut: found.cut,
-            incomplete: found.incomplete,
+            incomplete: found.incomplete || found.cut,
             payload: query.needs_payload(),
         })
     }
@@ -156,6 +147,21 @@ impl Tracker {
             tail: Box::new(move || tail.tail()),
         }
     }
+}
+
+/// The query of a search, if whoever asks may ask it.
+fn query(search: &Search) -> Result<Query, SearchFailure> {
+    let query = Query::parse(&search.query, now()).map_err(|error| SearchFailure::Query {
+        place: [error.at, error.end],
+        message: match error.hint {
+            Some(hint) => format!("{}; {hint}", error.message),
+            None => error.message,
+        },
+    })?;
+    if query.needs_payload() && !search.payload {
+        return Err(SearchFailure::NeedsPayload);
+    }
+    Ok(query)
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {

@@ -7,13 +7,16 @@ use crate::audit::Action;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
-use crate::tracker::{LONGEST_PAGE, Page, Search, SearchFailure, Transaction};
+use crate::tracker::{
+    LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, TIMEOUT, Transaction,
+};
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -32,6 +35,21 @@ pub(super) struct Wanted {
     limit: Option<usize>,
     /// The cursor that the page before gave.
     cursor: Option<String>,
+    /// Most seconds to search, 1 to 30; 5 if it is not said. What was not looked at by then is
+    /// behind the cursor.
+    timeout: Option<u64>,
+}
+
+/// How long a search may take.
+fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
+    match seconds.map(Duration::from_secs) {
+        None => Ok(TIMEOUT),
+        Some(wanted) if (Duration::from_secs(1)..=LONGEST_TIMEOUT).contains(&wanted) => Ok(wanted),
+        Some(_) => {
+            let longest = LONGEST_TIMEOUT.as_secs();
+            Err(bad(format!("`timeout` is a number of seconds from 1 to {longest}.")))
+        }
+    }
 }
 
 /// Search transactions, newest first
@@ -39,7 +57,8 @@ pub(super) struct Wanted {
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "A page of what was found.", body = Page),
-        (status = 400, description = "The query, the limit or the cursor is wrong."),
+        (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
+            `place` says which bytes of the query."),
         (status = 403, description = "The query asks for payloads; that needs payload-viewer.")))]
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
@@ -52,7 +71,8 @@ pub(super) async fn search(
         return Err(bad(format!("`limit` is a number from 1 to {LONGEST_PAGE}.")));
     }
     let payload = caller.role >= Role::PayloadViewer;
-    let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload };
+    let timeout = timeout(wanted.timeout)?;
+    let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload, timeout };
     let query = search.query.clone();
     let page = api.ask(move |tracker| (tracker.search)(&search)).await?;
     if page.payload {
@@ -104,6 +124,7 @@ pub(super) async fn show(
             status: StatusCode::NOT_FOUND,
             kind: "no-transaction",
             title: "There is no such transaction",
+            place: None,
             detail: "It was never recorded, has not ended, or is kept no longer.".to_owned(),
         });
     };
@@ -118,11 +139,12 @@ pub(super) async fn show(
 impl From<SearchFailure> for Problem {
     fn from(failure: SearchFailure) -> Self {
         match failure {
-            SearchFailure::Query { at, message } => Self {
+            SearchFailure::Query { place, message } => Self {
                 status: StatusCode::BAD_REQUEST,
                 kind: "bad-query",
                 title: "The query is not understood",
-                detail: format!("at {}: {message}", at + 1),
+                place: Some(place),
+                detail: format!("at {}: {message}", place[0] + 1),
             },
             SearchFailure::Cursor => bad("`cursor` is not one that a page gave.".to_owned()),
             SearchFailure::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
@@ -136,6 +158,7 @@ fn bad(detail: String) -> Problem {
         status: StatusCode::BAD_REQUEST,
         kind: "bad-request",
         title: "The request is not understood",
+        place: None,
         detail,
     }
 }

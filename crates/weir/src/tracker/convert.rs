@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use weir_admin::tracker::{
-    Body, BodyFacts, Damage, Field, Highlight, Hit, JournalState, Lag, Payload, Recovery, Stage,
-    Summary, Transaction,
+    Body, BodyFacts, Change, Damage, Field, Highlight, Hit, JournalState, Lag, Payload, Recovery,
+    Stage, Summary, Transaction,
 };
-use weir_index::{Name, Row};
+use weir_index::{Name, Row, transaction_type};
 use weir_journal::{self as journal, stage};
 
 /// Most bytes of a body that are shown.
@@ -20,24 +20,44 @@ pub(super) fn summary(transaction: &journal::Transaction) -> Summary {
         id: id(u128::from_be_bytes(transaction.id)),
         time: time(transaction.received_us),
         took_us: total.map_or(0, |(_, took)| u64::from(*took)),
-        state: match transaction.outcome {
-            journal::Outcome::Completed => "completed",
-            journal::Outcome::Failed => "failed",
-            journal::Outcome::Interrupted => "interrupted",
-        }
-        .to_owned(),
+        state: state_name(transaction.outcome).to_owned(),
+        resolution: resolution(transaction.outcome),
         status: transaction.status,
         method: text(&transaction.method),
         path: path(&transaction.target),
         api: text(&transaction.api),
         operation: text(&transaction.operation),
-        transaction_type: text(&transaction.transaction_type),
+        transaction_type: transaction_type(transaction).to_owned(),
         consumer: text(&transaction.consumer),
         principal: text(&transaction.principal),
         sender: text(&transaction.client),
         receiver: text(&transaction.upstream),
         problem: text(&transaction.problem),
     }
+}
+
+fn state_name(outcome: journal::Outcome) -> &'static str {
+    match outcome {
+        journal::Outcome::Completed => "completed",
+        journal::Outcome::Failed => "failed",
+        journal::Outcome::Interrupted => "interrupted",
+    }
+}
+
+/// What failed is open: nothing can be done about it here yet.
+fn resolution(outcome: journal::Outcome) -> String {
+    let open = outcome == journal::Outcome::Failed;
+    if open { "open".to_owned() } else { String::new() }
+}
+
+fn history(transaction: &journal::Transaction) -> Vec<Change> {
+    let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+    let ended =
+        total.map(|(_, took)| time(transaction.received_us.saturating_add(u64::from(*took))));
+    vec![
+        Change { state: "received".to_owned(), time: Some(time(transaction.received_us)) },
+        Change { state: state_name(transaction.outcome).to_owned(), time: ended },
+    ]
 }
 
 fn of_row(row: &Row) -> Summary {
@@ -47,6 +67,7 @@ fn of_row(row: &Row) -> Summary {
         time: time(row.time),
         took_us: row.took,
         state: row.state().to_owned(),
+        resolution: resolution(row.outcome),
         status: row.status,
         method: name(Name::Method),
         path: String::new(),
@@ -84,6 +105,7 @@ pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
     });
     Transaction {
         summary: summary(&whole),
+        history: history(&whole),
         stages: stages.collect(),
         request: facts(&whole.request),
         response: facts(&whole.response),

@@ -46,6 +46,12 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     let summary = &transaction.summary;
     let mut out = String::new();
     let status = summary.status.to_string();
+    let history: Vec<String> = (transaction.history.iter())
+        .map(|change| match &change.time {
+            Some(time) => format!("{} {time}", change.state),
+            None => format!("{} when weir ended", change.state),
+        })
+        .collect();
     let stages: Vec<String> = (transaction.stages.iter())
         .map(|stage| format!("{} {}", stage.name, took(stage.took_us)))
         .collect();
@@ -59,6 +65,8 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         ("id", summary.id.as_str()),
         ("time", &summary.time),
         ("state", &summary.state),
+        ("history", &history.join(", ")),
+        ("resolution", &summary.resolution),
         ("status", &status),
         ("took", &stages.join(", ")),
         ("api", &summary.api),
