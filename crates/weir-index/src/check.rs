@@ -8,7 +8,7 @@ use weir_journal::Transaction;
 
 use crate::content::{self, Kind};
 use crate::query::{Node, Query, Scope, Term};
-use crate::row::Row;
+use crate::row::{Row, cut};
 use crate::words;
 
 /// Most highlights of a hit.
@@ -67,7 +67,8 @@ impl<'a> Subject<'a> {
             Term::Number(number, low, high) => (*low..=*high).contains(&self.row.number(*number)),
             Term::Id(low, high) => (*low..=*high).contains(&self.row.id),
             Term::Key(name, value) => transaction.keys.iter().any(|(other, found)| {
-                other == name && value.as_ref().is_none_or(|value| value == found)
+                cut(other) == cut(name)
+                    && value.as_ref().is_none_or(|value| cut(value) == cut(found))
             }),
             Term::Has(scope) => self.has(scope),
             Term::Words(scope, words) => {

@@ -89,6 +89,12 @@ pub(crate) fn text<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> 
     })
 }
 
+/// A body as it was before it was compressed, its beginning; none if it is not searched at all.
+pub(crate) fn decoded<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    form(kind.content_type)?;
+    decode(kind.codings, body)
+}
+
 /// Text has no NUL, and hardly any other control characters, near its beginning.
 fn is_binary(text: &[u8]) -> bool {
     let head = &text[..text.len().min(512)];

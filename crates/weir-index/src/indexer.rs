@@ -1,6 +1,5 @@
 //! Follows the journal and keeps the index up to date.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,8 +11,8 @@ use jiff::Timestamp;
 use weir_journal::{Follower, Position, Reader, Transaction};
 
 use crate::error::Error;
-use crate::index::{Gap, Shared, gap_of, times};
-use crate::piece::{Build, OpenPiece, SealedPiece};
+use crate::index::{Gap, Shared, begins, gap_of, is_gone};
+use crate::piece::{Build, OpenPiece};
 use crate::row;
 use crate::terms::BlockTerms;
 
@@ -40,6 +39,8 @@ pub struct Indexer {
     /// The number given last to a piece.
     number: u64,
     mending: Option<Mending>,
+    /// Files that the journal had dropped when pieces were looked through last.
+    dropped: u64,
 }
 
 /// A lost stretch that is read again.
@@ -77,6 +78,7 @@ impl Indexer {
             turned: false,
             number,
             mending: None,
+            dropped: 0,
         })
     }
 
@@ -87,6 +89,7 @@ impl Indexer {
     /// If the journal cannot be read or the index cannot be written. It can be called again.
     pub fn step(&mut self, most: usize) -> Result<usize, Error> {
         self.drop_damaged()?;
+        self.drop_gone()?;
         let mut done = 0;
         while done < most {
             let before = done;
@@ -125,7 +128,7 @@ impl Indexer {
                 self.publish(lane, std::mem::take(&mut taken), None, reached);
                 self.seal()?;
             }
-            let transaction = match self.readers[lane].next_transaction() {
+            let mut transaction = match self.readers[lane].next_transaction() {
                 Ok(Some(transaction)) => transaction,
                 Ok(None) => break,
                 Err(error) => {
@@ -133,6 +136,7 @@ impl Indexer {
                     return Err(Error::Journal(error));
                 }
             };
+            self.shared.read_keys(&mut transaction);
             let day = transaction.received_us / DAY;
             if self.day.is_none() {
                 self.begun = Instant::now();
@@ -211,33 +215,27 @@ impl Indexer {
         self.shared.folder.join(partition(day)).join(format!("{:010}", self.number))
     }
 
-    /// Drops every partition whose transactions were all received before `time` (microseconds
-    /// since 1970). What the journal still has of them is indexed again at the next opening, so
-    /// the journal has to drop first.
-    ///
-    /// # Errors
-    /// If files cannot be removed.
-    pub fn drop_before(&mut self, time: u64) -> Result<(), Error> {
-        let mut keep = HashSet::new();
+    /// Drops pieces of which the journal has nothing left.
+    fn drop_gone(&mut self) -> Result<(), Error> {
+        let dropped = self.shared.journal.statistics().dropped;
+        if dropped == self.dropped {
+            return Ok(());
+        }
+        let begins = begins(&self.shared.journal);
         let mut state = self.shared.write();
-        for piece in &state.sealed {
-            if times(piece).1 >= time {
-                keep.extend(piece.folder.parent().map(Path::to_owned));
+        let (gone, kept) = std::mem::take(&mut state.sealed)
+            .into_iter()
+            .partition::<Vec<_>, _>(|piece| is_gone(piece, &begins));
+        state.sealed = kept;
+        drop(state);
+        for piece in gone {
+            remove(&piece.folder)?;
+            if let Some(partition) = piece.folder.parent() {
+                // Only when it was the last piece of its day.
+                let _ = fs::remove_dir(partition);
             }
         }
-        let kept =
-            |piece: &Arc<SealedPiece>| piece.folder.parent().is_some_and(|day| keep.contains(day));
-        let dropped: HashSet<PathBuf> = state
-            .sealed
-            .iter()
-            .filter(|piece| !kept(piece))
-            .filter_map(|piece| Some(piece.folder.parent()?.to_owned()))
-            .collect();
-        state.sealed.retain(kept);
-        drop(state);
-        for partition in dropped {
-            remove(&partition)?;
-        }
+        self.dropped = dropped;
         Ok(())
     }
 
@@ -287,12 +285,14 @@ impl Indexer {
         for (lane, reader) in mending.readers.iter_mut().enumerate() {
             let to = mending.gap.to[lane];
             while done < most && !mending.build.is_full() && reader.position() < to {
-                let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? else {
+                let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)?
+                else {
                     break;
                 };
                 if transaction.address.is_none_or(|address| address.position >= to) {
                     break;
                 }
+                self.shared.read_keys(&mut transaction);
                 let day = transaction.received_us / DAY;
                 mending.day = Some(mending.day.unwrap_or(day).max(day));
                 mending.piece.blocks.extend(mending.build.add(&transaction));

@@ -19,7 +19,7 @@
 //! | `after:` `before:` | it was received from the beginning of such a time on; before it |
 //! | `since:` | it was received within that last duration: `1h` |
 //! | `id:` | the id, or four or more of the digits it begins with |
-//! | `key.NAME:` | the business key has exactly this value; `*` any |
+//! | `key.NAME:` | the business key has exactly this value (256 bytes of it count); `*` any |
 //! | `header.NAME:` | the words stand in a row in a header of this name, asked or answered |
 //! | `header:` `target:` `body:` | the words stand in a row in any header line, the request target, a body |
 //! | anything else | the words stand in a row somewhere in target, headers, bodies, keys, properties or logs |

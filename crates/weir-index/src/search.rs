@@ -11,6 +11,7 @@ use crate::check::{Highlight, Subject};
 use crate::error::Error;
 use crate::evaluate::{View, evaluate};
 use crate::index::{Index, is_damage, times};
+use crate::keys::Keys;
 use crate::piece::SealedPiece;
 use crate::query::{Node, Number, Query, Term};
 use crate::row::Row;
@@ -147,7 +148,7 @@ impl Index {
         let mut tail = Vec::new();
         // Half of the time is left for what is indexed.
         let tail_ends = Instant::now() + page.budget / 2;
-        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row| {
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row, _| {
             let place = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| place < after) {
                 tail.push(Candidate {
@@ -170,6 +171,7 @@ impl Index {
             heap: BinaryHeap::from(open),
             ready: VecDeque::new(),
             batch: 1,
+            keys: None,
             found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
         };
         search.heap.extend(tail);
@@ -185,32 +187,6 @@ impl Index {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
         Ok(found.hits.into_iter().find_map(|hit| hit.transaction))
-    }
-
-    /// All hits, page after page, newest first, however long that takes.
-    pub fn export<'a>(&'a self, query: &'a Query) -> impl Iterator<Item = Result<Hit, Error>> + 'a {
-        let mut after = None;
-        let mut ended = false;
-        std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
-            let page = Page { limit: LONGEST_PAGE, after, ..Page::default() };
-            let found = self.search(query, &page);
-            let hits = found.map(|found| {
-                after = found.next;
-                ended = after.is_none();
-                found.hits
-            });
-            Some(match hits {
-                Ok(hits) => hits.into_iter().map(Ok).collect::<Vec<_>>(),
-                Err(error) => {
-                    ended = true;
-                    vec![Err(error)]
-                }
-            })
-        })
-        .flatten()
     }
 
     /// Lets `look` at the open piece, and gives the others that may have hits.
@@ -241,19 +217,20 @@ impl Index {
         query: &Query,
         indexed: &[Position],
         deadline: Instant,
-        hit: &mut dyn FnMut(Row),
+        hit: &mut dyn FnMut(Row, &[(String, String)]),
     ) -> Result<bool, Error> {
         let mut looked = 0;
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
-            while let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? {
+            while let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)? {
+                self.shared.read_keys(&mut transaction);
                 looked += 1;
                 if looked > MOST_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
                 let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
                 if subject.holds(&query.root) {
-                    hit(subject.row);
+                    hit(subject.row, &transaction.keys);
                 }
             }
         }
@@ -316,6 +293,8 @@ struct Search<'a> {
     ready: VecDeque<(Candidate, Option<Transaction>)>,
     /// Candidates to read at once next time.
     batch: usize,
+    /// The business keys of the piece that they were read from last.
+    keys: Option<(usize, Keys<'static>)>,
     found: Hits,
 }
 
@@ -410,8 +389,13 @@ impl Search<'_> {
         let read = self.index.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
         let bytes: usize = read.iter().map(size).sum();
         self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
-        let mut read: HashMap<_, _> =
-            read.into_iter().map(|transaction| (transaction.address, transaction)).collect();
+        let mut read: HashMap<_, _> = read
+            .into_iter()
+            .map(|mut transaction| {
+                self.index.shared.read_keys(&mut transaction);
+                (transaction.address, transaction)
+            })
+            .collect();
         for (candidate, transaction) in &mut self.ready {
             let found = read.remove(&candidate.address);
             let id = candidate.place.id.to_be_bytes();
@@ -420,13 +404,26 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// The business keys of a row as the index has them.
+    fn keys(&mut self, piece: usize, row: usize) -> Result<Vec<(String, String)>, Error> {
+        if self.keys.as_ref().is_none_or(|(read, _)| *read != piece) {
+            self.keys = Some((piece, self.sealed[piece].head.columns()?.keys()?));
+        }
+        Ok(self.keys.as_ref().map(|(_, keys)| keys.of(row)).unwrap_or_default())
+    }
+
     /// The candidate as a hit, if it is one.
     fn hit(
-        &self,
+        &mut self,
         candidate: &Candidate,
         transaction: Option<Transaction>,
     ) -> Result<Option<Hit>, Error> {
-        if let Some(transaction) = transaction {
+        if let Some(mut transaction) = transaction {
+            // What they were read from may be gone, or whoever asks may not know what is a key.
+            let unread = transaction.expired || self.index.shared.settings.keys.is_empty();
+            if let Some(piece) = candidate.piece.filter(|_| unread && transaction.keys.is_empty()) {
+                transaction.keys = self.keys(piece, candidate.row)?;
+            }
             let whole = self.index.shared.settings.whole_stage;
             let subject = Subject::new(&transaction, whole);
             if !candidate.sure && !subject.holds(&self.query.root) {

@@ -32,7 +32,8 @@ pub(super) fn start(config: &Config, journal: &Arc<Journal>) -> anyhow::Result<O
         IndexDepth::Keys => Depth::Keys,
         IndexDepth::Payload => Depth::Payload,
     };
-    let settings = Settings { depth, whole_stage: stage::TOTAL };
+    let keys = Arc::clone(&config.tracker.keys);
+    let settings = Settings { depth, whole_stage: stage::TOTAL, keys };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the index in {}", config.data.display()))?;
     let stop = Arc::new(AtomicBool::new(false));
