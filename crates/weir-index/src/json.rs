@@ -105,7 +105,7 @@ fn side(head: &[u8], body: &[u8], facts: &BodyFacts) -> Value {
         Err(_) => out.insert("body_base64".to_owned(), BASE64_STANDARD.encode(body).into()),
     };
     let flags =
-        [("truncated", facts.truncated), ("withheld", facts.withheld), ("aborted", facts.aborted)];
+        [("truncated", facts.truncated), ("withheld", facts.withheld.is_some()), ("aborted", facts.aborted)];
     for (name, _) in flags.into_iter().filter(|(_, set)| *set) {
         out.insert(name.to_owned(), true.into());
     }
