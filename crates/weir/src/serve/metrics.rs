@@ -25,6 +25,7 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
         ),
         counter("weir_journal_errors_total", "Errors of the file system.", stats.errors),
         counter("weir_journal_dropped_files_total", "Files dropped by retention.", stats.dropped),
+        counter("weir_journal_sealed_segments_total", "Segments sealed.", stats.sealed),
         Family::gauge(
             "weir_journal_unsealed_segments",
             "Segments that wait to be sealed.",
