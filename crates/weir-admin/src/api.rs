@@ -1,5 +1,6 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
+mod count;
 mod journal;
 mod stream;
 mod token;
@@ -27,6 +28,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most transactions followed at once.
 const TAILS: usize = 8;
+/// Most exports and verifications at once.
+const LONG: usize = 2;
 
 /// What the admin API needs of its data folder.
 pub struct Access {
@@ -41,6 +44,7 @@ pub(crate) struct Api {
     sources: Arc<Sources>,
     turns: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    long: Arc<Semaphore>,
 }
 
 /// The admin API.
@@ -50,9 +54,13 @@ pub(crate) struct Api {
     paths(
         document,
         journal::state,
+        journal::verify,
         transaction::search,
+        count::summary,
+        transaction::export,
         transaction::tail,
         transaction::show,
+        transaction::body,
         token::list,
         token::make,
         token::revoke,
@@ -87,13 +95,18 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         sources: Arc::clone(&sources),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
         tails: Arc::new(Semaphore::new(TAILS)),
+        long: Arc::new(Semaphore::new(LONG)),
     });
     Router::new()
         .route("/openapi.json", needs(Role::Viewer, get(document)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
+        .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
+        .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
+        .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))
         .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
         .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
+        .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
         .method_not_allowed_fallback(other_method)

@@ -33,6 +33,8 @@ pub struct Settings {
     pub whole_stage: u8,
     /// What is read out of each transaction as its business keys.
     pub keys: Arc<BusinessKeys>,
+    /// Index when nothing else wants to run, unless it is more than a minute behind.
+    pub in_idle_time: bool,
 }
 
 /// What the index has and does.
@@ -177,6 +179,16 @@ impl Shared {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// What the newest piece of the index in `data` has indexed; none if there is no piece.
+#[must_use]
+pub fn stored_depth(data: &Path) -> Option<Depth> {
+    let days = folders(&data.join("index")).ok()?;
+    let places = days.iter().filter_map(|day| folders(day).ok()).flatten();
+    let number = |place: &PathBuf| place.file_name()?.to_str()?.parse::<u64>().ok();
+    let newest = places.filter_map(|place| Some((number(&place)?, place))).max()?;
+    SealedPiece::open(&newest.1).ok().map(|piece| piece.head.about.depth)
 }
 
 /// The pieces that there are.

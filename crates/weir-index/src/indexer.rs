@@ -5,21 +5,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use weir_journal::{Follower, Position, Reader, Transaction};
+use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
 use crate::error::Error;
 use crate::index::{Gap, Shared, begins, gap_of, is_gone};
 use crate::piece::{Build, OpenPiece};
 use crate::row;
+use crate::search::size;
 use crate::terms::BlockTerms;
 
 /// Its name among the followers of the journal.
 pub(crate) const FOLLOWER: &str = "tracker";
 /// How long a piece stays in memory when little arrives: the journal keeps for us what is in it.
 pub(crate) const LONGEST_OPEN: Duration = Duration::from_secs(60 * 60);
+/// Behind by that much, indexing does not wait for idle time any more.
+const LATE: Duration = Duration::from_secs(60);
+/// Bytes of transactions that are read at once, nearly.
+const BATCH_BYTES: usize = 4 << 20;
 /// Microseconds of a partition.
 const DAY: u64 = 86_400_000_000;
 
@@ -121,34 +126,59 @@ impl Indexer {
 
     /// Takes transactions from a lane, up to the end of the block.
     fn follow(&mut self, lane: usize) -> Result<usize, Error> {
-        let (mut taken, mut count, mut block) = (Vec::new(), 0, None);
-        while block.is_none() {
-            let reached = self.readers[lane].position();
-            if self.build.is_full() || self.turned {
-                self.publish(lane, std::mem::take(&mut taken), None, reached);
-                self.seal()?;
-            }
-            let mut transaction = match self.readers[lane].next_transaction() {
-                Ok(Some(transaction)) => transaction,
+        if self.build.is_full() || self.turned {
+            self.seal()?;
+        }
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut failed = Ok(());
+        while taken.len() < self.build.left() && bytes < BATCH_BYTES && !self.turned {
+            match self.readers[lane].next_transaction() {
+                Ok(Some(transaction)) => {
+                    let day = transaction.received_us / DAY;
+                    if self.day.is_none() {
+                        self.begun = Instant::now();
+                    }
+                    self.turned |= *self.day.get_or_insert(day) < day;
+                    bytes += size(&transaction);
+                    taken.push(transaction);
+                }
                 Ok(None) => break,
                 Err(error) => {
-                    self.publish(lane, taken, block, reached);
-                    return Err(Error::Journal(error));
+                    failed = Err(Error::Journal(error));
+                    break;
                 }
-            };
-            self.shared.read_keys(&mut transaction);
-            let day = transaction.received_us / DAY;
-            if self.day.is_none() {
-                self.begun = Instant::now();
             }
-            self.turned |= *self.day.get_or_insert(day) < day;
-            block = self.build.add(&transaction);
-            taken.push(transaction);
-            count += 1;
         }
-        let reached = self.readers[lane].position();
+        let (count, reached) = (taken.len(), self.readers[lane].position());
+        let block = self.take_apart(&mut taken);
         self.publish(lane, taken, block, reached);
-        Ok(count)
+        failed.map(|()| count)
+    }
+
+    /// Reads keys and terms out of transactions; gives the block that they finish. It holds
+    /// nothing that others wait for, so it can be done when nothing else wants to run.
+    fn take_apart(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
+        let idle = self.shared.settings.in_idle_time && !self.is_late(taken);
+        if idle {
+            run_when_idle(true);
+        }
+        let mut block = None;
+        for transaction in taken {
+            self.shared.read_keys(transaction);
+            block = self.build.add(transaction);
+        }
+        if idle {
+            run_when_idle(false);
+        }
+        block
+    }
+
+    /// Whether what is indexed now ended so long ago that idle time is not enough.
+    fn is_late(&self, taken: &[Transaction]) -> bool {
+        let Some(last) = taken.last() else { return false };
+        let ended = Duration::from_micros(ended(last, self.shared.settings.whole_stage));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.saturating_sub(ended) > LATE
     }
 
     /// Lets searches see what was taken from a lane.
@@ -162,8 +192,7 @@ impl Indexer {
         let (counts, whole) = (&self.shared.counts, self.shared.settings.whole_stage);
         counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
         if let Some(last) = taken.last() {
-            let end = last.received_us.saturating_add(row::took(&last.stages, whole));
-            counts.behind_since.store(end, Ordering::Relaxed);
+            counts.behind_since.store(ended(last, whole), Ordering::Relaxed);
         }
         let mut state = self.shared.write();
         taken.iter().for_each(|transaction| state.open.columns.push(transaction, whole));
@@ -328,6 +357,11 @@ impl Indexer {
         }
         Ok(())
     }
+}
+
+/// When a transaction ended, in microseconds since 1970.
+fn ended(transaction: &Transaction, whole: u8) -> u64 {
+    transaction.received_us.saturating_add(row::took(&transaction.stages, whole))
 }
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {

@@ -44,8 +44,9 @@ mod words;
 
 pub use block::Depth;
 pub use check::Highlight;
+pub use content::{Readable, readable};
 pub use error::Error;
-pub use index::{Index, Settings, Statistics};
+pub use index::{Index, Settings, Statistics, stored_depth};
 pub use indexer::Indexer;
 pub use query::{Name, Query, QueryError};
 pub use row::{Row, transaction_type};

@@ -100,6 +100,11 @@ impl Build {
         (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
     }
 
+    /// Transactions until the block is finished.
+    pub(crate) fn left(&self) -> usize {
+        ROWS - self.rows % ROWS
+    }
+
     /// Whether the piece has to be written.
     pub(crate) fn is_full(&self) -> bool {
         self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.key_bytes > MOST_KEY_BYTES

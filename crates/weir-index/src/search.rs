@@ -440,7 +440,7 @@ impl Search<'_> {
 }
 
 /// Bytes that a transaction takes, nearly.
-fn size(transaction: &Transaction) -> usize {
+pub(crate) fn size(transaction: &Transaction) -> usize {
     let heads = transaction.request_head.len() + transaction.response_head.len();
     heads + transaction.request_body.len() + transaction.response_body.len()
 }

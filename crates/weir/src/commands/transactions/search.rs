@@ -12,31 +12,55 @@ use weir_admin::tracker::{
     Highlight, Hit, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Summary,
 };
 
+mod count;
+mod export;
+
+/// Most transactions if nobody says how many.
+const PAGE: usize = 50;
+
 /// Arguments of `weir search`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Newest first. The language of queries is in docs/guide/search.md.\n\n\
     Examples:\n  weir search 'status:>=500 api:orders'\n  \
-    weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10")]
+    weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10\n  \
+    weir search 'state:failed since:1d' --facets\n  \
+    weir search 'api:orders since:1d' --export > orders.ndjson")]
 pub(crate) struct Args {
     /// The query; an empty one finds everything
     #[arg(default_value = "", allow_hyphen_values = true)]
     query: String,
     /// Most transactions
-    #[arg(long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
     /// How long to search
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
     timeout: Duration,
     /// Print one JSON object for each, one a line
     #[arg(long)]
     json: bool,
+    /// Count them by field and over time instead; `keys` counts business keys, too
+    #[arg(long, value_name = "keys", num_args = 0..=1, default_missing_value = "fields",
+        value_parser = ["fields", "keys"], conflicts_with_all = ["export", "limit"])]
+    facets: Option<String>,
+    /// Print all of each that may be seen, headers and bodies too, one JSON object a line; at most
+    /// 10000 unless --limit says otherwise
+    #[arg(long)]
+    export: bool,
+    /// Where an export before was cut
+    #[arg(long, value_name = "CURSOR", requires = "export")]
+    cursor: Option<String>,
     #[command(flatten)]
     place: PlaceArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    match list(args) {
+    let done = match &args.facets {
+        Some(facets) => count::run(args, facets == "keys"),
+        None if args.export => export::run(args),
+        None => list(args),
+    };
+    match done {
         Ok(()) => Ok(Exit::Success),
         Err(error) => {
             let place = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
@@ -78,7 +102,7 @@ fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
 fn list(args: &Args) -> anyhow::Result<()> {
     let place = args.place.open()?;
     let ends = Instant::now() + args.timeout;
-    let (mut left, mut cursor) = (args.limit, None);
+    let (mut left, mut cursor) = (args.limit.unwrap_or(PAGE), None);
     let mut hits = Vec::new();
     while left > 0 {
         let timeout = ends.saturating_duration_since(Instant::now());
