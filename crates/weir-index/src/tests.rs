@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused};
 
 use crate::indexer::LONGEST_OPEN;
-use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
+use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000_000;
@@ -297,6 +297,8 @@ fn keys_alone_are_indexed_when_told_so_and_words_are_still_found() {
     assert_eq!(bench.numbers("key.order:A-41", 50), [41]);
     assert_eq!(bench.numbers("unique77", 50), [77]);
     assert_eq!(bench.numbers("header.x-foo:* unique78", 50), [78]);
+    assert_eq!(stored_depth(bench.data.path()), Some(Depth::Keys));
+    assert_eq!(stored_depth(&bench.data.path().join("other")), None);
 }
 
 #[test]

@@ -61,7 +61,9 @@ fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
         };
         let _ = woken.recv_timeout(pause);
     }
-    if let Err(error) = indexer.seal() {
+    // What came last is not left to the next start.
+    let last = indexer.step(STEP).and_then(|_| indexer.seal());
+    if let Err(error) = last {
         eprintln!("tracker: {error}");
     }
 }
