@@ -21,7 +21,7 @@ use crate::follower::write_whole;
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::os;
 use crate::reader::TRANSACTION_LIMIT;
-use crate::record::{Outcome, fields, is_payload, put_long};
+use crate::record::{Outcome, Void, fields, is_payload, put_long, void};
 use crate::recovery::is_damage;
 use crate::sealed::{HEAD, MAGIC, Part, ROW, Summary, TAIL, TAIL_MAGIC, VERSION};
 use crate::segment::{self, Frame, Segment};
@@ -235,7 +235,10 @@ impl Sealing {
             Kind::RequestPart => put_long(&mut self.payload, 39, &frame.payload),
             Kind::ResponsePart => put_long(&mut self.payload, 40, &frame.payload),
             Kind::Received | Kind::Completed => {
-                let whole = fields(&frame.payload, |tag, _, field| {
+                let whole = fields(&frame.payload, |tag, value, field| {
+                    if tag == 47 {
+                        forget(&mut self.payload, void(value).unwrap_or_default());
+                    }
                     let out = if is_payload(tag) { &mut self.payload } else { &mut self.meta };
                     out.extend_from_slice(field);
                 });
@@ -280,6 +283,16 @@ fn compressor() -> io::Result<Compressor<'static>> {
         compressor.set_parameter(parameter)?;
     }
     Ok(compressor)
+}
+
+/// Drops fields that do not count.
+fn forget(payload: &mut Vec<u8>, void: Void) {
+    let before = std::mem::take(payload);
+    fields(&before, |tag, _, field| {
+        if !void.covers(tag) {
+            payload.extend_from_slice(field);
+        }
+    });
 }
 
 /// One of the files, being written.

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// What is wanted of a value: the value itself, members or items of it.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Slots that take the whole value.
     take: Vec<usize>,
     /// Slots anywhere from here on down: a later duplicate name empties them.
@@ -20,7 +20,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Asks for the value at `path` to be put into `slot`.
-    pub(super) fn add(&mut self, path: &[Step], slot: usize) {
+    pub(crate) fn add(&mut self, path: &[Step], slot: usize) {
         self.below.push(slot);
         match path {
             [] => self.take.push(slot),
@@ -47,14 +47,14 @@ impl Wanted {
 }
 
 /// Values found, as they stand in the body.
-pub(super) struct Slots<'b>(Vec<Option<&'b str>>);
+pub(crate) struct Slots<'b>(Vec<Option<&'b str>>);
 
 impl<'b> Slots<'b> {
-    pub(super) fn new(length: usize) -> Self {
+    pub(crate) fn new(length: usize) -> Self {
         Self(vec![None; length])
     }
 
-    pub(super) fn get(&self, slot: usize) -> Option<&'b str> {
+    pub(crate) fn get(&self, slot: usize) -> Option<&'b str> {
         self.0.get(slot).copied().flatten()
     }
 
@@ -66,7 +66,7 @@ impl<'b> Slots<'b> {
 }
 
 /// Reads `text`, which must be one JSON value and nothing else, into `slots`.
-pub(super) fn read<'b>(
+pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
     slots: &mut Slots<'b>,

@@ -9,7 +9,7 @@ mod upstream;
 
 pub(crate) use http::{Client, Response};
 pub(crate) use peers::{FullBacklog, RealServer, nobody};
-pub(crate) use process::{Server, Weir, echo, eventually, load_time, run, weir};
+pub(crate) use process::{PATIENCE, Server, Weir, echo, eventually, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
