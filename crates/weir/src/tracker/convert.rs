@@ -286,10 +286,10 @@ mod tests {
 
     #[test]
     fn bodies_are_text_where_they_can_be() {
-        assert_eq!(body("a€".as_bytes()).text.as_deref(), Some("a€"));
-        assert_eq!(body(&"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
-        assert_eq!(body(b"\xffa").base64.as_deref(), Some("/2E="));
-        let long = body(&vec![b'a'; LONGEST_BODY + 1]);
+        assert_eq!(body(b"", "a€".as_bytes()).text.as_deref(), Some("a€"));
+        assert_eq!(body(b"", &"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
+        assert_eq!(body(b"", b"\xffa").base64.as_deref(), Some("/2E="));
+        let long = body(b"", &vec![b'a'; LONGEST_BODY + 1]);
         assert!(long.cut && long.text.is_some_and(|text| text.len() == LONGEST_BODY));
     }
 }
