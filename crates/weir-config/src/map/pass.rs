@@ -1,4 +1,7 @@
 //! One pass over a body that takes byte ranges and builds nothing else.
+//!
+//! Who gets them is a [`Sink`]: maps and business keys want one value for each path ([`Slots`]),
+//! masks every range, also those that a duplicate name hides ([`Ranges`]).
 
 use super::path::Step;
 use serde::de::{
@@ -6,6 +9,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 use std::fmt;
+use std::ops::Range;
 
 /// What is wanted of a value: the value itself, members or items of it.
 #[derive(Debug, Default)]
@@ -65,24 +69,69 @@ impl<'b> Slots<'b> {
     }
 }
 
-/// Reads `text`, which must be one JSON value and nothing else, into `slots`.
+/// Who gets what a pass finds.
+pub(crate) trait Sink<'b> {
+    /// A value was found for these slots.
+    fn found(&mut self, slots: &[usize], value: &'b str);
+
+    /// A name begins, below which are these slots; what an earlier one of the same name held does
+    /// not count.
+    fn begin(&mut self, below: &[usize]);
+}
+
+impl<'b> Sink<'b> for Slots<'b> {
+    fn found(&mut self, slots: &[usize], value: &'b str) {
+        self.fill(slots, Some(value));
+    }
+
+    fn begin(&mut self, below: &[usize]) {
+        self.fill(below, None);
+    }
+}
+
+/// Every range found, in the order of their beginnings; one may lie within the one before it.
+pub(crate) struct Ranges<'b> {
+    text: &'b str,
+    found: Vec<Range<usize>>,
+}
+
+impl<'b> Ranges<'b> {
+    pub(crate) fn new(text: &'b str) -> Self {
+        Self { text, found: Vec::new() }
+    }
+
+    pub(crate) fn into_ranges(self) -> Vec<Range<usize>> {
+        self.found
+    }
+}
+
+impl<'b> Sink<'b> for Ranges<'b> {
+    fn found(&mut self, _: &[usize], value: &'b str) {
+        let start = value.as_ptr().addr() - self.text.as_ptr().addr();
+        self.found.push(start..start + value.len());
+    }
+
+    fn begin(&mut self, _: &[usize]) {}
+}
+
+/// Reads `text`, which must be one JSON value and nothing else, into `sink`.
 pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
-    slots: &mut Slots<'b>,
+    sink: &mut impl Sink<'b>,
 ) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Walk { wanted, slots }.deserialize(&mut deserializer)?;
+    Walk { wanted, sink }.deserialize(&mut deserializer)?;
     deserializer.end()
 }
 
 /// Reads one value.
-struct Walk<'w, 's, 'b> {
+struct Walk<'w, 's, S> {
     wanted: &'w Wanted,
-    slots: &'s mut Slots<'b>,
+    sink: &'s mut S,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
+impl<'de, S: Sink<'de>> DeserializeSeed<'de> for Walk<'_, '_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -93,7 +142,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
             return deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ());
         }
         let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?;
-        self.slots.fill(&self.wanted.take, Some(raw.get()));
+        self.sink.found(&self.wanted.take, raw.get());
         if self.wanted.has_children() {
             // The value itself and parts of it: its parts are read from the range once more.
             let mut inner = serde_json::Deserializer::from_str(raw.get());
@@ -103,7 +152,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
+impl<'de, S: Sink<'de>> Visitor<'de> for Walk<'_, '_, S> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,8 +166,8 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
                 Some(index) => {
                     let wanted = &names[index].1;
                     // Of duplicate names the last wins, also where it holds less than the first.
-                    self.slots.fill(&wanted.below, None);
-                    map.next_value_seed(Walk { wanted, slots: &mut *self.slots })?;
+                    self.sink.begin(&wanted.below);
+                    map.next_value_seed(Walk { wanted, sink: &mut *self.sink })?;
                 }
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -134,7 +183,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
         loop {
             let more = match indexes.iter().find(|(index, _)| *index == at) {
                 Some((_, wanted)) => {
-                    seq.next_element_seed(Walk { wanted, slots: &mut *self.slots })?.is_some()
+                    seq.next_element_seed(Walk { wanted, sink: &mut *self.sink })?.is_some()
                 }
                 None => seq.next_element::<IgnoredAny>()?.is_some(),
             };

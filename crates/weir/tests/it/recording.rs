@@ -36,13 +36,13 @@ fn hash(key: &str) -> String {
 }
 
 /// Ends a server at once, as a crash would.
-fn kill(server: &mut Server) {
+pub(crate) fn kill(server: &mut Server) {
     server.signal(harness::Signal::KILL);
     server.wait();
 }
 
 /// Everything in the journal of a data folder, after recovery.
-fn transactions(data: &Path) -> Vec<Transaction> {
+pub(crate) fn transactions(data: &Path) -> Vec<Transaction> {
     let settings = Settings { lanes: 2, ..Settings::default() };
     let (journal, lanes, _) = Journal::open(data, settings).expect("a journal");
     let mut all = Vec::new();
@@ -57,7 +57,7 @@ fn transactions(data: &Path) -> Vec<Transaction> {
     all
 }
 
-fn head(transaction: &Transaction) -> (String, String) {
+pub(crate) fn head(transaction: &Transaction) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
     (text(&transaction.request_head), text(&transaction.response_head))
 }
@@ -183,7 +183,7 @@ fn no_credential_is_ever_written_down() {
     }
 }
 
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         if entry.path().is_dir() {
