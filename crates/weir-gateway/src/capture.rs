@@ -35,6 +35,10 @@ use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, stage};
 
+/// Most bytes of an answer's body that are written with its end: a record has to fit into a
+/// segment.
+const PIECE: usize = 1 << 20;
+
 /// What all workers share of recording.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
@@ -196,6 +200,8 @@ pub(crate) fn end(exchange: &mut Exchange, last: &[u8], now: Instant, total: Dur
     if exchange.recording.state == State::Off {
         return;
     }
+    let (front, last) = last.split_at(last.len().saturating_sub(PIECE));
+    front.chunks(PIECE).for_each(|piece| pass(exchange, piece));
     let outcome =
         if exchange.response.status >= 500 { Outcome::Failed } else { Outcome::Completed };
     write_end(exchange, outcome, last, now, total);

@@ -11,8 +11,9 @@ use weir_config::BodyMask;
 use weir_journal::Withheld;
 use weir_wire::{Headers, Known};
 
-/// Longest body that is masked, whatever is stored of others: it is one field of a record.
-pub(super) const LONGEST: u64 = 8 << 20;
+/// Longest body that is masked, whatever is stored of others: two of them are in one record, which
+/// has to fit into a segment.
+pub(super) const LONGEST: u64 = 4 << 20;
 /// How many times its length a compressed body may have when it is decoded.
 const EXPANSION: u64 = 8;
 

@@ -22,6 +22,9 @@ fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {
     .start()
 }
 
+/// Header fields of a request.
+type Fields<'a> = &'a [(&'a str, &'a str)];
+
 /// Ends the server and reads what it recorded.
 fn recorded(weir: &mut Server) -> Vec<Transaction> {
     kill(weir);
@@ -134,7 +137,7 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     let json = ("content-type", "application/json");
     let long = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(20_000));
     let middling = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(9_000));
-    let cases: [(&[(&str, &str)], &str, Withheld); 6] = [
+    let cases: [(Fields<'_>, &str, Withheld); 6] = [
         (&[("content-type", "application/xml")], "<pin>s3cret</pin>", Withheld::Unreadable),
         (&[], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
         (&[json], "{\"pin\": \"s3cret\"", Withheld::Unreadable),
@@ -297,4 +300,55 @@ fn streams_and_binaries_are_recorded_and_a_stream_that_ends_is_completed() {
     assert!(all[..3].iter().all(|one| one.response_body.starts_with(b"data: a\n")), "{all:?}");
     assert_eq!(all[3].response_body, b"\x89PNG");
     assert!(all[1].response.aborted);
+}
+
+#[test]
+fn only_text_is_searched() {
+    let echo = harness::echo(&[]);
+    let tracker = "tracker: {enabled: true}\n";
+    let mut weir = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n{tracker}\
+         upstreams: {{up: {{targets: [\"http://{}\"]}}}}\n\
+         apis: {{all: {{base: /, routes: [{{path: \"/*\", proxy: up}}]}}}}\n",
+        echo.listen[0],
+    ))
+    .start();
+    let mut client = weir.connect();
+    let types = [
+        "text/plain",
+        "application/json",
+        "text/event-stream",
+        "image/png",
+        "application/octet-stream",
+        "video/mp4",
+    ];
+    for (number, kind) in types.iter().enumerate() {
+        // Of a type that says nothing the bytes decide.
+        let body = if kind.ends_with("octet-stream") { "\0\"needle\"" } else { "\"needle\"" };
+        client.request("POST", &format!("/{number}"), &[("content-type", kind)], body);
+    }
+    kill(&mut weir);
+    let found = harness::weir(weir.dir(), &["search", "body:needle", "--data", "data", "--json"]);
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    let mut paths: Vec<String> = found
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|hit| hit["path"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    paths.sort();
+    assert_eq!(paths, ["/0", "/1"], "{found}");
+}
+
+#[test]
+fn a_long_hosted_answer_is_recorded_in_pieces() {
+    let long = "0123456789abcdef".repeat(1 << 17);
+    let reply = format!("get: /long, reply: {{text: \"{long}\"}}");
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut weir = start(nobody, "body_limit: 32MiB", &[&reply]);
+    let mut client = weir.connect();
+    assert_eq!(client.get("/long").body.len(), long.len());
+    let all = recorded(&mut weir);
+    let [one] = all.as_slice() else { panic!("{} records", all.len()) };
+    assert!(one.response_body == long.as_bytes() && !one.shortened && !one.response.truncated);
+    assert_eq!(one.response.length, long.len() as u64);
 }
