@@ -92,16 +92,12 @@ impl BodyMask {
         let text = std::str::from_utf8(body).map_err(|_| Unreadable)?;
         let mut ranges = Ranges::new(text);
         pass::read(text, &self.wanted, &mut ranges).map_err(|_| Unreadable)?;
-        let ranges = ranges.into_ranges();
+        let ranges = ranges.outermost();
         let mut masked = Cow::Borrowed(body);
         if !ranges.is_empty() {
             let mut out = Vec::with_capacity(body.len());
             let mut at = 0;
             for range in ranges {
-                // Within one that is masked as a whole.
-                if range.start < at {
-                    continue;
-                }
                 out.extend_from_slice(&body[at..range.start]);
                 push_masked(&mut out);
                 at = range.end;

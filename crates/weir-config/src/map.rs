@@ -6,6 +6,7 @@
 
 pub(crate) mod pass;
 pub(crate) mod path;
+mod scan;
 mod template;
 
 use crate::expr::Scope;

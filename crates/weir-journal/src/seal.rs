@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use zstd::bulk::Compressor;
+use zstd::zstd_safe::{CParameter, ParamSwitch};
 
 use crate::background::{Inner, LaneState};
 use crate::carry::Carry;
@@ -27,8 +28,6 @@ use crate::segment::{self, Frame, Segment};
 
 /// Bytes after which a block is full.
 const BLOCK: usize = 128 << 10;
-/// How hard zstd tries; see docs/decisions/journal.md.
-const LEVEL: i32 = 1;
 /// Full segments of a lane that wait for followers, who read them more cheaply as they are.
 const WAIT: usize = 4;
 
@@ -158,7 +157,7 @@ impl Sealing {
             carry: Carry { next_ticket, ..Carry::default() },
             pending,
             stamp_us: state.sealed.last_key_value().map_or(0, |(_, last)| last.stamp_us),
-            compressor: Compressor::new(LEVEL)?,
+            compressor: compressor()?,
             meta: Vec::new(),
             payload: Vec::new(),
         })
@@ -269,6 +268,21 @@ impl Sealing {
         }
         Ok(())
     }
+}
+
+/// zstd at level 1, but hurrying past what does not repeat, and with literals still coded: a third
+/// less time for an eighth more bytes. Measured in docs/decisions/journal.md.
+fn compressor() -> io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(1)?;
+    for parameter in [
+        CParameter::HashLog(13),
+        CParameter::MinMatch(7),
+        CParameter::TargetLength(6),
+        CParameter::LiteralCompressionMode(ParamSwitch::Enable),
+    ] {
+        compressor.set_parameter(parameter)?;
+    }
+    Ok(compressor)
 }
 
 /// Drops fields that do not count.

@@ -4,11 +4,8 @@
 //! masks every range, also those that a duplicate name hides ([`Ranges`]).
 
 use super::path::Step;
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
-use serde_json::value::RawValue;
-use std::fmt;
+use super::scan::{skip, string, white};
+use serde::de::{Error as _, IgnoredAny};
 use std::ops::Range;
 
 /// What is wanted of a value: the value itself, members or items of it.
@@ -43,6 +40,19 @@ impl Wanted {
                 self.indexes[at].1.add(rest, slot);
             }
         }
+    }
+
+    /// What is wanted of the member with this name, which is given as it stands in the text.
+    fn member(&self, quoted: &str) -> Option<&Self> {
+        let plain = quoted.get(1..quoted.len() - 1)?;
+        let decoded;
+        let name = if plain.contains('\\') {
+            decoded = serde_json::from_str::<String>(quoted).ok()?;
+            &decoded
+        } else {
+            plain
+        };
+        self.names.iter().find(|(wanted, _)| wanted == name).map(|(_, inner)| inner)
     }
 
     fn has_children(&self) -> bool {
@@ -89,7 +99,7 @@ impl<'b> Sink<'b> for Slots<'b> {
     }
 }
 
-/// Every range found, in the order of their beginnings; one may lie within the one before it.
+/// Every range found, in the order of their ends; one may lie within the one behind it.
 pub(crate) struct Ranges<'b> {
     text: &'b str,
     found: Vec<Range<usize>>,
@@ -100,7 +110,15 @@ impl<'b> Ranges<'b> {
         Self { text, found: Vec::new() }
     }
 
-    pub(crate) fn into_ranges(self) -> Vec<Range<usize>> {
+    /// They in the order of their beginnings, without those that lie within another one.
+    pub(crate) fn outermost(mut self) -> Vec<Range<usize>> {
+        self.found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+        let mut behind = 0;
+        self.found.retain(|range| {
+            let outside = range.start >= behind;
+            behind = behind.max(range.end);
+            outside
+        });
         self.found
     }
 }
@@ -114,132 +132,96 @@ impl<'b> Sink<'b> for Ranges<'b> {
     fn begin(&mut self, _: &[usize]) {}
 }
 
-/// Reads `text`, which must be one JSON value and nothing else, into `sink`.
+/// Reads `text`, which must be one JSON value and nothing else, into `sink`. Where it is not,
+/// that has what was found before the fault.
 pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
     sink: &mut impl Sink<'b>,
 ) -> Result<(), serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    Walk { wanted, sink }.deserialize(&mut deserializer)?;
-    deserializer.end()
+    let bytes = text.as_bytes();
+    let end = Walk { text, sink }.value(white(bytes, 0), wanted);
+    if end.is_some_and(|end| white(bytes, end) == bytes.len()) {
+        return Ok(());
+    }
+    // It finds the same once more, and has words for it.
+    let found = serde_json::from_str::<IgnoredAny>(text);
+    Err(found.err().unwrap_or_else(|| serde_json::Error::custom("no JSON")))
 }
 
-/// Reads one value.
-struct Walk<'w, 's, S> {
-    wanted: &'w Wanted,
+/// Reads a text. Each function takes a place and gives the one behind what it has read; none if
+/// that is not JSON.
+struct Walk<'s, 'b, S> {
+    text: &'b str,
     sink: &'s mut S,
 }
 
-impl<'de, S: Sink<'de>> DeserializeSeed<'de> for Walk<'_, '_, S> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.wanted.take.is_empty() && self.wanted.has_children() {
-            return deserializer.deserialize_any(self);
+impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
+    fn value(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let end = match bytes.get(at)? {
+            b'{' if wanted.has_children() => self.members(at + 1, wanted)?,
+            b'[' if wanted.has_children() => self.items(at + 1, wanted)?,
+            _ => skip(bytes, at)?,
+        };
+        if !wanted.take.is_empty() {
+            self.sink.found(&wanted.take, self.text.get(at..end)?);
         }
-        if self.wanted.take.is_empty() {
-            return deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ());
-        }
-        let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?;
-        self.sink.found(&self.wanted.take, raw.get());
-        if self.wanted.has_children() {
-            // The value itself and parts of it: its parts are read from the range once more.
-            let mut inner = serde_json::Deserializer::from_str(raw.get());
-            inner.deserialize_any(self).map_err(D::Error::custom)?;
-        }
-        Ok(())
-    }
-}
-
-impl<'de, S: Sink<'de>> Visitor<'de> for Walk<'_, '_, S> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+        Some(end)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let names = &self.wanted.names;
-        while let Some(found) = map.next_key_seed(Find(names))? {
-            match found {
-                Some(index) => {
-                    let wanted = &names[index].1;
-                    // Of duplicate names the last wins, also where it holds less than the first.
-                    self.sink.begin(&wanted.below);
-                    map.next_value_seed(Walk { wanted, sink: &mut *self.sink })?;
-                }
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+    fn members(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = white(bytes, at);
+        if bytes.get(at) == Some(&b'}') {
+            return Some(at + 1);
         }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let indexes = &self.wanted.indexes;
-        let mut at = 0;
         loop {
-            let more = match indexes.iter().find(|(index, _)| *index == at) {
-                Some((_, wanted)) => {
-                    seq.next_element_seed(Walk { wanted, sink: &mut *self.sink })?.is_some()
-                }
-                None => seq.next_element::<IgnoredAny>()?.is_some(),
-            };
-            if !more {
-                return Ok(());
+            if bytes.get(at) != Some(&b'"') {
+                return None;
             }
-            at += 1;
+            let end = string(bytes, at + 1)?;
+            let name = self.text.get(at..end)?;
+            let colon = white(bytes, end);
+            if bytes.get(colon) != Some(&b':') {
+                return None;
+            }
+            let value = white(bytes, colon + 1);
+            let end = match wanted.member(name) {
+                Some(inner) => {
+                    // Of duplicate names the last wins, also where it holds less than the first.
+                    self.sink.begin(&inner.below);
+                    self.value(value, inner)?
+                }
+                None => skip(bytes, value)?,
+            };
+            at = white(bytes, end);
+            match bytes.get(at)? {
+                b',' => at = white(bytes, at + 1),
+                b'}' => return Some(at + 1),
+                _ => return None,
+            }
         }
     }
 
-    // A scalar has no members: what is wanted of it is absent.
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Finds a member's name among those wanted, without allocating.
-struct Find<'w>(&'w [(String, Wanted)]);
-
-impl<'de> DeserializeSeed<'de> for Find<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Find<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|(wanted, _)| wanted == name))
+    fn items(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = white(bytes, at);
+        if bytes.get(at) == Some(&b']') {
+            return Some(at + 1);
+        }
+        for index in 0.. {
+            let end = match wanted.indexes.iter().find(|(wanted, _)| *wanted == index) {
+                Some((_, inner)) => self.value(at, inner)?,
+                None => skip(bytes, at)?,
+            };
+            at = white(bytes, end);
+            match bytes.get(at)? {
+                b',' => at = white(bytes, at + 1),
+                b']' => return Some(at + 1),
+                _ => return None,
+            }
+        }
+        None
     }
 }
