@@ -28,7 +28,7 @@
 mod background;
 mod carry;
 mod durable;
-mod failpoint;
+pub mod failpoint;
 mod files;
 mod follower;
 mod format;

@@ -10,6 +10,7 @@ mod admin_api;
 mod auth;
 mod clients;
 mod command_line;
+mod durability;
 mod echo;
 mod examples;
 mod framing;

@@ -1,14 +1,8 @@
 //! What is in the journal after traffic, and after a kill.
 
-use crate::harness::{self, Client, Server, Weir};
+use crate::harness::{self, Server, Weir, files, transactions};
 use base64::Engine as _;
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use weir_journal::{Journal, Outcome, Position, Settings, Transaction};
+use weir_journal::{Outcome, Transaction};
 
 fn config(echo: &Server, more: &str) -> String {
     format!(
@@ -35,28 +29,6 @@ fn hash(key: &str) -> String {
     format!("sha256:{digits}")
 }
 
-/// Ends a server at once, as a crash would.
-fn kill(server: &mut Server) {
-    server.signal(harness::Signal::KILL);
-    server.wait();
-}
-
-/// Everything in the journal of a data folder, after recovery.
-fn transactions(data: &Path) -> Vec<Transaction> {
-    let settings = Settings { lanes: 2, ..Settings::default() };
-    let (journal, lanes, _) = Journal::open(data, settings).expect("a journal");
-    let mut all = Vec::new();
-    for lane in 0..journal.lanes() {
-        let mut reader = journal.reader(lane, Position::START);
-        while let Some(transaction) = reader.next_transaction().expect("readable") {
-            all.push(transaction);
-        }
-    }
-    drop(lanes);
-    all.sort_by_key(|transaction| transaction.received_us);
-    all
-}
-
 fn head(transaction: &Transaction) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
     (text(&transaction.request_head), text(&transaction.response_head))
@@ -80,7 +52,7 @@ fn every_transaction_is_recorded_as_its_route_says() {
     .iter()
     .map(|response| response.header("weir-transaction-id").expect("an id").replace('-', ""))
     .collect();
-    kill(&mut weir);
+    weir.kill();
     let recorded = transactions(&weir.dir().join("data"));
     let id = |t: &Transaction| t.id.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let found: Vec<String> = recorded.iter().map(id).collect();
@@ -128,7 +100,7 @@ fn long_bodies_are_cut_off_and_their_true_length_is_kept() {
     let mut client = weir.connect();
     let body = "0123456789abcdef".repeat(10_000);
     assert_eq!(client.post("/proxied", &body).text(), body);
-    kill(&mut weir);
+    weir.kill();
     let recorded = transactions(&weir.dir().join("data"));
     let [transaction] = recorded.as_slice() else { panic!("{} records", recorded.len()) };
     for (bytes, facts) in [
@@ -164,7 +136,7 @@ fn no_credential_is_ever_written_down() {
         client.response();
     }
     client.get("/mine?key=s3cret-key&pin=pin-s3cret");
-    kill(&mut weir);
+    weir.kill();
     let data = weir.dir().join("data");
     let recorded = transactions(&data);
     assert_eq!(recorded.len(), 5);
@@ -183,18 +155,6 @@ fn no_credential_is_ever_written_down() {
     }
 }
 
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        if entry.path().is_dir() {
-            found.extend(files(&entry.path()));
-        } else {
-            found.push(entry.path());
-        }
-    }
-    found
-}
-
 #[test]
 fn what_is_recorded_is_indexed() {
     let echo = harness::echo(&[]);
@@ -211,70 +171,6 @@ fn what_is_recorded_is_indexed() {
     // One record for each hosted reply; three and a part of the request for each proxied one.
     assert!(weir.metric("weir_journal_records_total", &[]) >= 300.0);
     assert_eq!(weir.metric("weir_unrecorded_total", &[]), 0.0);
-}
-
-/// Sends requests until the server is gone; notes the id of each answer that came whole.
-fn client(addr: SocketAddr, whole: &Mutex<Vec<String>>, stop: &AtomicBool, proxied: bool) {
-    let body = "x".repeat(1000);
-    while !stop.load(Ordering::Relaxed) {
-        let Some(mut client) = Client::try_connect(addr) else { return };
-        for _ in 0..200 {
-            let path = if proxied { "/proxied" } else { "/hosted" };
-            let request = if proxied {
-                format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{body}")
-            } else {
-                format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
-            };
-            if !client.try_send(request) {
-                return;
-            }
-            let Some(response) = client.try_response() else { return };
-            let id = response.header("weir-transaction-id").expect("an id").replace('-', "");
-            whole.lock().expect("no panic").push(id);
-        }
-    }
-}
-
-/// How often the server is killed; `make soak` may say more.
-fn kills() -> usize {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
-}
-
-#[test]
-fn after_a_kill_every_whole_answer_has_exactly_one_record() {
-    let echo = harness::echo(&[]);
-    let mut answered = 0;
-    for round in 0..kills() {
-        let mut weir = Weir::new(&config(&echo, "")).start();
-        let (whole, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let addr = weir.listen[0];
-        let clients: Vec<_> = (0..4)
-            .map(|index| {
-                let (whole, stop) = (Arc::clone(&whole), Arc::clone(&stop));
-                std::thread::spawn(move || client(addr, &whole, &stop, index % 2 == 0))
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(50 + 37 * (round as u64 % 10)));
-        kill(&mut weir);
-        stop.store(true, Ordering::Relaxed);
-        for client in clients {
-            client.join().expect("a client that ends");
-        }
-        let mut records: HashMap<String, Vec<Outcome>> = HashMap::new();
-        for transaction in transactions(&weir.dir().join("data")) {
-            let id = transaction.id.iter().map(|b| format!("{b:02x}")).collect();
-            records.entry(id).or_default().push(transaction.outcome);
-        }
-        let twice: Vec<_> = records.iter().filter(|(_, outcomes)| outcomes.len() > 1).collect();
-        assert!(twice.is_empty(), "recorded twice: {twice:?}");
-        let whole = whole.lock().expect("no panic");
-        answered += whole.len();
-        for id in whole.iter() {
-            let outcomes = records.get(id).map(Vec::as_slice);
-            assert_eq!(outcomes, Some(&[Outcome::Completed][..]), "round {round}, {id}");
-        }
-    }
-    assert!(answered > 100, "{answered} answers are not much of a test");
 }
 
 /// A file system so small that the journal fills it, until dropped.
