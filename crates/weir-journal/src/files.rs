@@ -66,6 +66,11 @@ impl Budget {
         self.used() > self.limit
     }
 
+    /// Whether half of it is used: nothing is taken ahead of need then.
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.used() > self.limit / 2
+    }
+
     /// Whether another segment for each of `lanes` would go beyond the limit.
     pub(crate) fn short(&self, lanes: usize) -> bool {
         self.used() + u64::from(self.segment_bytes) * lanes as u64 > self.limit

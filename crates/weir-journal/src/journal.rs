@@ -288,6 +288,12 @@ impl Journal {
         Ok(found)
     }
 
+    /// Whether room is about to run out: a follower should let go of what it holds back.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.inner.budget.short(self.inner.lanes.len())
+    }
+
     /// What was done since the journal was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -1,6 +1,7 @@
 //! What is promised of records, whatever happens: kills, disks that are full or fail, damage,
 //! clocks that jump, bodies of every size.
 
+mod failpoints;
 mod kill;
 mod load;
 

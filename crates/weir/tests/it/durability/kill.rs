@@ -40,7 +40,7 @@ pub(super) fn compare(data: &Path, answers: &Answers) -> usize {
 #[test]
 fn after_a_kill_every_whole_answer_has_exactly_one_record() {
     let echo = harness::echo(&[]);
-    let mut weir = Weir::new(&config(&echo, 2, "", "")).start();
+    let mut weir = Weir::new(&config(&echo, 2, "", "journal: {when_full: refuse}\n")).start();
     let (mut all, mut rounds) = (Answers::new(), 0);
     while rounds < kills() {
         let load = Load::start(weir.listen[0]);

@@ -37,6 +37,9 @@ const CLIENTS: [Kind; 8] = [
     Kind::Dead,
 ];
 
+/// Stands for an answer that says that there is no record.
+const UNRECORDED: u16 = 0;
+
 /// Requests on one connection.
 const REQUESTS: usize = 100;
 
@@ -111,6 +114,7 @@ fn connection(
             return Some(());
         }
         match answer(&mut stream, &mut input) {
+            Some((_, UNRECORDED)) => {}
             Some((id, status)) => {
                 answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, status);
             }
@@ -156,8 +160,9 @@ fn answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> Option<(String, u16)> 
             while input.len() < taken + length {
                 fill(stream, input)?;
             }
+            let full = memchr::memmem::find(input, b"urn:weir:problem:journal-full").is_some();
             input.drain(..taken + length);
-            return Some((id, status));
+            return Some((id, if full { UNRECORDED } else { status }));
         }
         fill(stream, input)?;
     }
