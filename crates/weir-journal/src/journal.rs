@@ -108,6 +108,9 @@ pub struct Statistics {
     pub dropped: u64,
     /// Segments that wait to be sealed.
     pub unsealed: u64,
+    /// Bytes that could not be read since then: found by recovery, by sealing or by reading, and
+    /// counted once.
+    pub damaged_bytes: u64,
     /// Bytes that the journal takes on the disk, prepared segments included.
     pub disk_bytes: u64,
 }

@@ -27,6 +27,7 @@
 
 mod background;
 mod carry;
+mod damage;
 mod durable;
 pub mod failpoint;
 mod files;
@@ -39,6 +40,7 @@ mod reader;
 mod record;
 mod recovery;
 mod retention;
+mod salvage;
 mod seal;
 mod sealed;
 mod segment;

@@ -118,7 +118,8 @@ impl Pace {
             None => self.seen = Some((begun, now)),
         }
         let lasts = self.lasts.unwrap_or(LASTING).max(Duration::from_millis(1));
-        LASTING.as_millis().div_ceil(lasts.as_millis()).clamp(READY.into(), MOST_READY.into()) as u64
+        LASTING.as_millis().div_ceil(lasts.as_millis()).clamp(READY.into(), MOST_READY.into())
+            as u64
     }
 }
 
