@@ -139,4 +139,15 @@ MEMORY_IDLE_LIMIT = 25 * MIB
 MEMORY_CONNECTIONS_LIMIT = 100 * MIB
 START_LIMIT_SECONDS = 0.1
 
-NAMES = (*(case.name for case in CASES), COLD, MEMORY, START)
+#: What recording costs, against weir itself with recording off.
+RECORDING_COST = "recording-cost"
+RECORDING_BURST = "recording-burst"
+RECORDING_P99 = "recording-p99"
+RECORDING_SUSTAINED = "recording-sustained"
+RECORDING_SEARCH = "recording-search"
+RECORDING_MEMORY = "recording-memory"
+#: Run only when named, or with `--long`.
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY)
+
+NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
+         RECORDING_P99, RECORDING_SUSTAINED, *LONG)

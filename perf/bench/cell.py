@@ -35,6 +35,12 @@ class Pace:
     repeats: int
     #: Seconds to wait before a round, at most, for other programs to be quiet.
     patience: float
+    #: Seconds of a window over which a backlog builds up.
+    long_seconds: int
+    #: Seconds of a window over which memory must not grow.
+    endurance_seconds: int
+    #: Transactions over which searches are timed.
+    transactions: int
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from . import cold, footprint, host, report, rows
-from .cases import CASES, COLD, MEMORY, NAMES, START
+from . import cold, footprint, host, recording_cases, report, rows
+from .cases import (CASES, COLD, LONG, MEMORY, NAMES, RECORDING_BURST, RECORDING_COST,
+                    RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED, START)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -18,10 +20,13 @@ from .session import Session
 _ROOT = Path(__file__).resolve().parents[2]
 _RESULTS = _ROOT / "perf" / "results"
 #: Program, and the Debian package it comes from.
-_TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl"}
+_TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl",
+          "ab": "apache2-utils", "zstd": "zstd"}
 
-_FULL = Pace(rounds=7, seconds=2, repeats=3, patience=0)
-_QUICK = Pace(rounds=1, seconds=1, repeats=0, patience=0)
+_FULL = Pace(rounds=7, seconds=2, repeats=3, patience=0, long_seconds=60,
+             endurance_seconds=600, transactions=5_000_000)
+_QUICK = Pace(rounds=1, seconds=1, repeats=0, patience=0, long_seconds=5,
+              endurance_seconds=20, transactions=50_000)
 
 
 def main() -> int:
@@ -52,6 +57,8 @@ def _parse() -> argparse.Namespace:
                         help="about four minutes; results apart, README untouched")
     parser.add_argument("--case", action="append", choices=NAMES, metavar="NAME",
                         help=f"only this one, may be repeated: {', '.join(NAMES)}")
+    parser.add_argument("--long", action="store_true",
+                        help=f"what takes long, too: {', '.join(LONG)}")
     parser.add_argument("--rounds", type=_positive, metavar="N",
                         help=f"rounds of every cell (default {_FULL.rounds})")
     parser.add_argument("--seconds", type=_positive, metavar="N",
@@ -81,8 +88,8 @@ def _missing(weir: Path) -> str:
 
 def _run(arguments: argparse.Namespace) -> None:
     default = _QUICK if arguments.quick else _FULL
-    pace = Pace(arguments.rounds or default.rounds, arguments.seconds or default.seconds,
-                default.repeats, arguments.wait)
+    pace = replace(default, rounds=arguments.rounds or default.rounds,
+                   seconds=arguments.seconds or default.seconds, patience=arguments.wait)
     folder = _RESULTS / "quick" if arguments.quick else _RESULTS
     readme = None if arguments.quick else _ROOT / "README.md"
     header = {"environment": host.environment(arguments.weir), "quick": arguments.quick,
@@ -91,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> None:
         path = Path(temporary)
         with Fleet(path) as fleet:
             session = Session(fleet, Workshop(path, arguments.weir.resolve()), pace, _say)
-            for name in arguments.case or NAMES:
+            for name in arguments.case or _default(arguments):
                 report.save(folder, name, {"case": name, **header, **_measure(session, name)})
     problem = report.write(folder, readme)
     print(report.summary(report.load(folder)))
@@ -100,8 +107,17 @@ def _run(arguments: argparse.Namespace) -> None:
         _say(problem)
 
 
+def _default(arguments: argparse.Namespace) -> list[str]:
+    return [name for name in NAMES if arguments.long or name not in LONG]
+
+
 def _measure(session: Session, name: str) -> dict:
-    apart = {COLD: cold.run, MEMORY: footprint.memory, START: footprint.start}
+    apart = {COLD: cold.run, MEMORY: footprint.memory, START: footprint.start,
+             RECORDING_COST: recording_cases.cost, RECORDING_BURST: recording_cases.burst,
+             RECORDING_P99: recording_cases.latency,
+             RECORDING_SUSTAINED: recording_cases.sustained,
+             RECORDING_SEARCH: recording_cases.search,
+             RECORDING_MEMORY: recording_cases.memory}
     if name in apart:
         return apart[name](session)
     return session.run(next(case for case in CASES if case.name == name))

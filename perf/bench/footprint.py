@@ -46,7 +46,7 @@ def start(session: Session) -> dict:
             before = time.monotonic()
             server = session.workshop.start(session.fleet, kind, cores=servers.ALL_CORES,
                                             backend=1, wait=False)
-            _first_answer(server, before + 10)
+            first_answer(server, before + 10)
             found[kind].append(time.monotonic() - before)
             session.fleet.stop(server.process)
     session.say("start " + "  ".join(f"{kind} {statistics.median(seconds) * 1e3:.1f} ms"
@@ -104,11 +104,13 @@ def _still_open(connections: list[socket.socket]) -> int:
     return count
 
 
-def _first_answer(server: servers.Server, until: float) -> None:
+def first_answer(server: servers.Server, until: float, path: str = "/open/hello") -> None:
+    """Asks until there is a whole answer."""
+    request = _REQUEST.replace(b"/open/hello", path.encode())
     while time.monotonic() < until:
         try:
             with socket.create_connection(("127.0.0.1", server.ports["hello"]), 5) as connection:
-                connection.sendall(_REQUEST)
+                connection.sendall(request)
                 answer = b""
                 while not answer or not _whole(answer):
                     answer += connection.recv(4096)

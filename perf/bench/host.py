@@ -30,6 +30,25 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in pids) / 1e9
 
 
+def thread_seconds(pid: int) -> dict[str, float]:
+    """CPU seconds of a process's threads by name, numbers at its end dropped; of threads that
+    run now, to the nanosecond (first field of `/proc/<pid>/task/<tid>/schedstat`)."""
+    found: dict[str, float] = {}
+    for thread in _listing(f"/proc/{pid}/task"):
+        folder = f"/proc/{pid}/task/{thread}"
+        name = _read(f"{folder}/comm").strip().rstrip("0123456789").rstrip("-")
+        fields = _read(f"{folder}/schedstat").split()
+        if name and fields:
+            found[name] = found.get(name, 0.0) + int(fields[0]) / 1e9
+    return found
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory of a process that no file backs."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", _read(f"/proc/{pid}/status"))
+    return int(found.group(1)) * 1024 if found else 0
+
+
 def resident_bytes(pids: list[int]) -> int:
     """Resident memory, summed; pages that processes share count once for each."""
     pages = sum(int(_read(f"/proc/{pid}/statm").split()[1]) for pid in pids)

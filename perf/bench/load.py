@@ -6,7 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-_SCRIPT = Path(__file__).resolve().parent.parent / "lua" / "load.lua"
+#: What wrk runs.
+SCRIPT = Path(__file__).resolve().parent.parent / "lua" / "load.lua"
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Traffic:
     cores: set[int]
     body: Path | None = None
     tokens: Path | None = None
+    corpus: Path | None = None
+    first: int = 0
     rate: float | None = None
     stop: int | None = None
 
@@ -40,9 +43,9 @@ def send(traffic: Traffic) -> Answers:
     """Runs wrk to its end; on an interruption it is ended with us."""
     command = ["wrk", "--threads", "1", "--connections", str(traffic.connections),
                "--duration", f"{traffic.seconds}s", "--timeout", "10s",
-               "--script", str(_SCRIPT), traffic.url, "--"]
-    given = {"body": traffic.body, "tokens": traffic.tokens, "rate": traffic.rate,
-             "stop": traffic.stop}
+               "--script", str(SCRIPT), traffic.url, "--"]
+    given = {"body": traffic.body, "tokens": traffic.tokens, "corpus": traffic.corpus,
+             "first": traffic.first, "rate": traffic.rate, "stop": traffic.stop}
     command += [f"{name}={value}" for name, value in given.items() if value is not None]
     popen = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

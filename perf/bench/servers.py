@@ -76,11 +76,36 @@ class Workshop:
         process.wait_for(port)
         return Server(process, {"hello": port})
 
+    def start_recording(self, fleet: Fleet, settings: dict[str, str], *, backend: int,
+                        cores: set[int], folder: Path | None = None) -> tuple[Server, Path]:
+        """Starts weir on `recording.yaml` with settings over it; gives its folder, too, which
+        may be that of a weir that ran before."""
+        folder = folder or self.new_folder("recording")
+        command, ports, environment = self._serve("recording.yaml", folder, 1, backend)
+        for path, value in settings.items():
+            command += ["--set", f"{path}={value}"]
+        process = fleet.start("weir", command, cores=cores, environment=environment)
+        process.wait_for(ports["hello"])
+        return Server(process, ports), folder
+
+    def start_answers(self, fleet: Fleet, corpus: Path, cores: set[int]) -> Server:
+        """Starts the upstream with a body for each path; `corpus` holds the folder of answers."""
+        folder = self.new_folder("answers")
+        ports = {"hello": free_ports(1)[0]}
+        path = _fill("answers.conf", folder, ports, 1, 1, _UPSTREAM_CONNECTIONS, corpus)
+        command = ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)]
+        process = fleet.start("answers", command, cores=cores)
+        process.wait_for(ports["hello"])
+        return Server(process, ports)
+
     def _weir(self, workers: int, backend: int, _connections: int):
-        folder = self._folder("weir")
+        folder = self.new_folder("weir")
         for name in ("tls.crt", "tls.key", "jwks.json"):
             shutil.copy(self.folder / name, folder)
-        shutil.copy(_CONFIGS / "weir.yaml", folder)
+        return self._serve("weir.yaml", folder, workers, backend)
+
+    def _serve(self, config: str, folder: Path, workers: int, backend: int):
+        shutil.copy(_CONFIGS / config, folder / "weir.yaml")
         plain, tls, admin = free_ports(3)
         environment = {
             "PERF_PLAIN": f"127.0.0.1:{plain}", "PERF_TLS": f"127.0.0.1:{tls}",
@@ -88,11 +113,11 @@ class Workshop:
             "PERF_DATA": str(folder / "data")}
         command = [str(self.weir), "serve", str(folder / "weir.yaml"),
                    "--workers", str(workers), "--json"]
-        ports = {"hello": plain, "proxy": plain, "tls": tls}
+        ports = {"hello": plain, "proxy": plain, "tls": tls, "admin": admin}
         return command, ports, environment
 
     def _nginx(self, workers: int, backend: int, connections: int):
-        folder = self._folder("nginx")
+        folder = self.new_folder("nginx")
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
         ports = dict(zip(("hello", "proxy", "buffered", "unbuffered", "tls"), free_ports(5)))
@@ -100,22 +125,23 @@ class Workshop:
         return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}
 
     def _haproxy(self, workers: int, backend: int, connections: int):
-        folder = self._folder("haproxy")
+        folder = self.new_folder("haproxy")
         for name in ("tls.pem", "hello.json"):
             shutil.copy(self.folder / name, folder)
         ports = dict(zip(("hello", "proxy", "tls"), free_ports(3)))
         path = _fill("haproxy.cfg", folder, ports, workers, backend, connections)
         return ["haproxy", "-db", "-f", str(path)], ports, {}
 
-    def _folder(self, name: str) -> Path:
+    def new_folder(self, name: str) -> Path:
+        """A folder of its own within that of the run."""
         folder = self.folder / f"{name}-{len(os.listdir(self.folder))}"
         folder.mkdir()
         return folder
 
 
 def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, backend: int,
-          connections: int) -> Path:
-    names = {"FOLDER": folder, "WORKERS": workers, "BACKEND": backend,
+          connections: int, corpus: Path | None = None) -> Path:
+    names = {"FOLDER": folder, "CORPUS": corpus, "WORKERS": workers, "BACKEND": backend,
              "CONNECTIONS": connections, "HELLO_BODY": payload.HELLO.decode(),
              "USER": pwd.getpwuid(os.getuid()).pw_name,
              **{role.upper(): port for role, port in ports.items()}}

@@ -4,6 +4,9 @@
 --   body=FILE    POST this file as application/json instead of GET
 --   tokens=FILE  one token a line, sent as bearer tokens in turn (one token: always that one)
 --   rate=N       offer N requests a second in all instead of as many as come back
+--   corpus=FILE  POST the bodies of this file in turn, one a line, each with an id of its own, to
+--                the URL's path with the number of the body's line behind it
+--   first=N      the first id
 --   stop=N       end after N answers, before the time is over
 
 local ffi = require("ffi")
@@ -52,6 +55,26 @@ local function rotate(tokens)
   end
 end
 
+-- A request for each body, cut where its id stands: `{"id":"` and twelve digits.
+local function unique(path, first)
+  local heads, tails, id = {}, {}, first - 1
+  local place = wrk.path
+  for line in io.lines(path) do
+    local number = #heads
+    wrk.path = place .. number
+    wrk.body = line
+    local text = wrk.format()
+    local at = text:find('{"id":"', 1, true) + 6
+    heads[number + 1] = text:sub(1, at)
+    tails[number + 1] = text:sub(at + 13)
+  end
+  return function()
+    id = id + 1
+    local at = id % #heads + 1
+    return heads[at] .. string.format("%012d", id) .. tails[at]
+  end
+end
+
 local function stop_after(answers)
   local left = answers
   return function()
@@ -85,6 +108,11 @@ function init(arguments)
     else
       request = rotate(tokens)
     end
+  end
+  if given.corpus then
+    wrk.method = "POST"
+    wrk.headers["Content-Type"] = "application/json"
+    request = unique(given.corpus, tonumber(given.first))
   end
   if given.rate then
     delay = pace(tonumber(given.rate))

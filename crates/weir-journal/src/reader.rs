@@ -1,5 +1,6 @@
 //! Reading transactions back, in the order in which they were completed.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::segment::{Frame, Segment};
 
 /// Most bytes of one transaction that are put together.
 pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
+/// Most bytes of transactions whose end has not come yet that a reader keeps.
+const AHEAD_LIMIT: usize = 8 << 20;
 
 #[derive(Debug)]
 enum Source {
@@ -31,6 +34,42 @@ pub struct Reader {
     ticket: u64,
     payload: bool,
     source: Option<Source>,
+    begun: Begun,
+}
+
+/// What a reader has passed of transactions that had not ended there, so that it need not go back
+/// for it.
+#[derive(Debug, Default)]
+struct Begun {
+    frames: HashMap<u64, Vec<(Position, Frame)>>,
+    bytes: usize,
+}
+
+impl Begun {
+    fn keep(&mut self, position: Position, frame: Frame) {
+        self.bytes += frame.payload.len();
+        if self.bytes > AHEAD_LIMIT {
+            // They are read again when their ends come.
+            *self = Self::default();
+        } else {
+            self.frames.entry(frame.ticket).or_default().push((position, frame));
+        }
+    }
+
+    /// The frames before `end`, if all of them were kept.
+    fn take(&mut self, end: &Frame) -> Option<Vec<Frame>> {
+        let frames = self.frames.remove(&end.ticket).unwrap_or_default();
+        self.bytes -= frames.iter().map(|(_, frame)| frame.payload.len()).sum::<usize>();
+        let mut previous = Position::START;
+        for (position, frame) in &frames {
+            if frame.previous != previous {
+                return None;
+            }
+            previous = *position;
+        }
+        let whole = end.previous == previous;
+        whole.then(|| frames.into_iter().map(|(_, frame)| frame).collect())
+    }
 }
 
 impl Reader {
@@ -40,7 +79,15 @@ impl Reader {
         position: Position,
         ticket: u64,
     ) -> Self {
-        Self { files, shared, position, ticket, payload: true, source: None }
+        Self {
+            files,
+            shared,
+            position,
+            ticket,
+            payload: true,
+            source: None,
+            begun: Begun::default(),
+        }
     }
 
     /// Leaves out heads, bodies, properties and logs where that saves reading them: of segments
@@ -100,9 +147,14 @@ impl Reader {
                     if let Some(frame) = segment.frame(offset, limit)? {
                         self.position = Position::new(number, frame.next);
                         self.ticket = self.ticket.max(frame.ticket);
-                        if frame.kind == Kind::Completed {
-                            let position = Position::new(number, offset);
-                            return assemble(&files, &state, position, frame).map(Some);
+                        let position = Position::new(number, offset);
+                        match frame.kind {
+                            Kind::Open => {}
+                            Kind::Completed => {
+                                let before = self.begun.take(&frame);
+                                return assemble(&files, &state, position, frame, before).map(Some);
+                            }
+                            _ => self.begun.keep(position, frame),
                         }
                     } else {
                         let (found, bytes) = segment.resynchronise(offset, limit)?;
@@ -188,7 +240,7 @@ pub(crate) fn get(
             && let Some(frame) = frame_of(files, &state, *position, &mut raw)?
             && frame.kind == Kind::Completed
         {
-            found(assemble(files, &state, *position, frame)?);
+            found(assemble(files, &state, *position, frame, None)?);
         }
     }
     Ok(())
@@ -225,28 +277,52 @@ fn frame_of(
     segment.frame(position.offset(), segment.length)
 }
 
-/// Follows the chain back from `completed` and puts the transaction together.
+/// Puts the transaction together that ends with `end`; what is not known of what came `before` is
+/// read, along the chain back from the end.
 fn assemble(
     files: &Files,
     state: &State,
     position: Position,
     end: Frame,
+    before: Option<Vec<Frame>>,
 ) -> io::Result<Transaction> {
-    let address = Address { lane: files.lane, position };
-    let ticket = end.ticket;
-    let after = Position::new(position.segment(), end.next);
-    let address = Some(address);
-    let mut transaction = Transaction { address, after, ticket, ..Transaction::default() };
+    let mut transaction = Transaction {
+        address: Some(Address { lane: files.lane, position }),
+        after: Position::new(position.segment(), end.next),
+        ticket: end.ticket,
+        ..Transaction::default()
+    };
+    let before = match before {
+        Some(before) => before,
+        None => {
+            let (before, whole) = chain(files, state, position, &end)?;
+            transaction.damaged = !whole;
+            before
+        }
+    };
+    for frame in before.iter().chain([&end]) {
+        transaction.take_over(frame.kind, &frame.payload);
+    }
+    Ok(transaction)
+}
+
+/// The frames before `end`, oldest first, and whether all of them are there.
+fn chain(
+    files: &Files,
+    state: &State,
+    position: Position,
+    end: &Frame,
+) -> io::Result<(Vec<Frame>, bool)> {
     let (mut place, mut previous, mut bytes) = (position, end.previous, end.payload.len());
-    let mut frames = vec![end];
+    let (mut frames, mut whole) = (Vec::new(), true);
     while previous != Position::START {
         let frame = if previous < place && bytes < TRANSACTION_LIMIT {
-            frame_at(files, state, previous)?.filter(|frame| frame.ticket == ticket)
+            frame_at(files, state, previous)?.filter(|frame| frame.ticket == end.ticket)
         } else {
             None
         };
         let Some(frame) = frame else {
-            transaction.damaged = true;
+            whole = false;
             break;
         };
         place = previous;
@@ -254,8 +330,6 @@ fn assemble(
         bytes += frame.payload.len();
         frames.push(frame);
     }
-    for frame in frames.iter().rev() {
-        transaction.take_over(frame.kind, &frame.payload);
-    }
-    Ok(transaction)
+    frames.reverse();
+    Ok((frames, whole))
 }

@@ -30,6 +30,7 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
             stats.damaged_bytes,
         ),
         counter("weir_journal_dropped_files_total", "Files dropped by retention.", stats.dropped),
+        counter("weir_journal_sealed_segments_total", "Segments sealed.", stats.sealed),
         Family::gauge(
             "weir_journal_unsealed_segments",
             "Segments that wait to be sealed.",

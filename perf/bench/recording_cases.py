@@ -1,0 +1,271 @@
+"""What recording costs: weir against itself with recording off."""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from . import corpus, footprint, host, load, servers
+from .recording import CONTENDERS, ECHO, HELLO, OFF, Ground, Recorder
+from .session import Session
+
+KINDS = (HELLO, ECHO)
+#: What `ab` sends in a burst, and over how many connections.
+BURST, BURST_CONNECTIONS = 20_000, 150
+#: Queries of each kind whose latency is taken.
+_SEARCHES = 200
+
+
+def cost(session: Session) -> dict:
+    """CPU of all threads, and of the workers alone, per request, until indexed and sealed."""
+    ground = Ground(session)
+    rounds: dict[str, list[dict]] = {}
+    for kind in KINDS:
+        recorders = [ground.start(name) for name in CONTENDERS]
+        for recorder in recorders:
+            recorder.drive(kind, 1, requests=ground.requests)
+            recorder.settle()
+        rounds[kind] = []
+        for number in range(session.pace.rounds):
+            order = recorders[number % 3:] + recorders[:number % 3]
+            rounds[kind].append({r.name: _charge(ground, r, kind, session.pace.seconds)
+                                 for r in order})
+            session.say(f"recording-cost {kind} " + "  ".join(
+                f"{name} {found['cpu_us']:.2f} (workers {found['worker_us']:.2f})"
+                for name, found in sorted(rounds[kind][-1].items())))
+        _end(ground, recorders)
+    ground.close()
+    return {"kinds": rounds}
+
+
+def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
+    before = recorder.spent()
+    answers = recorder.drive(kind, seconds, requests=ground.requests)
+    recorder.settle()
+    spent = recorder.spent().since(before)
+    each = 1e6 / answers.requests
+    return {"cpu_us": spent.charged() * each, "worker_us": spent.threads.get("worker", 0.0) * each,
+            "threads_us": {name: seconds * each for name, seconds in spent.threads.items()},
+            "rate": answers.requests / answers.seconds, "p99_us": answers.p99,
+            "requests": answers.requests}
+
+
+def burst(session: Session) -> dict:
+    """Requests/s of a burst as `ab` sends it, and how long the index lags behind it."""
+    ground = Ground(session)
+    recorders = [ground.start(name) for name in CONTENDERS]
+    rounds = []
+    for number in range(2 * session.pace.rounds + 1):
+        order = recorders[number % 3:] + recorders[:number % 3]
+        found = {}
+        for recorder in order:
+            rate = _ab(recorder)
+            found[recorder.name] = {"rate": rate, "lag_s": recorder.settle()}
+        if number:
+            rounds.append(found)
+            session.say("recording-burst " + "  ".join(
+                f"{name} {f['rate']:,.0f}/s, lag {f['lag_s']:.1f} s" for name, f in found.items()))
+    _end(ground, recorders)
+    ground.close()
+    return {"rounds": rounds}
+
+
+def _ab(recorder: Recorder) -> float:
+    url = f"http://127.0.0.1:{recorder.server.ports['hello']}/hello"
+    command = ["ab", "-k", "-q", "-n", str(BURST), "-c", str(BURST_CONNECTIONS), url]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, servers.LOAD_CORE))
+    failed = re.search(r"Failed requests:\s+(\d+)", done.stdout)
+    rate = re.search(r"Requests per second:\s+([\d.]+)", done.stdout)
+    if not failed or not rate or int(failed.group(1)) or "Non-2xx" in done.stdout:
+        raise RuntimeError(f"{recorder.name}: ab says\n{done.stdout}")
+    return float(rate.group(1))
+
+
+def sustained(session: Session) -> dict:
+    """Requests/s over a long window, the time to index the backlog charged; and the disk space
+    of what the echo left."""
+    ground = Ground(session)
+    found: dict[str, dict] = {}
+    for kind in KINDS:
+        for name in CONTENDERS:
+            recorder = ground.start(name)
+            answers = recorder.drive(kind, session.pace.long_seconds, requests=ground.requests)
+            lag = recorder.settle()
+            figures = {"rate": answers.requests / (answers.seconds + lag),
+                       "rate_before_lag": answers.requests / answers.seconds, "lag_s": lag,
+                       "p99_us": answers.p99, "requests": answers.requests,
+                       "unrecorded": recorder.metrics().get("weir_unrecorded_total", 0.0)}
+            if kind == ECHO and name != OFF:
+                figures["disk"] = _disk(recorder)
+            found[f"{kind} {name}"] = figures
+            session.say(f"recording-sustained {kind} {name} {figures}")
+            _end(ground, [recorder])
+    reference = _one_file(ground.folder)
+    ground.close()
+    return {"cells": found, "zstd_bytes": reference}
+
+
+def _disk(recorder: Recorder) -> dict:
+    """Bytes for each transaction: sealed, by kind of file, and of the index."""
+    spent = recorder.spent()
+    sealed = spent.indexed * min(1.0, spent.sealed * (16 << 20) / spent.journal_bytes)
+    sizes: dict[str, float] = {}
+    for path in recorder.data.rglob("*"):
+        if path.is_file() and path.suffix in (".meta", ".payload", ".failed"):
+            sizes[path.suffix[1:]] = sizes.get(path.suffix[1:], 0) + path.stat().st_size
+    index = sum(p.stat().st_size for p in (recorder.data / "index").rglob("*") if p.is_file())
+    return {**{kind: size / sealed for kind, size in sizes.items()},
+            "index": index / spent.indexed}
+
+
+def _one_file(folder: Path) -> float:
+    """Bytes for a request's and an answer's body together, all in one file under `zstd -3`."""
+    text = (folder / "requests").read_bytes()
+    text += b"".join((folder / "answers" / str(n)).read_bytes() for n in range(corpus.BODIES))
+    packed = subprocess.run(["zstd", "-3", "-c", "-q"], input=text, capture_output=True, check=True)
+    return len(packed.stdout) / corpus.BODIES
+
+
+def latency(session: Session) -> dict:
+    """p99 at half of the rate that weir without recording reaches saturated."""
+    ground = Ground(session)
+    kinds = {}
+    for kind in KINDS:
+        recorders = [ground.start(name) for name in CONTENDERS]
+        full = recorders[0].drive(kind, session.pace.seconds, requests=ground.requests)
+        rate = round(full.requests / full.seconds / 2, -2)
+        rounds = []
+        for number in range(session.pace.rounds):
+            order = recorders[number % 3:] + recorders[:number % 3]
+            found = {}
+            for recorder in order:
+                answers = recorder.drive(kind, 2 * session.pace.seconds, rate=rate,
+                                         requests=ground.requests)
+                found[recorder.name] = {"p50_us": answers.p50, "p99_us": answers.p99}
+            rounds.append(found)
+            session.say(f"recording-p99 {kind} {rate:.0f}/s {found}")
+        kinds[kind] = {"rate": rate, "rounds": rounds}
+        _end(ground, recorders)
+    ground.close()
+    return {"kinds": kinds}
+
+
+def memory(session: Session) -> dict:
+    """Anonymous memory under full load of the echo, every ten seconds."""
+    ground = Ground(session)
+    recorder = ground.start("payload")
+    samples, left = [], session.pace.endurance_seconds
+    while left > 0:
+        recorder.drive(ECHO, min(10, left), requests=ground.requests)
+        samples.append(host.anonymous_bytes(recorder.pid))
+        left -= 10
+        session.say(f"recording-memory {samples[-1] / 2**20:.1f} MiB, {recorder.metrics()}")
+    _end(ground, [recorder])
+    ground.close()
+    return {"samples": samples}
+
+
+def search(session: Session) -> dict:
+    """Searches over many transactions under half load, and a start with that journal."""
+    ground = Ground(session)
+    settings = {"tracker.keys.order": "$.order"}
+    recorder = ground.start("payload", settings=settings)
+    count, rate = 0, 0.0
+    while count < session.pace.transactions:
+        answers = recorder.drive(ECHO, 10, requests=ground.requests)
+        count, rate = count + answers.requests, answers.requests / answers.seconds
+        session.say(f"recording-search {count:,} transactions")
+    recorder.settle()
+    seconds = {}
+    for kind, queries in _queries(recorder, ground).items():
+        seconds[kind] = _ask(recorder, ground, queries, rate / 2)
+        session.say(f"recording-search {kind} p99 {_p99(seconds[kind]) * 1e3:.1f} ms")
+    journal = sum(p.stat().st_size for p in recorder.data.rglob("*") if p.is_file())
+    os.kill(recorder.pid, 9)
+    recorder.server.process.popen.wait()
+    folder = recorder.data.parent
+    began = time.monotonic()
+    again = ground.start("payload", folder=folder, settings=settings)
+    footprint.first_answer(again.server, began + 60, path="/hello")
+    first = time.monotonic() - began
+    lag = again.settle()
+    _end(ground, [again])
+    ground.close()
+    return {"transactions": count, "seconds": seconds, "journal_bytes": journal,
+            "first_answer_s": first, "caught_up_s": lag}
+
+
+def _queries(recorder: Recorder, ground: Ground) -> dict[str, list[str]]:
+    """So many of each kind; ids are those of transactions spread over the whole time."""
+    bodies = ground.requests.read_bytes().split(b"\n")
+    orders = [json.loads(bodies[n])["order"] for n in range(0, corpus.BODIES, 40)]
+    words = corpus.vocabulary()
+    text = ground.requests.read_text()
+    rare = [word for word in reversed(words) if len(word) > 6 and word in text]
+    return {"id": [f"id:{found}" for found in _some_ids(recorder)],
+            "key": [f"key.order:{order}" for order in orders[:_SEARCHES]],
+            "rare word": [f"body:{word}" for word in rare[:_SEARCHES]],
+            "common word": [f"body:{word}" for word in words[:_SEARCHES]]}
+
+
+def _some_ids(recorder: Recorder) -> list[str]:
+    found, cursor = [], ""
+    while len(found) < _SEARCHES:
+        page = _get(recorder, "/v1/transactions", limit=1000, cursor=cursor)
+        found += [one["id"] for one in page["transactions"][::100]]
+        cursor = page.get("cursor") or ""
+        if not cursor:
+            break
+    return found[:_SEARCHES]
+
+
+def _ask(recorder: Recorder, ground: Ground, queries: list[str], rate: float) -> list[float]:
+    """Seconds that each query takes while the server serves at `rate`."""
+    traffic = subprocess.Popen(
+        ["wrk", "-t1", "-c50", "-d60s", "-s", str(load.SCRIPT),
+         f"http://127.0.0.1:{recorder.server.ports['hello']}/answers/", "--",
+         f"corpus={ground.requests}", "first=900000000000", f"rate={rate}"],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, servers.LOAD_CORE))
+    try:
+        time.sleep(1)
+        return [_timed(recorder, query) for query in queries]
+    finally:
+        traffic.kill()
+        traffic.wait()
+        recorder.settle()
+
+
+def _timed(recorder: Recorder, query: str) -> float:
+    began = time.monotonic()
+    _get(recorder, "/v1/transactions", q=query, limit=50)
+    return time.monotonic() - began
+
+
+def _get(recorder: Recorder, path: str, **parameters: object) -> dict:
+    given = {name: value for name, value in parameters.items() if value}
+    url = (f"http://127.0.0.1:{recorder.server.ports['admin']}{path}?"
+           + urllib.parse.urlencode(given))
+    token = (recorder.data / "admin.token").read_text().strip()
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def _p99(seconds: list[float]) -> float:
+    return sorted(seconds)[int(len(seconds) * 0.99)] if seconds else float("nan")
+
+
+def _end(ground: Ground, recorders: list[Recorder]) -> None:
+    """Ends contenders and gives their disk space back."""
+    for recorder in recorders:
+        ground.stop(recorder)
+        shutil.rmtree(recorder.data, ignore_errors=True)
