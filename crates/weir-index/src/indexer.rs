@@ -114,9 +114,9 @@ impl Indexer {
     /// Whether the journal may drop whole segments once the open piece is written.
     fn holds_back(&self) -> bool {
         let reached = |reader: &Reader| reader.position().segment();
-        self.readers.iter().any(|reader| {
-            self.follower.position(reader.lane()).segment() < reached(reader)
-        })
+        self.readers
+            .iter()
+            .any(|reader| self.follower.position(reader.lane()).segment() < reached(reader))
     }
 
     /// Indexes everything that is there.

@@ -1,11 +1,18 @@
 //! What is promised of records, whatever happens: kills, disks that are full or fail, damage,
 //! clocks that jump, bodies of every size.
 
+mod bodies;
+mod clock;
+mod damage;
+mod disk;
 mod failpoints;
 mod kill;
 mod load;
+mod secrets;
 
-use crate::harness::{Server, Weir};
+use crate::harness::{Response, Server};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
 
 /// A configuration of one or two workers and an upstream `echo`, another that nobody serves; with
 /// more lines at its top level and more in `tracker`.
@@ -32,17 +39,30 @@ fn wait_for_index(weir: &Server) {
 }
 
 /// The transaction of this id as the admin API shows it.
-fn show(weir: &Server, id: &str) -> Option<serde_json::Value> {
-    let token = std::fs::read_to_string(weir.data().join("admin.token")).expect("a token");
-    let mut client = weir.connect_admin();
-    client.send(format!(
-        "GET /v1/transactions/{id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
-        token.trim()
-    ));
-    let response = client.response();
+fn show(weir: &Server, id: &str) -> Option<Value> {
+    let response = ask(weir, &format!("/v1/transactions/{id}"));
     match response.status {
         200 => Some(response.json()),
         404 => None,
         status => panic!("{status}: {}", response.text()),
     }
+}
+
+/// How many of up to 1000 transactions a query finds.
+fn search(weir: &Server, query: &str) -> usize {
+    let query = utf8_percent_encode(query, NON_ALPHANUMERIC);
+    let response = ask(weir, &format!("/v1/transactions?limit=1000&q={query}"));
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()["transactions"].as_array().expect("a list").len()
+}
+
+/// Asks the admin API with the first token.
+fn ask(weir: &Server, path: &str) -> Response {
+    let token = std::fs::read_to_string(weir.data().join("admin.token")).expect("a token");
+    let mut client = weir.connect_admin();
+    let token = token.trim();
+    client.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n",
+    ));
+    client.response()
 }

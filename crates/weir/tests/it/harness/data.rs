@@ -70,7 +70,7 @@ impl Disk {
             eprintln!("skipped: there is no mkfs.ext4");
             return None;
         }
-        let mounted = disk.mount(&["-o", "loop", &image]);
+        let mounted = disk.mount(&["-o", "loop,errors=remount-ro", &image]);
         // As long as it is mounted, the file is there without its name.
         std::fs::remove_file(image).expect("the image is ours");
         mounted
@@ -98,6 +98,26 @@ impl Disk {
     /// The data folder on it, as an argument of `weir serve`.
     pub(crate) fn data(&self) -> String {
         self.path().join("data").to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Lets an ext4 find an error in itself, so that it becomes read-only at once.
+    pub(crate) fn make_read_only(&self) {
+        let found = command("findmnt", &["-no", "SOURCE", self.path().to_str().expect("UTF-8")]);
+        let device = String::from_utf8(found.expect("findmnt").stdout).expect("UTF-8");
+        let name = device.trim().trim_start_matches("/dev/");
+        let trigger = format!("/sys/fs/ext4/{name}/trigger_fs_error");
+        std::fs::write(trigger, "weir's tests").expect("it can be told");
+    }
+
+    /// Lets every access to an ext4 fail from now on.
+    pub(crate) fn break_down(&self) {
+        // EXT4_IOC_SHUTDOWN, without writing its log.
+        let script = "import fcntl, os, struct, sys\n\
+            folder = os.open(sys.argv[1], os.O_RDONLY)\n\
+            fcntl.ioctl(folder, 0x8004587D, struct.pack('I', 2))";
+        let folder = self.path().to_str().expect("UTF-8");
+        let done = command("python3", &["-c", script, folder]);
+        assert!(done.is_some_and(|output| output.status.success()), "it goes on");
     }
 
     /// Takes so many MiB away, or gives them back with 0.

@@ -139,8 +139,7 @@ pub(crate) struct Server {
 impl Server {
     fn start(mut command: Command, dir: TempDir) -> Self {
         let (child, events) = Self::spawn(&mut command, &dir);
-        let mut server =
-            Self { child, listen: Vec::new(), admin: None, events, command, dir };
+        let mut server = Self { child, listen: Vec::new(), admin: None, events, command, dir };
         server.wait_until_ready();
         server
     }
@@ -268,9 +267,10 @@ impl Server {
         self.dir.path()
     }
 
-    /// Its data folder, unless an argument says otherwise.
+    /// Its data folder.
     pub(crate) fn data(&self) -> PathBuf {
-        self.dir().join("data")
+        let said = self.command.get_args().skip_while(|arg| *arg != "--data").nth(1);
+        self.dir().join(said.unwrap_or("data".as_ref()))
     }
 
     /// Its process.
