@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::BusinessKeys;
 use weir_journal::{Journal, Position, Transaction};
@@ -119,6 +120,9 @@ impl Index {
         let open = OpenPiece::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
         let counts = Counts::default();
+        // Nothing is known of the journal's end until it was read to there once.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        counts.behind_since.store(now.as_micros() as u64, Ordering::Relaxed);
         counts.damaged.store(damaged, Ordering::Relaxed);
         let shared = Arc::new(Shared {
             folder,

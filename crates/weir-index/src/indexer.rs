@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+use weir_journal::failpoint;
 use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
 use crate::error::Error;
@@ -112,7 +113,18 @@ impl Indexer {
                 break;
             }
         }
+        if self.shared.journal.is_short() && self.holds_back() {
+            self.seal()?;
+        }
         Ok(done)
+    }
+
+    /// Whether the journal may drop whole segments once the open piece is written.
+    fn holds_back(&self) -> bool {
+        let reached = |reader: &Reader| reader.position().segment();
+        self.readers
+            .iter()
+            .any(|reader| self.follower.position(reader.lane()).segment() < reached(reader))
     }
 
     /// Indexes everything that is there.
@@ -231,6 +243,7 @@ impl Indexer {
             }
         }
         drop(state);
+        failpoint::pass("index.sealed");
         self.readers.iter().for_each(|reader| self.follower.pass(reader));
         self.follower.commit().map_err(Error::Journal)
     }

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use weir_journal::failpoint;
 use weir_journal::{Address, Position, Transaction};
 
 use crate::bitmap::Bitmap;
@@ -135,9 +136,11 @@ impl OpenPiece {
         let path = building.join("terms");
         write(&path, &terms).map_err(Error::io(&path))?;
         drop(terms);
+        failpoint::pass("index.terms");
         let path = building.join("columns");
         write(&path, &file::encode(&self.columns, &about)).map_err(Error::io(&path))?;
         sync(building)?;
+        failpoint::pass("index.columns");
         let partition = place.parent().unwrap_or(place);
         make_folder(partition)?;
         fs::rename(building, place).map_err(Error::io(place))?;

@@ -108,6 +108,9 @@ pub struct Statistics {
     pub dropped: u64,
     /// Segments that wait to be sealed.
     pub unsealed: u64,
+    /// Bytes that could not be read since then: found by recovery, by sealing or by reading, and
+    /// counted once.
+    pub damaged_bytes: u64,
     /// Bytes that the journal takes on the disk, prepared segments included.
     pub disk_bytes: u64,
 }
@@ -296,6 +299,12 @@ impl Journal {
             reader::get(&lane.files, &positions, &mut |transaction| found.push(transaction))?;
         }
         Ok(found)
+    }
+
+    /// Whether room is about to run out: a follower should let go of what it holds back.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.inner.budget.short(self.inner.lanes.len())
     }
 
     /// What was done since the journal was opened.

@@ -27,8 +27,9 @@
 
 mod background;
 mod carry;
+mod damage;
 mod durable;
-mod failpoint;
+pub mod failpoint;
 mod files;
 mod follower;
 mod format;
@@ -39,6 +40,7 @@ mod reader;
 mod record;
 mod recovery;
 mod retention;
+mod salvage;
 mod seal;
 mod sealed;
 mod segment;

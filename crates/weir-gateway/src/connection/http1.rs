@@ -1,5 +1,6 @@
 //! HTTP/1.x: one request after the other.
 
+use super::presence::Presence;
 use super::{Start, http2};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
@@ -192,7 +193,15 @@ impl Connection {
         };
         // Boxed: a connection between requests should not hold the room that one needs, and the
         // room of a request that needs no waiting is still in the cache from the one before.
-        let answer = match Box::pin(flow(exchange, body)).await {
+        let mut flow = Box::pin(flow(exchange, body));
+        let mut presence = Presence::Quiet;
+        let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => presence.poll_gone(stream, cx).map(|()| Err(Gone)),
+        });
+        let answered = answered.await;
+        drop(flow);
+        let answer = match answered {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
@@ -233,6 +242,8 @@ impl Connection {
         let Start { worker, peer, .. } = self.start;
         let mut exchange = worker.exchange(peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
+        // Of what cannot be read nothing is made up.
+        exchange.request.set_line("", "", "");
         exchange.begin(self.start.listener, self.stream.is_tls());
         worker.stats.bad_requests.add(1);
         let idle = exchange.live().site.config.limits.idle;
@@ -338,6 +349,7 @@ async fn send(
             Err(Some(why)) if may_still_tell(exchange, out, &why) => {
                 out.reset();
                 exchange.sent = 0;
+                capture::restart(exchange);
                 body = flow::refuse(exchange, why.into());
             }
             Err(why) => {

@@ -24,6 +24,11 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
             stats.shortened,
         ),
         counter("weir_journal_errors_total", "Errors of the file system.", stats.errors),
+        counter(
+            "weir_journal_damaged_bytes_total",
+            "Bytes on the disk found damaged, each counted once.",
+            stats.damaged_bytes,
+        ),
         counter("weir_journal_dropped_files_total", "Files dropped by retention.", stats.dropped),
         counter("weir_journal_sealed_segments_total", "Segments sealed.", stats.sealed),
         Family::gauge(
