@@ -9,8 +9,9 @@ SHELL := bash
 TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 # Seconds each fuzz target runs: a minute within `make test`, longer with `make fuzz`.
 FUZZ_SECONDS ?= 600
-# How long `make soak` keeps weir under load.
+# How long `make soak` keeps weir under load, and how often it kills it.
 SOAK_SECONDS ?= 1800
+SOAK_KILLS ?= 50
 
 .PHONY: help
 help: ## Say what there is
@@ -49,5 +50,6 @@ fuzz: ## Every fuzz target for FUZZ_SECONDS
 	@FUZZ_SEED=0 fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: setup ## Load, reloads and restarts for SOAK_SECONDS
+soak: setup ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
+	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

@@ -3,9 +3,9 @@
 
 mod slips;
 
-use crate::draft::{Data, Meaning, Member, Node, Scalar};
+use crate::draft::{Data, Meaning, Member, Node, Scalar, names_secret};
 use crate::finding::{Report, codes};
-use crate::keys::{Form, Kind, Names, Shape};
+use crate::keys::{Form, Key, Kind, Names, Shape};
 
 /// Most items of one list or table.
 const ITEMS: usize = 100_000;
@@ -47,7 +47,12 @@ fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
         | Kind::Form(_)
         | Kind::Word(_) => match &node.data {
             Data::Scalar(scalar) => self::scalar(node, scalar, kind, context, report),
-            _ => wrong_type(node, kind, context, report),
+            _ => {
+                if matches!(kind, Kind::Secret) {
+                    report.hide_all(node);
+                }
+                wrong_type(node, kind, context, report);
+            }
         },
     }
 }
@@ -97,6 +102,9 @@ fn only_text_alternative(kinds: &'static [Kind], node: &Node) -> Option<&'static
 
 fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
     let Some(members) = node.members() else {
+        if shape.keys.iter().any(is_secret) {
+            report.hide_all(node);
+        }
         report
             .error(
                 codes::WRONG_TYPE,
@@ -125,6 +133,10 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
         }
     }
     groups(node, members, shape, report);
+}
+
+fn is_secret(key: &Key) -> bool {
+    matches!(key.kind, Kind::Secret)
 }
 
 fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut Report) {
@@ -161,6 +173,9 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut R
 
 fn unknown(member: &Member, members: &[Member], shape: &'static Shape, report: &mut Report) {
     let key = member.key.as_str();
+    if names_secret(key) || shape.keys.iter().any(is_secret) {
+        report.hide_all(&member.value);
+    }
     if shape.later.contains(&key) {
         report.error(
             codes::NOT_AVAILABLE,
@@ -222,7 +237,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         {
             report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
         }
-        if names == Names::Header && carries_credential(&member.key) {
+        if names == Names::Header && names_secret(&member.key) {
             report.hide(member.value.at);
         }
         if member.value.is_null() {
@@ -233,12 +248,6 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             value(&member.value, kind, &member.key, report);
         }
     }
-}
-
-/// Headers whose values are not shown.
-fn carries_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["authorization", "cookie", "key", "token", "secret"].iter().any(|part| name.contains(part))
 }
 
 fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, report: &mut Report) {

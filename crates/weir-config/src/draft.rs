@@ -10,7 +10,7 @@ mod yaml;
 
 pub(crate) use node::{Data, Meaning, Member, Node, Scalar, Spot};
 pub(crate) use reader::{Surroundings, read};
-pub(crate) use texts::{FileId, Texts};
+pub(crate) use texts::{FileId, Texts, names_secret};
 
 use crate::finding::{Report, codes};
 use std::collections::HashMap;

@@ -76,8 +76,11 @@ fn load_draft(
         // Every way to no Config has its finding; should one be missing, silence would be worse.
         report.error_nowhere(finding::codes::BAD_VALUE, "this configuration cannot be resolved");
     }
-    let findings =
-        Findings { list: report.finish(&texts), files, texts: texts.hide(report.secrets()) };
+    let findings = Findings {
+        list: report.finish(&texts),
+        files,
+        texts: texts.hide(report.secrets()).hide_unread(report.unread()),
+    };
     match config {
         Some(config) if !report.has_errors() => Ok((config, findings)),
         _ => Err(findings),

@@ -132,7 +132,9 @@ pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee
         exchange.recording.state = State::Off;
         return Ok(None);
     }
-    let waits_for_nothing = matches!(route.handler, Handler::Reply(_));
+    // Where a request must not be answered without a record, room for it is made sure of first.
+    let waits_for_nothing = matches!(route.handler, Handler::Reply(_))
+        && exchange.live().site.config.journal.when_full == WhenFull::Shed;
     if waits_for_nothing && exchange.request.framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);

@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod presence;
 
 use crate::buffer::Buffer;
 use crate::proxy_protocol::{self, Parsed};

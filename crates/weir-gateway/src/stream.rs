@@ -3,10 +3,11 @@
 //! The request body is read and the answer is written by the same task at the same time; a
 //! `RefCell` borrowed for the length of one poll is all the sharing that takes on one thread.
 
+use rustix::event::{PollFd, PollFlags};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
@@ -22,6 +23,25 @@ enum Io {
     Tcp(TcpStream),
     Server(Box<server::TlsStream<TcpStream>>),
     Client(Box<client::TlsStream<TcpStream>>),
+}
+
+/// What the other side has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// It has sent something.
+    Data,
+    /// It sends no more.
+    End,
+    /// It has broken the connection.
+    Reset,
+}
+
+/// Whether the end of what the other side sends has come, read or not.
+fn has_ended(tcp: &TcpStream) -> bool {
+    let mut asked = [PollFd::new(tcp, PollFlags::RDHUP)];
+    let now = rustix::event::Timespec::default();
+    let answered = rustix::event::poll(&mut asked, Some(&now));
+    answered.is_ok_and(|count| count > 0)
 }
 
 macro_rules! with_io {
@@ -83,6 +103,25 @@ impl Stream {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Waits for anything to come, and leaves it where it is.
+    pub(crate) fn poll_sign(&self, cx: &mut Context<'_>) -> Poll<Sign> {
+        let io = self.io.borrow();
+        let (tcp, tls) = match &*io {
+            Io::Tcp(tcp) => (tcp, false),
+            Io::Server(tls) => (tls.get_ref().0, true),
+            Io::Client(tls) => (tls.get_ref().0, true),
+        };
+        let mut byte = [0];
+        let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
+        Poll::Ready(match peeked {
+            Ok(0) => Sign::End,
+            // Whoever ends a TLS connection in order says so first.
+            Ok(_) if tls && has_ended(tcp) => Sign::End,
+            Ok(_) => Sign::Data,
+            Err(_) => Sign::Reset,
+        })
     }
 
     /// Writes some of `first` and `second`, in this order and in one call where possible.

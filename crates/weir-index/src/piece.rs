@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use weir_journal::failpoint;
 use weir_journal::{Address, Position, Transaction};
 
 use crate::bitmap::Bitmap;
@@ -18,12 +19,15 @@ use crate::block::{Block, Depth, ROWS};
 use crate::columns::Columns;
 use crate::error::Error;
 use crate::file::{self, About, Head};
+use crate::keys;
 use crate::terms::{self, BlockTerms, Reader};
 
 pub(crate) use crate::file::MOST_ROWS;
 
 /// Most hashes of terms that a piece in memory may hold.
 const MOST_HASHES: usize = 6 << 20;
+/// Most bytes of business keys that a piece in memory may hold.
+const MOST_KEY_BYTES: usize = 8 << 20;
 
 /// A piece that grows, as far as searches need it.
 #[derive(Debug)]
@@ -66,12 +70,13 @@ pub(crate) struct Build {
     block: Block,
     rows: usize,
     hashes: usize,
+    key_bytes: usize,
     depth: Depth,
 }
 
 impl Build {
     pub(crate) fn new(depth: Depth) -> Self {
-        Self { block: Block::new(), rows: 0, hashes: 0, depth }
+        Self { block: Block::new(), rows: 0, hashes: 0, key_bytes: 0, depth }
     }
 
     /// The seed of the terms' hashes.
@@ -83,6 +88,7 @@ impl Build {
     pub(crate) fn add(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.block.add(transaction, self.depth);
         self.rows += 1;
+        self.key_bytes += keys::size(transaction);
         self.rows.is_multiple_of(ROWS).then(|| {
             let finished = self.block.finish();
             self.hashes += finished.len();
@@ -95,9 +101,14 @@ impl Build {
         (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
     }
 
+    /// Transactions until the block is finished.
+    pub(crate) fn left(&self) -> usize {
+        ROWS - self.rows % ROWS
+    }
+
     /// Whether the piece has to be written.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES
+        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.key_bytes > MOST_KEY_BYTES
     }
 }
 
@@ -125,9 +136,11 @@ impl OpenPiece {
         let path = building.join("terms");
         write(&path, &terms).map_err(Error::io(&path))?;
         drop(terms);
+        failpoint::pass("index.terms");
         let path = building.join("columns");
         write(&path, &file::encode(&self.columns, &about)).map_err(Error::io(&path))?;
         sync(building)?;
+        failpoint::pass("index.columns");
         let partition = place.parent().unwrap_or(place);
         make_folder(partition)?;
         fs::rename(building, place).map_err(Error::io(place))?;

@@ -117,7 +117,8 @@ impl Inner {
             disk_bytes: self.budget.used(),
             ..Statistics::default()
         };
-        for LaneState { shared, .. } in &self.lanes {
+        for LaneState { files, shared, .. } in &self.lanes {
+            sum.damaged_bytes += files.damages.bytes();
             sum.records += shared.records.load(Ordering::Relaxed);
             sum.bytes += shared.bytes.load(Ordering::Relaxed);
             sum.refused += shared.refused.load(Ordering::Relaxed);

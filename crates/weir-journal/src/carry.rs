@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
 
+use crate::files::Files;
 use crate::format::{Kind, Position, u32_at, u64_at};
 use crate::segment::Frame;
 
@@ -50,9 +50,12 @@ impl Carry {
 
     /// Reads the carry of a segment. One that is damaged is taken for an empty one: the
     /// transactions in it then show as damaged.
-    pub(crate) fn read(path: &Path, segment: u32) -> io::Result<Self> {
-        let bytes = fs::read(path)?;
-        Ok(Self::decode(&bytes).unwrap_or(Self { segment, ..Self::default() }))
+    pub(crate) fn read(files: &Files, segment: u32) -> io::Result<Self> {
+        let bytes = fs::read(files.path(segment, "carry"))?;
+        Ok(Self::decode(&bytes).unwrap_or_else(|| {
+            files.damages.note(segment, "carry", 0, bytes.len() as u64);
+            Self { segment, ..Self::default() }
+        }))
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {

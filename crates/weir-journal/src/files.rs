@@ -17,9 +17,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::carry::Carry;
+use crate::damage::Damages;
 use crate::failpoint::Faults;
 use crate::format::Position;
 use crate::sealed::Summary;
@@ -66,6 +67,11 @@ impl Budget {
         self.used() > self.limit
     }
 
+    /// Whether half of it is used: nothing is taken ahead of need then.
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.used() > self.limit / 2
+    }
+
     /// Whether another segment for each of `lanes` would go beyond the limit.
     pub(crate) fn short(&self, lanes: usize) -> bool {
         self.used() + u64::from(self.segment_bytes) * lanes as u64 > self.limit
@@ -90,6 +96,7 @@ pub(crate) struct Files {
     segment_bytes: u32,
     state: RwLock<State>,
     spares: Mutex<Vec<PathBuf>>,
+    pub(crate) damages: Arc<Damages>,
     faults: Faults,
 }
 
@@ -124,6 +131,7 @@ impl Files {
             segment_bytes: budget.segment_bytes,
             state: RwLock::default(),
             spares: Mutex::default(),
+            damages: Arc::default(),
             faults,
         };
         for number in of("spare") {
@@ -143,17 +151,22 @@ impl Files {
         for number in of("carry").into_iter().rev() {
             let whole = meta.contains(&number) || !raw.contains(&number);
             if whole && carry.segment == 0 {
-                carry = Carry::read(&files.path(number, "carry"), number)?;
+                carry = Carry::read(&files, number)?;
             } else {
                 fs::remove_file(files.path(number, "carry"))?;
             }
         }
-        for number in raw.clone() {
-            if meta.contains(&number) || segment::is_blank(&files.segment(number))? {
-                fs::remove_file(files.segment(number))?;
+        // Those that were never begun are the last ones.
+        let mut begun = false;
+        for number in raw.clone().into_iter().rev() {
+            let path = files.segment(number);
+            let floor = carry.next_ticket;
+            begun |= !meta.contains(&number) && !segment::is_blank(&path, number, floor)?;
+            if meta.contains(&number) || !begun {
+                fs::remove_file(path)?;
                 raw.remove(&number);
             } else {
-                budget.charge(fs::metadata(files.segment(number))?.len());
+                budget.charge(fs::metadata(path)?.len());
             }
         }
         let mut sealed = BTreeMap::new();
@@ -174,6 +187,7 @@ impl Files {
             segment_bytes: 0,
             state: RwLock::default(),
             spares: Mutex::default(),
+            damages: Arc::default(),
             faults: Faults::default(),
         }
     }

@@ -108,6 +108,9 @@ pub struct Statistics {
     pub dropped: u64,
     /// Segments that wait to be sealed.
     pub unsealed: u64,
+    /// Bytes that could not be read since then: found by recovery, by sealing or by reading, and
+    /// counted once.
+    pub damaged_bytes: u64,
     /// Bytes that the journal takes on the disk, prepared segments included.
     pub disk_bytes: u64,
 }
@@ -214,6 +217,16 @@ impl Journal {
         self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| lane.shared.end())
     }
 
+    /// Where what a lane still has begins: whatever lies before was dropped.
+    #[must_use]
+    pub fn begin(&self, lane: u16) -> Position {
+        self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| {
+            let state = lane.files.state();
+            let first = state.raw.first().into_iter().chain(state.sealed.keys().next()).min();
+            first.map_or(Position::START, |first| Position::new(*first, 0).max(Position::START))
+        })
+    }
+
     /// A follower by its name, 1 to 64 lower-case letters, digits and hyphens. Nothing that it has
     /// not passed is dropped, also while it does not run.
     ///
@@ -286,6 +299,12 @@ impl Journal {
             reader::get(&lane.files, &positions, &mut |transaction| found.push(transaction))?;
         }
         Ok(found)
+    }
+
+    /// Whether room is about to run out: a follower should let go of what it holds back.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.inner.budget.short(self.inner.lanes.len())
     }
 
     /// What was done since the journal was opened.

@@ -27,8 +27,9 @@
 
 mod background;
 mod carry;
+mod damage;
 mod durable;
-mod failpoint;
+pub mod failpoint;
 mod files;
 mod follower;
 mod format;
@@ -39,6 +40,7 @@ mod reader;
 mod record;
 mod recovery;
 mod retention;
+mod salvage;
 mod seal;
 mod sealed;
 mod segment;
@@ -50,6 +52,7 @@ pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
+pub use os::run_when_idle;
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};

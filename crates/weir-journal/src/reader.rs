@@ -156,10 +156,14 @@ impl Reader {
                             }
                             _ => self.begun.keep(position, frame),
                         }
-                    } else if let (Some(next), _) = segment.resynchronise(offset, limit)? {
-                        self.position = Position::new(number, next);
                     } else {
-                        self.position = if number == end.segment() { end } else { next };
+                        let (found, bytes) = segment.resynchronise(offset, limit)?;
+                        files.damages.note(number, "segment", offset.into(), bytes);
+                        self.position = match found {
+                            Some(found) => Position::new(number, found),
+                            None if number == end.segment() => end,
+                            None => next,
+                        };
                     }
                 }
             }
@@ -188,7 +192,8 @@ impl Reader {
             let (number, source) = match (raw, sealed) {
                 (None, None) => return Ok(false),
                 (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
-                    let segment = Segment::open(&self.files.segment(*raw), *raw);
+                    let floor = state.carry.next_ticket;
+                    let segment = Segment::open(&self.files.segment(*raw), *raw, floor);
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
@@ -232,7 +237,7 @@ pub(crate) fn get(
                 found(transaction);
             }
         } else if state.raw.contains(&number)
-            && let Some(frame) = frame_of(files, *position, &mut raw)?
+            && let Some(frame) = frame_of(files, &state, *position, &mut raw)?
             && frame.kind == Kind::Completed
         {
             found(assemble(files, &state, *position, frame, None)?);
@@ -246,20 +251,21 @@ fn frame_at(files: &Files, state: &State, position: Position) -> io::Result<Opti
     if !state.raw.contains(&number) {
         return Ok(state.carry.frames.get(&position).cloned());
     }
-    frame_of(files, position, &mut None)
+    frame_of(files, state, position, &mut None)
 }
 
 /// The frame at a position of a segment that is not sealed; `opened` is the segment that was
 /// opened last.
 fn frame_of(
     files: &Files,
+    state: &State,
     position: Position,
     opened: &mut Option<Segment>,
 ) -> io::Result<Option<Frame>> {
     let number = position.segment();
     let segment = match opened.take() {
         Some(segment) if segment.header.number == number => segment,
-        _ => match Segment::open_single(&files.segment(number), number) {
+        _ => match Segment::open_single(&files.segment(number), number, state.carry.next_ticket) {
             Ok(segment) => segment,
             Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);

@@ -5,6 +5,7 @@
 //! carry tells it.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 
 use crate::files::Files;
@@ -46,7 +47,7 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
     let mut next_ticket = state.carry.next_ticket.max(1);
     let mut tail = Vec::new();
     for number in state.raw.iter().rev() {
-        match Segment::open(&files.segment(*number), *number) {
+        match Segment::open(&files.segment(*number), *number, state.carry.next_ticket) {
             Ok(mut segment) => {
                 let opening = segment.frame(HEADER as u32, segment.length)?;
                 tail.push(segment);
@@ -54,17 +55,16 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
                     break;
                 }
             }
-            Err(error) if is_damage(&error) => report.damage.push(Damage {
-                lane: files.lane,
-                position: Position::new(*number, 0),
-                bytes: 0,
-            }),
+            Err(error) if is_damage(&error) => {
+                let bytes = fs::metadata(files.segment(*number))?.len();
+                note(files, Position::new(*number, 0), bytes, report);
+            }
             Err(error) => return Err(error),
         }
     }
     for segment in tail.iter_mut().rev() {
         next_ticket = next_ticket.max(segment.header.first_ticket);
-        scan(files.lane, segment, &mut open, &mut next_ticket, report)?;
+        scan(files, segment, &mut open, &mut next_ticket, report)?;
     }
     Ok(Past { next_ticket, open: open.into_iter().collect() })
 }
@@ -74,21 +74,29 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
+fn note(files: &Files, position: Position, bytes: u64, report: &mut RecoveryReport) {
+    report.damage.push(Damage { lane: files.lane, position, bytes });
+    files.damages.note(position.segment(), "segment", position.offset().into(), bytes);
+}
+
 fn scan(
-    lane: u16,
+    files: &Files,
     segment: &mut Segment,
     open: &mut BTreeMap<u64, Position>,
     next_ticket: &mut u64,
     report: &mut RecoveryReport,
 ) -> io::Result<()> {
     report.segments += 1;
+    if segment.salvaged {
+        note(files, Position::new(segment.header.number, 0), HEADER as u64, report);
+    }
     let mut offset = HEADER as u32;
     loop {
         let position = Position::new(segment.header.number, offset);
         let Some(frame) = segment.frame(offset, segment.length)? else {
             let (next, bytes) = segment.resynchronise(offset, segment.length)?;
             if bytes > 0 || next.is_some() {
-                report.damage.push(Damage { lane, position, bytes });
+                note(files, position, bytes, report);
             }
             let Some(next) = next else { return Ok(()) };
             offset = next;

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::background::{Inner, LaneState};
+use crate::failpoint;
 use crate::files::State;
 use crate::sealed::Part;
 
@@ -79,6 +80,7 @@ impl Inner {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        failpoint::pass("retention.dropped");
         if let Some(summary) = state.sealed.get_mut(&number) {
             self.budget.give_back(std::mem::take(&mut summary.sizes[part as usize]));
         }

@@ -61,13 +61,15 @@ impl Inner {
     fn seal(&self, lane: &LaneState, number: u32) -> io::Result<()> {
         let files = &lane.files;
         let already = files.state().sealed.contains_key(&number);
-        let sealed = match Segment::open(&files.segment(number), number) {
+        let floor = files.state().carry.next_ticket;
+        let sealed = match Segment::open(&files.segment(number), number, floor) {
             // It only could not be recycled then.
             Ok(_) if already => None,
             Ok(segment) => Some(write(files, segment, !self.late.load(Ordering::Relaxed))?),
-            // Nothing can be read without a header.
+            // Nothing in it can be read.
             Err(error) if is_damage(&error) => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
+                let length = fs::metadata(files.segment(number))?.len();
+                files.damages.note(number, "segment", 0, length);
                 None
             }
             Err(error) => return Err(error),
@@ -97,7 +99,7 @@ fn write(files: &Files, segment: Segment, idle: bool) -> io::Result<(Summary, Ca
     let number = segment.header.number;
     let mut sealing = Sealing::new(files, &segment)?;
     os::run_when_idle(idle);
-    let scanned = sealing.scan(segment);
+    let scanned = sealing.scan(files, segment);
     os::run_when_idle(false);
     scanned?;
     sealing.forget_lost(files, number)?;
@@ -163,12 +165,17 @@ impl Sealing {
         })
     }
 
-    fn scan(&mut self, mut segment: Segment) -> io::Result<()> {
+    fn scan(&mut self, files: &Files, mut segment: Segment) -> io::Result<()> {
         let (number, end) = (segment.header.number, segment.length);
         let mut offset = HEADER as u32;
+        if segment.salvaged {
+            files.damages.note(number, "segment", 0, HEADER as u64);
+        }
         loop {
             let Some(frame) = segment.frame(offset, end)? else {
-                let (Some(next), _) = segment.resynchronise(offset, end)? else { return Ok(()) };
+                let (next, bytes) = segment.resynchronise(offset, end)?;
+                files.damages.note(number, "segment", offset.into(), bytes);
+                let Some(next) = next else { return Ok(()) };
                 offset = next;
                 continue;
             };
@@ -253,10 +260,12 @@ impl Sealing {
     /// Drops what the next segment does not know as open: its end was lost to damage.
     fn forget_lost(&mut self, files: &Files, number: u32) -> io::Result<()> {
         let next = number + 1;
-        if !files.state().raw.contains(&next) || segment::is_blank(&files.segment(next))? {
+        let path = files.segment(next);
+        let floor = self.carry.next_ticket;
+        if !files.state().raw.contains(&next) || segment::is_blank(&path, next, floor)? {
             return Ok(());
         }
-        let frame = match Segment::open_single(&files.segment(next), next) {
+        let frame = match Segment::open_single(&path, next, floor) {
             Ok(mut segment) => segment.frame(HEADER as u32, segment.length)?,
             Err(error) if is_damage(&error) => None,
             Err(error) => return Err(error),

@@ -19,8 +19,10 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use crate::damage::Damages;
 use crate::files::Files;
 use crate::format::{Address, Position, u32_at, u64_at};
 use crate::record::{Outcome, Transaction};
@@ -105,6 +107,9 @@ struct Block {
 /// One of the files, opened.
 #[derive(Debug)]
 struct Blocks {
+    segment: u32,
+    part: Part,
+    damages: Arc<Damages>,
     file: File,
     index: Vec<Block>,
     rows: u32,
@@ -124,8 +129,13 @@ impl Blocks {
             Err(error) => return Err(error),
         };
         let length = file.metadata()?.len();
+        let damages = Arc::clone(&files.damages);
+        let lost = || {
+            damages.note(number, part.extension(), 0, length.max(1));
+            Ok(None)
+        };
         if length < (HEAD + TAIL) as u64 {
-            return Ok(None);
+            return lost();
         }
         let mut head = [0; HEAD];
         file.read_exact_at(&mut head, 0)?;
@@ -140,7 +150,7 @@ impl Blocks {
             && index_length <= INDEX_LIMIT
             && place.checked_add(index_length) == Some(length - TAIL as u64);
         if !whole {
-            return Ok(None);
+            return lost();
         }
         let mut index = vec![0; index_length as usize];
         file.read_exact_at(&mut index, place)?;
@@ -148,7 +158,7 @@ impl Blocks {
         sum.update(&index);
         sum.update(&tail[..32]);
         if sum.finalize() != u32_at(&tail, 32) {
-            return Ok(None);
+            return lost();
         }
         let block = |entry: &[u8]| Block {
             first: u32_at(entry, 0),
@@ -158,6 +168,9 @@ impl Blocks {
             sum: u32_at(entry, 20),
         };
         Ok(Some(Self {
+            segment: number,
+            part,
+            damages,
             file,
             index: index.chunks_exact(ENTRY).map(block).collect(),
             rows: u32_at(&tail, 4),
@@ -176,15 +189,11 @@ impl Blocks {
         self.current = number;
         self.at.clear();
         let block = self.index[number];
-        if block.raw > BLOCK_LIMIT || block.length > BLOCK_LIMIT {
+        let Some(bytes) = self.unpack(block)? else {
+            let (kind, length) = (self.part.extension(), u64::from(block.length).max(1));
+            self.damages.note(self.segment, kind, block.place, length);
             return Ok(());
-        }
-        let mut packed = vec![0; block.length as usize];
-        self.file.read_exact_at(&mut packed, block.place)?;
-        if crc32fast::hash(&packed) != block.sum {
-            return Ok(());
-        }
-        let Ok(bytes) = zstd::bulk::decompress(&packed, block.raw as usize) else { return Ok(()) };
+        };
         self.bytes = bytes;
         let mut start = 0;
         while let Some(head) = self.bytes.get(start..start + ROW) {
@@ -196,6 +205,19 @@ impl Blocks {
             start = end;
         }
         Ok(())
+    }
+
+    /// The rows of a block; none if it is damaged.
+    fn unpack(&self, block: Block) -> io::Result<Option<Vec<u8>>> {
+        if block.raw > BLOCK_LIMIT || block.length > BLOCK_LIMIT {
+            return Ok(None);
+        }
+        let mut packed = vec![0; block.length as usize];
+        self.file.read_exact_at(&mut packed, block.place)?;
+        if crc32fast::hash(&packed) != block.sum {
+            return Ok(None);
+        }
+        Ok(zstd::bulk::decompress(&packed, block.raw as usize).ok())
     }
 
     /// The fields of the row at `offset`.

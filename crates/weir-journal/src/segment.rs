@@ -9,11 +9,15 @@ use crate::format::{
     BadHeader, FRAME, FRAME_MAGIC, FrameHeader, HEADER, Kind, Position, SegmentHeader, checksum,
     frame_length,
 };
+use crate::recovery::is_damage;
+use crate::salvage;
 
 /// Bytes read at a time when a segment is read from end to end.
 const SEQUENTIAL: usize = 256 << 10;
 /// The same when single frames are wanted.
 const SINGLE: usize = 4 << 10;
+/// How far a segment without a header is looked at for frames all the same.
+const BLANK: u32 = 64 << 10;
 
 /// A frame whose checksum was right.
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ pub(crate) struct Frame {
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) length: u32,
+    /// Its header is damaged.
+    pub(crate) salvaged: bool,
     file: File,
     ahead: usize,
     window: Vec<u8>,
@@ -40,34 +46,45 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment to be read from end to end; `InvalidData` if its header cannot be used.
-    pub(crate) fn open(path: &Path, number: u32) -> io::Result<Self> {
+    /// Opens a segment to be read from end to end. Transactions that were begun in it have numbers
+    /// from `floor` on; that is needed where its header is damaged.
+    ///
+    /// # Errors
+    /// `InvalidData` if nothing in it can be read, `Unsupported` if its version is not known.
+    pub(crate) fn open(path: &Path, number: u32, floor: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX);
         let mut bytes = [0; HEADER];
         file.read_exact_at(&mut bytes, 0)?;
-        let header = SegmentHeader::decode(&bytes).map_err(|bad| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                match bad {
-                    BadHeader::Damaged => "damaged segment header".to_owned(),
-                    BadHeader::Version(version) => format!("segment of version {version}"),
-                },
-            )
-        })?;
-        if header.number != number {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "segment of another number"));
+        // What stands for a header that cannot be used. Its lane is not asked for.
+        let lost = SegmentHeader { lane: 0, number, first_ticket: 0, key: 0 };
+        let (header, salvaged) = match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.number == number => (header, false),
+            Ok(_) | Err(BadHeader::Damaged) => (lost, true),
+            Err(BadHeader::Version(version)) => {
+                let what = format!("{}: segment of version {version}", path.display());
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
+        };
+        let (ahead, window) = (SEQUENTIAL, Vec::new());
+        let mut segment = Self { header, length, salvaged, file, ahead, window, start: 0 };
+        if salvaged {
+            // Prepared segments have no header either; they are not read to their end for that.
+            let end = if bytes == [0; HEADER] { length.min(BLANK) } else { length };
+            segment.header.key = salvage::key(&mut segment, floor, end)?.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, "damaged segment header")
+            })?;
         }
-        Ok(Self { header, length, file, ahead: SEQUENTIAL, window: Vec::new(), start: 0 })
+        Ok(segment)
     }
 
     /// Opens a segment to take single frames out of it.
-    pub(crate) fn open_single(path: &Path, number: u32) -> io::Result<Self> {
-        Ok(Self { ahead: SINGLE, ..Self::open(path, number)? })
+    pub(crate) fn open_single(path: &Path, number: u32, floor: u64) -> io::Result<Self> {
+        Ok(Self { ahead: SINGLE, ..Self::open(path, number, floor)? })
     }
 
     /// `length` bytes at `at`, all of them before `end`.
-    fn bytes(&mut self, at: usize, length: usize, end: usize) -> io::Result<&[u8]> {
+    pub(crate) fn bytes(&mut self, at: usize, length: usize, end: usize) -> io::Result<&[u8]> {
         let inside = at >= self.start && at + length <= self.start + self.window.len();
         if !inside {
             self.window.resize(length.max(self.ahead).min(end - at), 0);
@@ -131,10 +148,15 @@ impl Segment {
 }
 
 /// Whether a segment was prepared and never begun.
-pub(crate) fn is_blank(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_blank(path: &Path, number: u32, floor: u64) -> io::Result<bool> {
     let mut bytes = [0; HEADER];
     match File::open(path)?.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(bytes == [0; HEADER]),
+        Ok(()) if bytes == [0; HEADER] => match Segment::open_single(path, number, floor) {
+            Ok(_) => Ok(false),
+            Err(error) if is_damage(&error) => Ok(true),
+            Err(error) => Err(error),
+        },
+        Ok(()) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }

@@ -10,14 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use crate::files::{Budget, Files};
 use crate::format::HEADER;
 use crate::lane::Shared;
 use crate::os::Mapping;
 
-/// Segments that wait for a lane to begin them.
-pub(crate) const READY: u64 = 2;
+/// Segments that wait for a lane to begin them, at least and at most.
+const READY: u64 = 2;
+const MOST_READY: u64 = 8;
+/// How long those that wait should last: as long as the file system may keep us from making
+/// another one, while it writes back what sealing syncs.
+const LASTING: Duration = Duration::from_secs(2);
 /// Full segments' mappings that wait to be given back to the system.
 const RETIRED: usize = 8;
 
@@ -87,6 +92,37 @@ impl Bell {
     }
 }
 
+/// How fast a lane takes segments.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Segments that were begun at the last look, and when the last of them was seen.
+    seen: Option<(u64, Instant)>,
+    /// How long one lasted lately.
+    lasts: Option<Duration>,
+}
+
+impl Pace {
+    /// Segments to have ready when `begun` have been begun.
+    fn ready(&mut self, begun: u64, now: Instant) -> u64 {
+        match self.seen {
+            Some((before, then)) if begun > before => {
+                let lasted = now.saturating_duration_since(then) / (begun - before) as u32;
+                self.lasts = Some(lasted);
+                self.seen = Some((begun, now));
+            }
+            // Since the last one as much time has passed at least.
+            Some((_, then)) => {
+                let since = now.saturating_duration_since(then);
+                self.lasts = self.lasts.map(|lasts| lasts.max(since));
+            }
+            None => self.seen = Some((begun, now)),
+        }
+        let lasts = self.lasts.unwrap_or(LASTING).max(Duration::from_millis(1));
+        LASTING.as_millis().div_ceil(lasts.as_millis()).clamp(READY.into(), MOST_READY.into())
+            as u64
+    }
+}
+
 /// The side that makes segments ready, for one lane.
 #[derive(Debug)]
 pub(crate) struct Supply {
@@ -94,6 +130,7 @@ pub(crate) struct Supply {
     shared: Arc<Shared>,
     next: u32,
     made: u64,
+    pace: Pace,
     ready: SyncSender<Prepared>,
     retired: Receiver<Mapping>,
 }
@@ -106,16 +143,20 @@ impl Supply {
         next: u32,
         bell: Arc<Bell>,
     ) -> (Self, Taker) {
-        let (ready, taken) = sync_channel(READY as usize);
+        let (ready, taken) = sync_channel(MOST_READY as usize);
         let (retired, back) = sync_channel(RETIRED);
         let taker = Taker { ready: taken, retired, bell };
-        (Self { files, shared, next, made: 0, ready, retired: back }, taker)
+        (Self { files, shared, next, made: 0, pace: Pace::default(), ready, retired: back }, taker)
     }
 
     /// Makes segments until as many are ready as should be, or the budget is used up.
     pub(crate) fn fill(&mut self, budget: &Budget) -> io::Result<()> {
         while self.retired.try_recv().is_ok() {}
-        while self.made < self.shared.segments.load(Ordering::Relaxed) + READY {
+        let begun = self.shared.segments.load(Ordering::Relaxed);
+        let wanted = self.pace.ready(begun, Instant::now());
+        while self.made < self.shared.segments.load(Ordering::Relaxed) + READY
+            || (self.made < begun + wanted && !budget.is_half_used())
+        {
             let prepared = match self.prepare(budget) {
                 Ok(Some(prepared)) => prepared,
                 Ok(None) => return Ok(()),
@@ -177,5 +218,23 @@ impl Supply {
             file.write_all_at(&zeros[..left], offset)?;
         }
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_segments_wait_for_a_lane_that_is_fast_and_fewer_once_it_slows_down() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(pace.ready(0, at(0)), 2);
+        assert_eq!(pace.ready(1, at(10_000)), 2);
+        assert_eq!(pace.ready(2, at(10_500)), 4);
+        assert_eq!(pace.ready(6, at(10_900)), 8);
+        assert_eq!(pace.ready(6, at(11_000)), 8);
+        assert_eq!(pace.ready(6, at(11_400)), 4);
+        assert_eq!(pace.ready(6, at(20_000)), 2);
     }
 }

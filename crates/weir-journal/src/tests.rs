@@ -1,3 +1,4 @@
+mod damage;
 mod durable;
 mod followers;
 mod model;
@@ -175,32 +176,6 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
         let ids: Vec<_> = all(&journal).iter().map(|one| one.id[0]).collect();
         assert_eq!(ids, [1, 3], "byte {at}");
     }
-}
-
-#[test]
-fn a_flipped_byte_of_a_header_costs_its_segment_only() {
-    let data = tempfile::tempdir().unwrap();
-    let (journal, mut lane, _) = open(data.path());
-    let mut written = Vec::new();
-    while journal.statistics().segments < 4 {
-        written.push(whole(&journal, &mut lane, written.len() as u8).position.segment());
-    }
-    drop((lane, journal));
-    let good = fs::read(segment(data.path(), 2)).unwrap();
-    let kept = written.iter().filter(|number| **number != 2).count();
-    for at in 0..64 {
-        let mut bytes = good.clone();
-        bytes[at] ^= 0x55;
-        fs::write(segment(data.path(), 2), &bytes).unwrap();
-        let (journal, ..) = open(data.path());
-        assert_eq!(all(&journal).len(), kept, "byte {at}");
-    }
-    // Sealed past it, what is left stays as it is.
-    let (journal, lane, _) = open(data.path());
-    drop(lane);
-    journal.work().unwrap();
-    assert_eq!(all(&journal).len(), kept);
-    assert_eq!(journal.statistics().unsealed, 0);
 }
 
 #[test]

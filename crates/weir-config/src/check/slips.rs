@@ -63,7 +63,10 @@ pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Optio
             }
             _ => None,
         },
-        Kind::Text | Kind::Secret | Kind::Form(_)
+        Kind::Secret if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) => {
+            Some("put it in quotes".to_owned())
+        }
+        Kind::Text | Kind::Form(_)
             if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) =>
         {
             Some(format!("put it in quotes: `{text:?}`"))

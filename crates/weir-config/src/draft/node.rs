@@ -129,6 +129,19 @@ fn is_number(text: &str) -> bool {
 }
 
 impl Node {
+    /// Calls `seen` for every scalar in it, but for keys.
+    pub(crate) fn each_scalar(&self, seen: &mut dyn FnMut(&Self)) {
+        match &self.data {
+            Data::Scalar(_) => seen(self),
+            Data::List(items) => items.iter().for_each(|item| item.each_scalar(seen)),
+            Data::Map(members) => {
+                members.iter().for_each(|member| member.value.each_scalar(seen));
+            }
+        }
+    }
+}
+
+impl Node {
     /// Its scalar, if it is one.
     pub(crate) fn scalar(&self) -> Option<&Scalar> {
         match &self.data {

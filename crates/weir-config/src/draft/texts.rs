@@ -76,6 +76,62 @@ impl Texts {
     }
 }
 
+/// What is in the name of a key whose value may be a secret.
+const SECRETS: [&str; 9] =
+    ["authorization", "cookie", "key", "token", "secret", "passw", "bearer", "credential", "jwks"];
+
+/// Whether a key of this name, known or not, may have a secret as its value.
+pub(crate) fn names_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    // `value` is one below `header`.
+    key == "value" || SECRETS.iter().any(|part| key.contains(part))
+}
+
+impl Texts {
+    /// The texts with all that may be a secret blotted out in those that nobody could read: what
+    /// follows a name that sounds like one, what is indented below it, and lines without a name.
+    pub(crate) fn hide_unread(mut self, unread: &[FileId]) -> Self {
+        for id in unread {
+            let Some(text) = self.list.get_mut(id.0 as usize) else { continue };
+            let mut below: Option<usize> = None;
+            let lines: Vec<String> =
+                text.text.lines().map(|line| hide_line(line, &mut below)).collect();
+            text.text = lines.join("\n").into();
+        }
+        self
+    }
+}
+
+/// One line; `below` is the indentation of the secret that the line before belongs to.
+fn hide_line(line: &str, below: &mut Option<usize>) -> String {
+    let indent = line.len() - line.trim_start().len();
+    if line.trim().is_empty() {
+        return line.to_owned();
+    }
+    let belongs = below.is_some_and(|secret| indent > secret);
+    if !belongs {
+        *below = None;
+    }
+    let colons = line.match_indices(':').map(|(at, _)| at);
+    let named = colons.clone().find(|at| {
+        let name = line[..*at].trim_end_matches(['"', '\'', ' ']);
+        let start = name.rfind(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
+        let name = &name[start.map_or(0, |start| start + 1)..];
+        names_secret(name)
+    });
+    let from = match named {
+        _ if belongs => indent,
+        Some(at) => {
+            *below = Some(indent);
+            at + 1
+        }
+        None if line.contains(':') => return line.to_owned(),
+        None => indent,
+    };
+    let blotted = line[from..].chars().map(|c| if c.is_whitespace() { c } else { BLOT });
+    line[..from].chars().chain(blotted).collect()
+}
+
 /// Blots out what stands at `spot`; of further lines all but the indentation.
 fn blot(spot: &super::Spot, lines: &mut [Vec<char>]) {
     let first = spot.line as usize - 1;

@@ -1,7 +1,7 @@
 //! YAML 1.2 (and so JSON) to nodes, bounded in depth and in what aliases expand to.
 
 use super::node::{Data, Member, Node, Scalar, Spot};
-use super::texts::FileId;
+use super::texts::{FileId, names_secret};
 use crate::finding::{Report, codes};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
@@ -39,6 +39,7 @@ pub(super) fn parse(
         match event {
             Ok((event, span)) => builder.take(event, span, report).ok_or(Unreadable)?,
             Err(error) => {
+                report.hide_unread(file);
                 syntax_error(text, &builder, &error, report);
                 return Err(Unreadable);
             }
@@ -216,6 +217,10 @@ impl Builder {
             Data::Map(members) => match open.key.take() {
                 Some((key, at)) => {
                     if let Some(first) = duplicate(members, &mut open.index, &key, at) {
+                        // Nothing compares it with what it should be, so this has to do.
+                        if names_secret(&key) || !matches!(node.data, Data::Scalar(_)) {
+                            report.hide_all(&node);
+                        }
                         report
                             .error(codes::DUPLICATE_KEY, at, format!("`{key}` stands here twice"))
                             .related(first, "first here");

@@ -1,7 +1,7 @@
 //! Where findings come together while a configuration is read.
 
 use super::{Finding, Place, Severity};
-use crate::draft::{Spot, Texts};
+use crate::draft::{FileId, Node, Spot, Texts};
 
 /// More findings than this are not listed one by one.
 const MOST: usize = 500;
@@ -14,6 +14,8 @@ pub(crate) struct Report {
     dropped: usize,
     /// Where secrets stand, so that no excerpt shows them.
     secrets: Vec<Spot>,
+    /// Texts that could not be read to their end: where secrets stand in them is not known.
+    unread: Vec<FileId>,
 }
 
 /// A finding on its way.
@@ -104,6 +106,21 @@ impl Report {
     /// Remembers that what stands there is not to be shown.
     pub(crate) fn hide(&mut self, at: Spot) {
         self.secrets.push(at);
+    }
+
+    /// Remembers that nothing of what stands there is to be shown.
+    pub(crate) fn hide_all(&mut self, node: &Node) {
+        node.each_scalar(&mut |scalar| self.secrets.push(scalar.at));
+    }
+
+    /// Remembers that whatever may be a secret in this text is not to be shown.
+    pub(crate) fn hide_unread(&mut self, text: FileId) {
+        self.unread.push(text);
+    }
+
+    /// Texts in which secrets may stand anywhere.
+    pub(crate) fn unread(&self) -> &[FileId] {
+        &self.unread
     }
 
     /// Where secrets stand.

@@ -298,7 +298,7 @@ fn secrets_of_several_lines_are_not_shown() {
             assert!(shown.contains("weak-secret"), "{text}\n{shown}");
             assert!(!shown.contains("geheim"), "{text}\n{shown}");
             // And what stands around them is.
-            assert_eq!(shown.matches("|      nonsense: 1").count(), others, "{text}\n{shown}");
+            assert_eq!(shown.matches("|      nonsense: ").count(), others, "{text}\n{shown}");
             assert!(shown.contains("algorithms: [HS256]"), "{text}\n{shown}");
         }
     }

@@ -1,5 +1,6 @@
 //! HTTP/1.x: one request after the other.
 
+use super::presence::Presence;
 use super::{Start, http2};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
@@ -192,7 +193,15 @@ impl Connection {
         };
         // Boxed: a connection between requests should not hold the room that one needs, and the
         // room of a request that needs no waiting is still in the cache from the one before.
-        let answer = match Box::pin(flow(exchange, body)).await {
+        let mut flow = Box::pin(flow(exchange, body));
+        let mut presence = Presence::Quiet;
+        let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => presence.poll_gone(stream, cx).map(|()| Err(Gone)),
+        });
+        let answered = answered.await;
+        drop(flow);
+        let answer = match answered {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };

@@ -1,7 +1,7 @@
 //! What is kept of bodies, and what a record says beside them.
 
-use crate::harness::{self, Server, Upstream, Weir, eventually};
-use crate::recording::{files, head, kill, transactions};
+use crate::harness::{self, Server, Upstream, Weir, eventually, files, transactions};
+use crate::recording::head;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -27,7 +27,7 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 
 /// Ends the server and reads what it recorded.
 fn recorded(weir: &mut Server) -> Vec<Transaction> {
-    kill(weir);
+    weir.kill();
     transactions(&weir.dir().join("data"))
 }
 
@@ -327,7 +327,7 @@ fn only_text_is_searched() {
         let body = if kind.ends_with("octet-stream") { "\0\"needle\"" } else { "\"needle\"" };
         client.request("POST", &format!("/{number}"), &[("content-type", kind)], body);
     }
-    kill(&mut weir);
+    weir.kill();
     let found = harness::weir(weir.dir(), &["search", "body:needle", "--data", "data", "--json"]);
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     let mut paths: Vec<String> = found

@@ -1,6 +1,6 @@
 //! What clients do that are slow, old, patient or impatient.
 
-use crate::harness::{self, Client, Peer, Server, Upstream, Weir, eventually, run};
+use crate::harness::{self, Client, Peer, Server, Upstream, Weir, eventually, run, transactions};
 use std::process::Command;
 
 /// An upstream under the test's hand, and replies.
@@ -197,4 +197,46 @@ fn a_client_that_leaves_an_answer_is_not_worked_for() {
     eventually("the upstream may stop, too", || !peer.send("1\r\nx\r\n"));
     eventually("it is counted", || server.metric("weir_aborted_requests_total", &[]) == 1.0);
     assert_eq!(server.metric("http_server_active_requests", &[]), 0.0);
+}
+
+/// Asks for something that the upstream does not answer; the transaction is then to be given up.
+fn silence() -> (Upstream, Server, Client, Peer) {
+    let (upstream, server) = by_hand("tracker: {enabled: true}\n");
+    let (client, peer) = ask(&server, &upstream, ANY);
+    (upstream, server, client, peer)
+}
+
+#[test]
+fn a_client_that_leaves_a_silent_upstream_is_noticed() {
+    let (_upstream, mut server, client, mut peer) = silence();
+    drop(client);
+    // Long before the upstream's 30 s are over.
+    assert_eq!(peer.some(), None, "the upstream is let go");
+    eventually("it is counted", || server.metric("weir_aborted_requests_total", &[]) == 1.0);
+    assert_eq!(server.metric("http_server_active_requests", &[]), 0.0);
+    server.kill();
+    let recorded = transactions(&server.data());
+    assert_eq!(recorded.len(), 1);
+    assert_eq!(recorded[0].outcome, weir_journal::Outcome::Interrupted);
+}
+
+#[test]
+fn a_client_that_has_sent_its_next_request_is_still_there() {
+    let (_upstream, server, mut client, mut peer) = silence();
+    client.send("GET /any HTTP/1.1\r\nHost: h\r\n\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst");
+    assert_eq!(client.response().text(), "first");
+    assert!(peer.head().is_some());
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond");
+    assert_eq!(client.response().text(), "second");
+    assert_eq!(server.metric("weir_aborted_requests_total", &[]), 0.0);
+}
+
+#[test]
+fn a_client_that_breaks_its_connection_is_noticed_at_once() {
+    let (_upstream, server, client, mut peer) = silence();
+    client.reset();
+    assert_eq!(peer.some(), None, "the upstream is let go");
+    eventually("it is counted", || server.metric("weir_aborted_requests_total", &[]) == 1.0);
 }

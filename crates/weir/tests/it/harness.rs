@@ -1,5 +1,6 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
+mod data;
 mod http;
 mod peers;
 mod process;
@@ -7,9 +8,10 @@ mod tls;
 mod token;
 mod upstream;
 
+pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
 pub(crate) use peers::{FullBacklog, RealServer, nobody};
-pub(crate) use process::{PATIENCE, Server, Weir, echo, eventually, load_time, run, weir};
+pub(crate) use process::{KILL_AT, PATIENCE, Server, Weir, echo, eventually, load_time, run, weir};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};

@@ -26,6 +26,7 @@ mod smuggling;
 mod streaming;
 mod tidy;
 mod tls;
+mod tracker;
 mod transform;
 mod under_load;
 mod upstreams;

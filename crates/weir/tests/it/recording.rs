@@ -1,14 +1,7 @@
 //! What is in the journal after traffic, and after a kill.
 
-use crate::harness::{self, Client, Server, Weir};
-use base64::Engine as _;
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use weir_journal::{Journal, Outcome, Position, Settings, Transaction};
+use crate::harness::{self, Server, Weir, transactions};
+use weir_journal::{Outcome, Transaction};
 
 fn config(echo: &Server, more: &str) -> String {
     format!(
@@ -35,28 +28,6 @@ fn hash(key: &str) -> String {
     format!("sha256:{digits}")
 }
 
-/// Ends a server at once, as a crash would.
-pub(crate) fn kill(server: &mut Server) {
-    server.signal(harness::Signal::KILL);
-    server.wait();
-}
-
-/// Everything in the journal of a data folder, after recovery.
-pub(crate) fn transactions(data: &Path) -> Vec<Transaction> {
-    let settings = Settings { lanes: 2, ..Settings::default() };
-    let (journal, lanes, _) = Journal::open(data, settings).expect("a journal");
-    let mut all = Vec::new();
-    for lane in 0..journal.lanes() {
-        let mut reader = journal.reader(lane, Position::START);
-        while let Some(transaction) = reader.next_transaction().expect("readable") {
-            all.push(transaction);
-        }
-    }
-    drop(lanes);
-    all.sort_by_key(|transaction| transaction.received_us);
-    all
-}
-
 pub(crate) fn head(transaction: &Transaction) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
     (text(&transaction.request_head), text(&transaction.response_head))
@@ -80,7 +51,7 @@ fn every_transaction_is_recorded_as_its_route_says() {
     .iter()
     .map(|response| response.header("weir-transaction-id").expect("an id").replace('-', ""))
     .collect();
-    kill(&mut weir);
+    weir.kill();
     let recorded = transactions(&weir.dir().join("data"));
     let id = |t: &Transaction| t.id.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let found: Vec<String> = recorded.iter().map(id).collect();
@@ -128,7 +99,7 @@ fn long_bodies_are_cut_off_and_their_true_length_is_kept() {
     let mut client = weir.connect();
     let body = "0123456789abcdef".repeat(10_000);
     assert_eq!(client.post("/proxied", &body).text(), body);
-    kill(&mut weir);
+    weir.kill();
     let recorded = transactions(&weir.dir().join("data"));
     let [transaction] = recorded.as_slice() else { panic!("{} records", recorded.len()) };
     for (bytes, facts) in [
@@ -139,60 +110,6 @@ fn long_bodies_are_cut_off_and_their_true_length_is_kept() {
         assert_eq!((facts.length, facts.stored), (160_000, 10 * 1024));
         assert!(facts.truncated && !facts.aborted);
     }
-}
-
-#[test]
-fn no_credential_is_ever_written_down() {
-    let echo = harness::echo(&[]);
-    let masks = ", mask: {headers: [x-private], query: [pin]}";
-    let mut weir = Weir::new(&config(&echo, masks)).start();
-    let mut client = weir.connect();
-    let secrets = ["s3cret-key", "bearer-s3cret", "cookie-s3cret", "private-s3cret", "pin-s3cret"];
-    let headers: &[(&str, &str)] = &[
-        ("Authorization", "Bearer bearer-s3cret"),
-        ("Proxy-Authorization", "Basic bearer-s3cret"),
-        ("Cookie", "a=cookie-s3cret"),
-        ("X-Private", "private-s3cret"),
-        ("X-Key", "s3cret-key"),
-    ];
-    let with = |path: &str| {
-        let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
-        format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
-    };
-    for path in ["/mine", "/proxied?pin=pin-s3cret", "/hosted", "/mine?key=s3cret-key"] {
-        client.send(with(path));
-        client.response();
-    }
-    client.get("/mine?key=s3cret-key&pin=pin-s3cret");
-    kill(&mut weir);
-    let data = weir.dir().join("data");
-    let recorded = transactions(&data);
-    assert_eq!(recorded.len(), 5);
-    assert!(recorded.iter().any(|t| t.consumer == "acme"), "{recorded:?}");
-    assert!(head(&recorded[1]).0.contains("authorization: ***"), "{:?}", head(&recorded[1]));
-    assert_eq!(recorded[1].target, "/proxied?pin=***");
-    let engine = base64::engine::general_purpose::STANDARD;
-    let needles = secrets.iter().flat_map(|s| [(*s).to_owned(), engine.encode(s)]);
-    let needles: Vec<String> = needles.collect();
-    for file in files(&data).into_iter().chain([weir.dir().join("stderr.txt")]) {
-        let bytes = std::fs::read(&file).expect("a file");
-        for needle in &needles {
-            let found = memchr::memmem::find(&bytes, needle.as_bytes());
-            assert!(found.is_none(), "{needle} in {}", file.display());
-        }
-    }
-}
-
-pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        if entry.path().is_dir() {
-            found.extend(files(&entry.path()));
-        } else {
-            found.push(entry.path());
-        }
-    }
-    found
 }
 
 #[test]
@@ -211,138 +128,6 @@ fn what_is_recorded_is_indexed() {
     // One record for each hosted reply; three and a part of the request for each proxied one.
     assert!(weir.metric("weir_journal_records_total", &[]) >= 300.0);
     assert_eq!(weir.metric("weir_unrecorded_total", &[]), 0.0);
-}
-
-/// Sends requests until the server is gone; notes the id of each answer that came whole.
-fn client(addr: SocketAddr, whole: &Mutex<Vec<String>>, stop: &AtomicBool, proxied: bool) {
-    let body = "x".repeat(1000);
-    while !stop.load(Ordering::Relaxed) {
-        let Some(mut client) = Client::try_connect(addr) else { return };
-        for _ in 0..200 {
-            let path = if proxied { "/proxied" } else { "/hosted" };
-            let request = if proxied {
-                format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{body}")
-            } else {
-                format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
-            };
-            if !client.try_send(request) {
-                return;
-            }
-            let Some(response) = client.try_response() else { return };
-            let id = response.header("weir-transaction-id").expect("an id").replace('-', "");
-            whole.lock().expect("no panic").push(id);
-        }
-    }
-}
-
-/// How often the server is killed; `make soak` may say more.
-fn kills() -> usize {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
-}
-
-#[test]
-fn after_a_kill_every_whole_answer_has_exactly_one_record() {
-    let echo = harness::echo(&[]);
-    let mut answered = 0;
-    for round in 0..kills() {
-        let mut weir = Weir::new(&config(&echo, "")).start();
-        let (whole, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let addr = weir.listen[0];
-        let clients: Vec<_> = (0..4)
-            .map(|index| {
-                let (whole, stop) = (Arc::clone(&whole), Arc::clone(&stop));
-                std::thread::spawn(move || client(addr, &whole, &stop, index % 2 == 0))
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(50 + 37 * (round as u64 % 10)));
-        kill(&mut weir);
-        stop.store(true, Ordering::Relaxed);
-        for client in clients {
-            client.join().expect("a client that ends");
-        }
-        let mut records: HashMap<String, Vec<Outcome>> = HashMap::new();
-        for transaction in transactions(&weir.dir().join("data")) {
-            let id = transaction.id.iter().map(|b| format!("{b:02x}")).collect();
-            records.entry(id).or_default().push(transaction.outcome);
-        }
-        let twice: Vec<_> = records.iter().filter(|(_, outcomes)| outcomes.len() > 1).collect();
-        assert!(twice.is_empty(), "recorded twice: {twice:?}");
-        let whole = whole.lock().expect("no panic");
-        answered += whole.len();
-        for id in whole.iter() {
-            let outcomes = records.get(id).map(Vec::as_slice);
-            assert_eq!(outcomes, Some(&[Outcome::Completed][..]), "round {round}, {id}");
-        }
-    }
-    assert!(answered > 100, "{answered} answers are not much of a test");
-}
-
-/// A file system so small that the journal fills it, until dropped.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// None where nothing may be mounted.
-    fn new() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=100m", "tmpfs"]).arg(folder.path());
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        if !mounted {
-            eprintln!("skipped: only root may mount a small disk");
-        }
-        mounted.then_some(Self(folder))
-    }
-
-    fn serve(&self, config: &str) -> Server {
-        let data = self.0.path().join("data");
-        Weir::new(config).args(&["--data", data.to_str().expect("UTF-8")]).start()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "the disk is still mounted");
-    }
-}
-
-/// Sends bodies that cannot be compressed until nothing more fits on the disk; gives the first
-/// answer that is no success, or the last.
-fn fill(weir: &Server) -> harness::Response {
-    let mut client = weir.connect();
-    let mut random = 1u64;
-    for _ in 0..2_000 {
-        let body = std::iter::repeat_with(|| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            char::from(b'!' + (random >> 58) as u8)
-        });
-        let response = client.post("/proxied", &body.take(64_000).collect::<String>());
-        if response.status != 200 || weir.metric("weir_unrecorded_total", &[]) > 0.0 {
-            return response;
-        }
-    }
-    panic!("the disk is not full");
-}
-
-#[test]
-fn a_full_disk_is_passed_by_and_counted() {
-    let Some(disk) = SmallDisk::new() else { return };
-    let echo = harness::echo(&[]);
-    let weir = disk.serve(&config(&echo, ""));
-    assert_eq!(fill(&weir).status, 200);
-    assert_eq!(weir.connect().get("/hosted").status, 200);
-}
-
-#[test]
-fn a_full_disk_refuses_where_it_is_told_to() {
-    let Some(disk) = SmallDisk::new() else { return };
-    let echo = harness::echo(&[]);
-    let weir = disk.serve(&format!("{}journal: {{when_full: refuse}}\n", config(&echo, "")));
-    let refused = fill(&weir);
-    assert_eq!(refused.status, 503, "{}", refused.text());
-    assert_eq!(refused.json()["type"], "urn:weir:problem:journal-full");
-    // What is not recorded goes on.
-    assert_eq!(weir.connect().post("/quiet", "{}").status, 200);
 }
 
 #[test]

@@ -80,3 +80,45 @@ fn findings_show_no_value_of_the_environment_and_no_file() {
     assert!(said.contains("audiense") && said.contains("nonsense"), "{said}");
     assert!(!said.contains("geheim"), "{said}");
 }
+
+/// Configurations with a secret in a place where something is wrong with it or near it.
+const WRONG: [&str; 15] = [
+    "auth:\n  bearer: geheim-1\n  bearer: geheim-2\n",
+    "auth: {bearer: geheim-1, bearer: geheim-2}\n",
+    "auth: {bearer: geheim-1}\nauth: {bearer: geheim-2}\n",
+    "auth:\n  bearr: geheim\n",
+    "auth:\n  passwort: geheim\n",
+    "auth:\n  basic: {user: me, password: [geheim]}\n",
+    "auth:\n  basic: {user: me, passwd: {is: geheim}}\n",
+    "auth:\n  basic: {user: me, password: 4711081547}\n",
+    "auth: geheim\n",
+    "auth:\n  bearer: {is: geheim}\n",
+    // What cannot be read at all.
+    "auth: {bearer: \"geheim\n",
+    "auth:\n  bearer: geheim: and more\n",
+    "auth:\n  header: {name: x-a, value: geheim}}\n",
+    "tls:\n  key: |\n    -----BEGIN PRIVATE KEY-----\n    geheim\n  geheim\n    geheim\n",
+    "auth:\n  bearer: geheim-1\n  bearer: geheim-2\nnonsense: [\n",
+];
+
+#[test]
+fn what_is_wrong_with_a_configuration_is_shown_without_its_secrets() {
+    for wrong in WRONG {
+        let lines: String = wrong.lines().map(|line| format!("    {line}\n")).collect();
+        let config = format!(
+            "listen: [{{addr: \"127.0.0.1:0\"}}]\nupstreams:\n  u:\n    \
+             targets: [\"http://127.0.0.1:1\"]\n{lines}\
+             apis: {{a: {{base: /, routes: [{{get: /, proxy: u}}]}}}}\n"
+        );
+        let output = Weir::new(&config).refused();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {said}");
+        assert!(said.contains("weir.yaml:"), "no excerpt: {said}");
+        assert!(!said.contains("geheim") && !said.contains("4711081547"), "{wrong}: {said}");
+    }
+    let set = ["--set", "upstreams.u.auth.bearr=geheim"];
+    let config = "upstreams: {u: {targets: [\"http://127.0.0.1:1\"]}}\n";
+    let output = Weir::new(config).args(&set).refused();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("bearr") && !said.contains("geheim"), "{said}");
+}

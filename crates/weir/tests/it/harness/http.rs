@@ -6,6 +6,7 @@ use super::process::PATIENCE;
 use super::tls::Io;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// One connection.
 pub(crate) struct Client {
@@ -107,6 +108,12 @@ impl Client {
     /// Tells the server that nothing more will come.
     pub(crate) fn finish(&mut self) {
         self.stream.shutdown();
+    }
+
+    /// Breaks the connection, as a process does that is killed with bytes unread.
+    pub(crate) fn reset(self) {
+        let Io::Plain(tcp) = &self.stream else { panic!("not over TLS") };
+        socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO)).expect("it is open");
     }
 
     /// GET with Host and nothing else.

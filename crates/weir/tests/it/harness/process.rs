@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -13,6 +13,10 @@ use tempfile::TempDir;
 
 /// How long anything may take that should happen at once. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names a place where the binary under test, built with failpoints, ends as by kill -9; with
+/// `:N` behind it after passing there N times.
+pub(crate) const KILL_AT: &str = "WEIR_KILL_AT";
 
 /// How long tests under load last: `default`, or what `make soak` says.
 pub(crate) fn load_time(default: Duration) -> Duration {
@@ -128,16 +132,25 @@ pub(crate) struct Server {
     /// Its admin listener.
     pub(crate) admin: Option<SocketAddr>,
     events: Receiver<Value>,
+    command: Command,
     dir: TempDir,
 }
 
 impl Server {
     fn start(mut command: Command, dir: TempDir) -> Self {
-        let stderr = std::fs::File::create(dir.path().join("stderr.txt")).expect("a file");
+        let (child, events) = Self::spawn(&mut command, &dir);
+        let mut server = Self { child, listen: Vec::new(), admin: None, events, command, dir };
+        server.wait_until_ready();
+        server
+    }
+
+    fn spawn(command: &mut Command, dir: &TempDir) -> (Child, Receiver<Value>) {
+        let path = dir.path().join("stderr.txt");
+        let stderr = std::fs::File::options().create(true).append(true).open(path);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(stderr)
+            .stderr(stderr.expect("a file"))
             .spawn()
             .expect("the binary starts");
         let stdout = BufReader::new(child.stdout.take().expect("its output is piped"));
@@ -150,13 +163,30 @@ impl Server {
                 }
             }
         });
-        let mut server = Self { child, listen: Vec::new(), admin: None, events, dir };
-        let ready = server.event("ready");
+        (child, events)
+    }
+
+    fn wait_until_ready(&mut self) {
+        let ready = self.event("ready");
         let addr = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
-        server.listen = ready["listen"].as_array().into_iter().flatten().filter_map(addr).collect();
-        server.admin = addr(&ready["admin"]);
-        assert!(!server.listen.is_empty(), "no address in {ready}");
-        server
+        self.listen = ready["listen"].as_array().into_iter().flatten().filter_map(addr).collect();
+        self.admin = addr(&ready["admin"]);
+        assert!(!self.listen.is_empty(), "no address in {ready}");
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself, which is what some tests wait for.
+        let _ = self.child.kill();
+        self.wait();
+    }
+
+    /// Starts it again in the same folder after it has ended, with this in its environment.
+    pub(crate) fn restart(&mut self, environment: &[(&str, &str)]) {
+        self.wait();
+        self.command.env_remove(KILL_AT).envs(environment.iter().copied());
+        (self.child, self.events) = Self::spawn(&mut self.command, &self.dir);
+        self.wait_until_ready();
     }
 
     /// The next event, which must be of this kind.
@@ -237,6 +267,12 @@ impl Server {
         self.dir.path()
     }
 
+    /// Its data folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        let said = self.command.get_args().skip_while(|arg| *arg != "--data").nth(1);
+        self.dir().join(said.unwrap_or("data".as_ref()))
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -244,9 +280,14 @@ impl Server {
 
     /// Most memory it ever had resident, in KiB.
     pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// A line of the system's account of its memory, in KiB.
+    pub(super) fn memory(&self, line: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|text| text.strip_prefix(line));
         let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         number.expect("a number of KiB")
     }

@@ -1,0 +1,157 @@
+//! What is damaged costs what was there, and nothing that is gone comes back.
+
+use super::*;
+
+/// Segments of four pages, so that one of them can be lost.
+const PAGES: Settings = Settings { segment_bytes: 16_384, ..SMALL };
+const PAGE: usize = 4096;
+
+fn ids(journal: &Journal) -> Vec<u8> {
+    all(journal).iter().map(|one| one.id[0]).collect()
+}
+
+/// Fills `segments` segments; gives the id of each transaction and where it is.
+fn fill(journal: &Journal, lane: &mut Lane, segments: u64) -> Vec<(u8, Position)> {
+    let until = journal.statistics().segments + segments;
+    let mut written = Vec::new();
+    while journal.statistics().segments < until {
+        let id = written.len() as u8;
+        written.push((id, whole(journal, lane, id).position));
+    }
+    written
+}
+
+#[test]
+fn a_damaged_header_costs_nothing_but_itself() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let written = fill(&journal, &mut lane, 4);
+    let last = written.last().unwrap().1.segment();
+    drop((lane, journal));
+    for number in [2, last] {
+        let good = fs::read(segment(data.path(), number)).unwrap();
+        for at in 0..64 {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x55;
+            fs::write(segment(data.path(), number), &bytes).unwrap();
+            let (journal, _, report) = open(data.path());
+            assert_eq!(all(&journal).len(), written.len(), "byte {at} of segment {number}");
+            assert_eq!(report.damage.len(), usize::from(number == last), "{report:?}");
+        }
+        if number == last {
+            fs::write(segment(data.path(), number), &good).unwrap();
+        }
+    }
+    // It is sealed as it was read.
+    let (journal, lane, _) = open(data.path());
+    drop(lane);
+    let before = all(&journal);
+    journal.work().unwrap();
+    assert_eq!(all(&journal), before);
+    assert_eq!((journal.statistics().unsealed, journal.statistics().damaged_bytes), (0, 64));
+}
+
+#[test]
+fn a_hole_costs_what_was_in_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &Faults::default());
+    let mut written = fill(&journal, &mut lane, 3);
+    for id in written.len() as u8..written.len() as u8 + 60 {
+        written.push((id, whole(&journal, &mut lane, id).position));
+    }
+    let last = written.last().unwrap().1.segment();
+    drop((lane, journal));
+    for (number, page) in [(1, 0), (1, 2), (2, 1), (last, 0)] {
+        let good = fs::read(segment(data.path(), number)).unwrap();
+        let mut bytes = good.clone();
+        bytes[page * PAGE..(page + 1) * PAGE].fill(0);
+        fs::write(segment(data.path(), number), &bytes).unwrap();
+        let hole = (page * PAGE) as u32..((page + 1) * PAGE) as u32;
+        let hit = |position: Position| position.segment() == number && position.offset() < hole.end;
+        let (journal, lane, _) = open_with(data.path(), PAGES, &Faults::default());
+        let read = ids(&journal);
+        // The one before it may reach into it.
+        let lost: Vec<u8> =
+            written.iter().map(|one| one.0).filter(|id| !read.contains(id)).collect();
+        let far = |id: &u8| {
+            let (_, position) = written[usize::from(*id)];
+            hit(position) && position.offset() + 400 > hole.start
+        };
+        assert!(lost.iter().all(far), "{lost:?}");
+        assert_eq!(read.len() + lost.len(), written.len());
+        let damaged = journal.statistics().damaged_bytes;
+        assert!((1..PAGE as u64 + 800).contains(&damaged), "{damaged} in {number}, {page}");
+        drop((lane, journal));
+        fs::write(segment(data.path(), number), &good).unwrap();
+    }
+}
+
+#[test]
+fn what_an_earlier_use_of_a_file_has_left_does_not_come_back() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &Faults::default());
+    let mut written = fill(&journal, &mut lane, 3).len();
+    lane.leave();
+    journal.work().unwrap();
+    assert!(journal.statistics().sealed >= 3);
+    // Some segments later one is written to a file that was used before, and lost at its start.
+    let number = loop {
+        let number = whole(&journal, &mut lane, 0).position.segment();
+        written += 1;
+        let bytes = fs::read(segment(data.path(), number)).unwrap();
+        let left = bytes[PAGE..].windows(4).any(|four| four == b"WJR1");
+        if left {
+            break number;
+        }
+        lane.leave();
+    };
+    drop((lane, journal));
+    let mut bytes = fs::read(segment(data.path(), number)).unwrap();
+    bytes[..PAGE].fill(0);
+    fs::write(segment(data.path(), number), &bytes).unwrap();
+    let (journal, lane, _) = open_with(data.path(), PAGES, &Faults::default());
+    assert_eq!(all(&journal).len(), written - 1);
+    drop(lane);
+    journal.work().unwrap();
+    assert_eq!(all(&journal).len(), written - 1);
+}
+
+#[test]
+fn a_damaged_sealed_file_is_counted_once_and_the_rest_is_read() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let written = fill(&journal, &mut lane, 3);
+    drop(lane);
+    journal.work().unwrap();
+    drop(journal);
+    let path = segment(data.path(), 2).with_extension("meta");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[20] ^= 0x55;
+    fs::write(&path, &bytes).unwrap();
+    let (journal, ..) = open(data.path());
+    let kept = written.iter().filter(|(_, position)| position.segment() != 2).count();
+    let mut damaged = 0;
+    for _ in 0..2 {
+        assert_eq!(all(&journal).len(), kept);
+        let now = journal.statistics().damaged_bytes;
+        assert!(now > 0 && (damaged == 0 || damaged == now), "{damaged}, {now}");
+        damaged = now;
+    }
+}
+
+#[test]
+fn a_segment_of_a_later_version_is_left_alone() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    whole(&journal, &mut lane, 1);
+    drop((lane, journal));
+    let mut bytes = fs::read(segment(data.path(), 1)).unwrap();
+    bytes[8] = 2;
+    let sum = crc32fast::hash(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&sum.to_le_bytes());
+    fs::write(segment(data.path(), 1), &bytes).unwrap();
+    let opened = Journal::open_still(data.path(), SMALL, Faults::default());
+    let said = opened.map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("segment of version 2"), "{said}");
+    assert_eq!(fs::read(segment(data.path(), 1)).unwrap(), bytes);
+}

@@ -1,0 +1,112 @@
+//! Disks that are full, become read-only, or fail: weir goes on, and says so.
+
+use super::{config, show, wait_for_index};
+use crate::harness::{self, Disk, Response, Server, Weir, eventually};
+
+const REFUSE: &str = "journal: {when_full: refuse}\n";
+
+fn serve(disk: &Disk, echo: &Server, more: &str) -> Server {
+    Weir::new(&config(echo, 1, "", more)).args(&["--data", &disk.data()]).start()
+}
+
+fn unrecorded(weir: &Server) -> f64 {
+    weir.metric("weir_unrecorded_total", &[])
+}
+
+/// Sends bodies that cannot be compressed until one finds no place on the disk; gives its answer.
+fn until_unrecorded(weir: &Server) -> Response {
+    let mut client = weir.connect();
+    for _ in 0..3_000 {
+        let body: String =
+            std::iter::repeat_with(|| fastrand::char('!'..='~')).take(64_000).collect();
+        let response = client.post("/echo", &body);
+        if unrecorded(weir) > 0.0 {
+            return response;
+        }
+        assert_eq!(response.status, 200, "{}", response.text());
+    }
+    panic!("there is still room on the disk");
+}
+
+/// Sends requests until one of them is recorded, and finds it.
+fn until_recorded(weir: &Server) {
+    let mut client = weir.connect();
+    let mut recorded = None;
+    eventually("something is recorded again", || {
+        let before = unrecorded(weir);
+        let response = client.post("/echo", "{\"again\": true}");
+        let id = response.header("weir-transaction-id").expect("an id").to_owned();
+        let whole = response.status == 200 && unrecorded(weir) == before;
+        recorded = whole.then_some(id);
+        whole
+    });
+    wait_for_index(weir);
+    let id = recorded.expect("an id");
+    assert_eq!(show(weir, &id).expect("it is there")["status"], 200);
+}
+
+#[test]
+fn a_full_disk_is_passed_by_and_recording_goes_on_when_there_is_room() {
+    let Some(disk) = Disk::small(120) else { return };
+    let echo = harness::echo(&[]);
+    let weir = serve(&disk, &echo, "");
+    disk.fill(50);
+    assert_eq!(until_unrecorded(&weir).status, 200);
+    assert_eq!(weir.connect().get("/hosted").status, 200);
+    assert!(weir.metric("weir_journal_refused_total", &[]) > 0.0);
+    disk.fill(0);
+    until_recorded(&weir);
+}
+
+#[test]
+fn a_full_disk_refuses_where_it_is_told_to_until_there_is_room() {
+    let Some(disk) = Disk::small(120) else { return };
+    let echo = harness::echo(&[]);
+    let weir = serve(&disk, &echo, REFUSE);
+    disk.fill(50);
+    let refused = until_unrecorded(&weir);
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.json()["type"], "urn:weir:problem:journal-full");
+    // What is left of the last segment is used up by small ones.
+    let mut client = weir.connect();
+    eventually("a small request is refused", || client.get("/hosted").status == 503);
+    // What is not recorded goes on.
+    assert_eq!(client.post("/quiet", "{}").status, 200);
+    disk.fill(0);
+    until_recorded(&weir);
+    assert_eq!(client.get("/hosted").status, 200);
+}
+
+#[test]
+fn a_disk_that_becomes_read_only_stops_no_traffic() {
+    let Some(disk) = Disk::ext4(256) else { return };
+    let echo = harness::echo(&[]);
+    let mut weir = serve(&disk, &echo, "");
+    weir.connect().post("/echo", "{}");
+    disk.make_read_only();
+    assert_eq!(until_unrecorded(&weir).status, 200);
+    assert!(weir.metric("weir_journal_errors_total", &[]) > 0.0);
+    assert_eq!(weir.connect().get("/hosted").status, 200);
+    // It cannot be started on one, and says why.
+    weir.kill();
+    let refused = Weir::new(&config(&echo, 1, "", "")).args(&["--data", &disk.data()]).refused();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("Read-only file system") && said.contains(&disk.data()), "{said}");
+}
+
+#[test]
+fn a_disk_that_fails_stops_no_traffic() {
+    let Some(disk) = Disk::ext4(256) else { return };
+    let echo = harness::echo(&[]);
+    let weir = serve(&disk, &echo, "");
+    let first = weir.connect().post("/echo", "{}");
+    assert_eq!(first.status, 200);
+    disk.break_down();
+    assert_eq!(until_unrecorded(&weir).status, 200);
+    assert!(weir.metric("weir_journal_errors_total", &[]) > 0.0);
+    eventually("the tracker says so", || weir.stderr().contains("tracker: "));
+    assert!(weir.stderr().contains("Input/output error"), "{}", weir.stderr());
+    assert_eq!(weir.connect().get("/hosted").status, 200);
+    assert_eq!(weir.connect_admin().get("/healthz").status, 200);
+}

@@ -1,0 +1,71 @@
+//! kill -9 at random moments.
+
+use super::load::{Answers, Load};
+use super::{config, show, wait_for_index};
+use crate::harness::{self, Signal, Weir, each_transaction, id_of};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+use weir_journal::Outcome;
+
+/// How often weir is killed; `make soak` says more.
+fn kills() -> usize {
+    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
+/// Answers that are looked up after each kill.
+const SAMPLE: usize = 20;
+
+/// Compares what is in a journal with what clients received whole. Gives how many transactions
+/// are there.
+pub(super) fn compare(data: &Path, answers: &Answers) -> usize {
+    let mut records: HashMap<String, (u32, Outcome, u16, bool)> = HashMap::new();
+    each_transaction(data, |one| {
+        let record = records.entry(id_of(&one)).or_insert((0, one.outcome, one.status, false));
+        record.0 += 1;
+        record.3 |= one.damaged;
+    });
+    let twice: Vec<_> = records.iter().filter(|(_, record)| record.0 > 1).collect();
+    assert!(twice.is_empty(), "recorded twice: {twice:?}");
+    let damaged: Vec<_> = records.iter().filter(|(_, record)| record.3).collect();
+    assert!(damaged.is_empty(), "damaged: {damaged:?}");
+    for (id, status) in answers {
+        let outcome = if *status >= 500 { Outcome::Failed } else { Outcome::Completed };
+        let found = records.get(id).map(|record| (record.1, record.2));
+        assert_eq!(found, Some((outcome, *status)), "{id} of {} answers", answers.len());
+    }
+    records.len()
+}
+
+#[test]
+fn after_a_kill_every_whole_answer_has_exactly_one_record() {
+    let echo = harness::echo(&[]);
+    let mut weir = Weir::new(&config(&echo, 2, "", "journal: {when_full: refuse}\n")).start();
+    let (mut all, mut rounds) = (Answers::new(), 0);
+    while rounds < kills() {
+        let load = Load::start(weir.listen[0]);
+        std::thread::sleep(Duration::from_millis(fastrand::u64(20..500)));
+        weir.kill();
+        let answers = load.end();
+        rounds += 1;
+        weir.restart(&[]);
+        wait_for_index(&weir);
+        let step = (answers.len() / SAMPLE).max(1);
+        for (id, status) in answers.iter().step_by(step) {
+            let found = show(&weir, id).unwrap_or_else(|| panic!("kill {rounds}: no {id}"));
+            assert_eq!(found["status"], *status, "kill {rounds}: {found}");
+        }
+        all.extend(answers);
+    }
+    weir.signal(Signal::TERM);
+    weir.wait();
+    let recorded = compare(&weir.data(), &all);
+    let failed = all.values().filter(|status| **status >= 500).count();
+    eprintln!("{rounds} kills, {} whole answers, {recorded} records", all.len());
+    assert!(failed > 0 && all.len() > 50 * rounds, "{} answers are no test", all.len());
+    assert!(recorded > all.len(), "no request was in flight at any kill");
+    // Restarts have closed whatever was open.
+    let settings = weir_journal::Settings { lanes: 0, ..weir_journal::Settings::default() };
+    let (_, _, report) = weir_journal::Journal::open(&weir.data(), settings).expect("a journal");
+    assert_eq!((report.interrupted, report.left_open), (0, 0), "{report:?}");
+}
