@@ -14,7 +14,7 @@ fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {
     let routes: String = routes.iter().map(|route| format!("      - {{{route}}}\n")).collect();
     Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
-         tracker: {{enabled: true, index: none, {tracker}}}\n\
+         tracker: {{enabled: true, {tracker}}}\n\
          upstreams: {{up: {{targets: [\"http://{upstream}\"]}}}}\n\
          auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
          apis:\n  all:\n    base: /\n    routes:\n{routes}",
