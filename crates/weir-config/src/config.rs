@@ -22,7 +22,7 @@ pub use policy::{
     VerificationKey,
 };
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
-pub use tracker::{CaptureLevel, IndexDepth, JournalSettings, Tracker, WhenFull};
+pub use tracker::{CaptureLevel, Durability, IndexDepth, JournalSettings, Tracker, WhenFull};
 pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
 
 use crate::map::JsonMap;

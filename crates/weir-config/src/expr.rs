@@ -120,6 +120,11 @@ impl Expr {
         self.0.uses.get(variable).is_some()
     }
 
+    /// Whether it may look at this member of a variable.
+    pub(crate) fn refers_to_member(&self, variable: &str, member: &str) -> bool {
+        self.0.uses.get(variable).is_some_and(|uses| uses.get(member).is_some())
+    }
+
     /// Whether it holds. An error, a missing member or another type than boolean does not hold.
     pub fn holds(&self, scope: &Scope) -> bool {
         matches!(self.evaluate(scope), Some(cel::Value::Bool(true)))

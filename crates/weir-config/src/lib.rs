@@ -8,6 +8,7 @@
 //!
 //! Every stage notes its findings and goes on, so that all of them are reported at once.
 
+pub mod business_keys;
 mod check;
 pub mod config;
 mod draft;
@@ -25,6 +26,7 @@ use draft::{Draft, Surroundings};
 use finding::{Findings, Report};
 use std::path::{Path, PathBuf};
 
+pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
 pub use reference::{findings as findings_reference, reference};
 pub use schema::schema;

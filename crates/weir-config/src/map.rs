@@ -4,8 +4,9 @@
 //! of it (`pass`); paths with other selectors are asked of a tree. Both see the last of
 //! duplicate names, keep types, and refuse a body that is not valid JSON as a whole.
 
-mod pass;
-mod path;
+pub(crate) mod pass;
+pub(crate) mod path;
+mod scan;
 mod template;
 
 use crate::expr::Scope;

@@ -28,6 +28,9 @@ impl Config {
         changed("journal.disk", disk(self), disk(new));
         let index = |config: &Self| format!("{:?}", config.tracker.index).to_lowercase();
         changed("tracker.index", index(self), index(new));
+        changed("journal.durability", durability(self), durability(new));
+        changed("tracker.keep", keep(self), keep(new));
+        changed("tracker.keys", business_keys(self), business_keys(new));
         let enabled = |config: &Self| config.tracker.enabled.to_string();
         changed("tracker.enabled", enabled(self), enabled(new));
         changed("workers", self.workers.to_string(), new.workers.to_string());
@@ -50,4 +53,18 @@ fn sockets(listeners: &[Listener]) -> String {
 fn admin(config: &Config) -> String {
     let hosts: Vec<&str> = config.admin.hosts.iter().map(String::as_str).collect();
     [&[config.admin.addr.to_string().as_str()], hosts.as_slice()].concat().join(" ")
+}
+
+fn durability(config: &Config) -> String {
+    format!("{:?}", config.journal.durability).to_lowercase()
+}
+
+fn keep(config: &Config) -> String {
+    let tracker = &config.tracker;
+    format!("{:?} and {:?}", tracker.keep_completed, tracker.keep_failed)
+}
+
+fn business_keys(config: &Config) -> String {
+    let keys = config.tracker.keys.as_written();
+    keys.map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join(", ")
 }

@@ -5,8 +5,10 @@
 //! leaves. A declared reply to a request without a body waits for nothing in between, so all of it
 //! is one record at the end. A request that is rejected leaves one record without headers or body.
 
+mod durable;
 mod heads;
 
+pub(crate) use durable::{NotKept, poll_kept};
 pub(crate) use heads::Masks;
 
 use crate::exchange::Exchange;
@@ -15,7 +17,7 @@ use crate::worker::Worker;
 use std::cell::Cell;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Route, WhenFull};
-use weir_journal::{BodyFacts, Completed, Outcome, Received, Side, Ticket, stage};
+use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, stage};
 
 /// How far the record of one transaction has come.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub(crate) struct Recording {
     response: BodyFacts,
     /// Microseconds to the head of the upstream's answer.
     first_byte: Option<u32>,
+    /// The record is written up to here, and the answer waits until that is on the disk.
+    until: Option<Position>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +136,7 @@ pub(crate) fn end(exchange: &mut Exchange, last: &[u8], total: std::time::Durati
     let outcome =
         if exchange.response.status >= 500 { Outcome::Failed } else { Outcome::Completed };
     write_end(exchange, outcome, last, total);
+    exchange.recording.until = durable::wanted(exchange.worker);
 }
 
 /// The answer broke off; by the upstream if `upstream`, else by the client.

@@ -82,7 +82,9 @@ impl From<AnswerError> for Refusal {
         match &error {
             AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
             AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed | AnswerError::Compression => Self::new(error.problem()),
+            AnswerError::UpstreamClosed | AnswerError::Compression | AnswerError::NotKept => {
+                Self::new(error.problem())
+            }
         }
     }
 }

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_config::config::Config;
-use weir_config::{
-    AccessLog, Admin, Drain, IndexDepth, JournalSettings, Limits, LogTarget, Tracker, WhenFull,
-};
+use weir_config::{AccessLog, Admin, Drain, JournalSettings, Limits, LogTarget, Tracker};
 
 /// A Config with nothing in it.
 pub(crate) fn config() -> Config {
@@ -27,14 +25,8 @@ pub(crate) fn config() -> Config {
         },
         drain: Drain { delay: Duration::ZERO, deadline: Duration::from_secs(30) },
         access_log: AccessLog { format: None, target: LogTarget::Stderr },
-        journal: JournalSettings { disk: 0, when_full: WhenFull::Shed },
-        tracker: Tracker {
-            enabled: false,
-            body_limit: 0,
-            index: IndexDepth::None,
-            masked_headers: vec![],
-            masked_parameters: vec![],
-        },
+        journal: JournalSettings::default(),
+        tracker: Tracker::default(),
         upstreams: vec![],
         auths: vec![],
         plans: vec![],

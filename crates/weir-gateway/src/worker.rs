@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_config::Durability;
 use weir_journal::Lane;
 
 /// What workers share, whatever the Config.
@@ -41,6 +42,8 @@ pub(crate) struct Worker {
     pub(crate) stats: Arc<WorkerStats>,
     /// Where its transactions are recorded, if they are.
     pub(crate) lane: Option<RefCell<Lane>>,
+    /// Answers leave when their records are on the disk. As long as the process lives.
+    pub(crate) waits_for_disk: bool,
     pub(crate) shared: Arc<Shared>,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
@@ -76,10 +79,12 @@ impl Worker {
         shared: Arc<Shared>,
         lane: Option<Lane>,
     ) -> Self {
+        let waits_for_disk = site.config.journal.durability == Durability::Disk;
         let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
         Self {
             stats,
             lane: lane.map(RefCell::new),
+            waits_for_disk,
             shared,
             auth_counters,
             live: RefCell::new(Rc::new(live)),

@@ -104,8 +104,11 @@ fn side(head: &[u8], body: &[u8], facts: &BodyFacts) -> Value {
         Ok(body) => out.insert("body".to_owned(), body.into()),
         Err(_) => out.insert("body_base64".to_owned(), BASE64_STANDARD.encode(body).into()),
     };
-    let flags =
-        [("truncated", facts.truncated), ("withheld", facts.withheld), ("aborted", facts.aborted)];
+    let flags = [
+        ("truncated", facts.truncated),
+        ("withheld", facts.withheld.is_some()),
+        ("aborted", facts.aborted),
+    ];
     for (name, _) in flags.into_iter().filter(|(_, set)| *set) {
         out.insert(name.to_owned(), true.into());
     }

@@ -20,6 +20,18 @@ fn time(clock: rustix::time::ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// What the threads of this name have spent, those that run now.
+fn spent_by(name: &str) -> Duration {
+    let spent = |task: std::path::PathBuf| {
+        let comm = std::fs::read_to_string(task.join("comm")).ok()?;
+        let stat = std::fs::read_to_string(task.join("schedstat")).ok()?;
+        let nanos: u64 = stat.split(' ').next()?.parse().ok()?;
+        (comm.trim() == name).then(|| Duration::from_nanos(nanos))
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.filter_map(|task| spent(task.path())).sum()
+}
+
 /// A small generator with a fixed seed (splitmix64).
 struct Random(u64);
 
@@ -119,6 +131,7 @@ fn run<'a>(name: &str, bodies: &dyn Fn(usize) -> &'a [Vec<u8>; 2], random: &mut 
         std::thread::sleep(Duration::from_millis(5));
     }
     let others = (time(ProcessCPUTime) - process).saturating_sub(time(ThreadCPUTime) - started);
+    let sealing = spent_by("journal-seal");
     let sealed: u64 = std::fs::read_dir(data.path().join("journal/lane-0000"))
         .expect("a folder")
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -137,9 +150,10 @@ fn run<'a>(name: &str, bodies: &dyn Fn(usize) -> &'a [Vec<u8>; 2], random: &mut 
     let reading = time(ThreadCPUTime) - start;
     assert_eq!(read, TRANSACTIONS, "all are there");
     println!(
-        "{name}: appending {:.2} µs (with the clock), other threads {:.2} µs, {} B on the disk, reading sealed {:.2} µs; {} prepared at first",
+        "{name}: appending {:.2} µs (with the clock), other threads {:.2} µs, of it sealing {:.2}, {} B on the disk, reading sealed {:.2} µs; {} prepared at first",
         per(own),
         per(others),
+        per(sealing),
         sealed / TRANSACTIONS as u64,
         per(reading),
         prepared,

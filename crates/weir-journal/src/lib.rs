@@ -53,7 +53,7 @@ pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
 pub use reader::Reader;
-pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction};
+pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};
 
 #[cfg(test)]

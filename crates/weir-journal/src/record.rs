@@ -2,8 +2,9 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–15 come from [`Received`], 32–44 from [`Completed`], 45 (damaged) and 46 (ticket
-//! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag.
+//! know. Tags 1–15 come from [`Received`], 32–44 and 47 from [`Completed`], 45 (damaged) and 46 (ticket
+//! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag 47
+//! stands before all that it does not speak of.
 
 use crate::format::{Kind, Position};
 
@@ -24,8 +25,60 @@ pub enum Outcome {
     Completed,
     /// Failed by rule.
     Failed,
-    /// weir ended before it did; only recovery writes this.
+    /// It did not come to its end: the client left, or weir ended before it did.
     Interrupted,
+}
+
+/// What was written of a transaction before its end, and does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Void {
+    /// All of it counts.
+    #[default]
+    Nothing,
+    /// Parts of the answer's body: another answer was given.
+    Answer,
+    /// Heads and bodies: they were kept only in case something went wrong. Sealing drops them.
+    Payload,
+}
+
+/// Why a body was not stored, although bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// It could not be masked, in a way that has no code here.
+    Other,
+    /// It is longer than what is stored of a body.
+    Long,
+    /// It is of a type that cannot be masked, or not what its type says.
+    Unreadable,
+    /// Its coding cannot be decoded.
+    Coding,
+    /// The memory for bodies that wait to be masked was used up.
+    Budget,
+    /// It broke off before it could be masked.
+    Aborted,
+}
+
+impl Withheld {
+    /// All of them, by their codes.
+    const ALL: [Self; 6] =
+        [Self::Other, Self::Long, Self::Unreadable, Self::Coding, Self::Budget, Self::Aborted];
+
+    fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
+    }
+
+    /// As it is shown: what the body is, or what was used up.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Other => "not maskable",
+            Self::Long => "too long to be masked",
+            Self::Unreadable => "not of a form that can be masked",
+            Self::Coding => "in a coding that cannot be decoded",
+            Self::Budget => "no memory left for bodies to be masked",
+            Self::Aborted => "broken off before it could be masked",
+        }
+    }
 }
 
 /// What is known of a body beyond the bytes that are stored.
@@ -38,10 +91,11 @@ pub struct BodyFacts {
     /// Not all of it was stored.
     pub truncated: bool,
     /// Not stored because it could not be masked.
-    pub withheld: bool,
+    pub withheld: Option<Withheld>,
     /// Broken off before its end.
     pub aborted: bool,
-    /// Keyed hash of the whole; zeros if none was made.
+    /// Keyed hash of what was not stored, the bytes behind the first `stored` ones; zeros if none
+    /// was made.
     pub hash: [u8; 16],
 }
 
@@ -103,6 +157,8 @@ pub struct Completed<'a> {
     pub properties: &'a [(&'a str, &'a str)],
     /// Log lines.
     pub logs: &'a [&'a str],
+    /// What was written before and does not count.
+    pub void: Void,
 }
 
 /// A transaction as it is read back; fields as in [`Received`] and [`Completed`].
@@ -145,6 +201,8 @@ pub struct Transaction {
     pub damaged: bool,
     /// Head, bodies, properties and logs were dropped because of their age.
     pub expired: bool,
+    /// Heads and bodies were kept only in case something went wrong, and nothing did.
+    pub discarded: bool,
 }
 
 /// Longest value of a field.
@@ -182,8 +240,11 @@ fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
     let mut bytes = [0; 33];
     bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
     bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
-    bytes[16] =
-        u8::from(facts.truncated) | u8::from(facts.withheld) << 1 | u8::from(facts.aborted) << 2;
+    // The upper five bits say why it was withheld.
+    bytes[16] = u8::from(facts.truncated)
+        | u8::from(facts.withheld.is_some()) << 1
+        | u8::from(facts.aborted) << 2
+        | facts.withheld.map_or(0, |why| why as u8) << 3;
     bytes[17..].copy_from_slice(&facts.hash);
     put(out, tag, &bytes);
 }
@@ -209,7 +270,7 @@ impl Received<'_> {
 impl Completed<'_> {
     /// Appends the fields; false if one is longer than a field can be.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
-        encode_end(out, self.outcome, self.status);
+        encode_end(out, self);
         put_facts(out, 37, &self.request);
         put_facts(out, 38, &self.response);
         for (code, duration) in self.stages {
@@ -228,14 +289,17 @@ impl Completed<'_> {
 
     /// Appends no more than fits into the room that is kept for every open transaction.
     pub(crate) fn encode_short(&self, out: &mut Vec<u8>) {
-        encode_end(out, self.outcome, self.status);
+        encode_end(out, self);
         put(out, 44, &[1]);
     }
 }
 
-fn encode_end(out: &mut Vec<u8>, outcome: Outcome, status: u16) {
-    let [a, b] = status.to_le_bytes();
-    put(out, 32, &[outcome as u8, a, b]);
+fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
+    let [a, b] = end.status.to_le_bytes();
+    put(out, 32, &[end.outcome as u8, a, b]);
+    if end.void != Void::Nothing {
+        put(out, 47, &[end.void as u8]);
+    }
 }
 
 fn text(value: &[u8]) -> String {
@@ -256,10 +320,30 @@ fn facts(value: &[u8]) -> Option<BodyFacts> {
         length: crate::format::u64_at(value, 0),
         stored: crate::format::u64_at(value, 8),
         truncated: value[16] & 1 != 0,
-        withheld: value[16] & 2 != 0,
+        withheld: (value[16] & 2 != 0).then(|| Withheld::from_code(value[16] >> 3)),
         aborted: value[16] & 4 != 0,
         hash,
     })
+}
+
+/// What the value of tag 47 says.
+pub(crate) fn void(value: &[u8]) -> Option<Void> {
+    match value.first()? {
+        0 => Some(Void::Nothing),
+        1 => Some(Void::Answer),
+        _ => Some(Void::Payload),
+    }
+}
+
+impl Void {
+    /// Whether a field written before, of this tag, does not count.
+    pub(crate) fn covers(self, tag: u8) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Answer => tag == 40,
+            Self::Payload => matches!(tag, 11 | 39 | 40),
+        }
+    }
 }
 
 impl Transaction {
@@ -278,6 +362,18 @@ impl Transaction {
         let mut known = true;
         let whole = fields(payload, |tag, value, _| known &= self.field(tag, value).is_some());
         self.damaged |= !whole || !known;
+    }
+
+    /// Drops what was written before and does not count.
+    fn forget(&mut self, void: Void) {
+        if void != Void::Nothing {
+            self.response_body.clear();
+        }
+        if void == Void::Payload {
+            self.discarded = true;
+            self.request_head.clear();
+            self.request_body.clear();
+        }
     }
 
     fn field(&mut self, tag: u8, value: &[u8]) -> Option<()> {
@@ -317,6 +413,7 @@ impl Transaction {
             41 => self.keys.push(pair(value)?),
             42 => self.properties.push(pair(value)?),
             43 => self.logs.push(text(value)),
+            47 => self.forget(void(value)?),
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::failpoint::Faults;
 use crate::{
     Address, BodyFacts, Completed, Durability, Error, Journal, Lane, Outcome, Position, Received,
-    RecoveryReport, Refused, Settings, Side, Transaction,
+    RecoveryReport, Refused, Settings, Side, Transaction, Void,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -98,6 +98,38 @@ fn a_transaction_comes_back_whole_however_it_was_written() {
         assert_eq!(one.keys, [("order".to_owned(), "17".to_owned())]);
         assert_eq!(one.logs, ["one", "two"]);
     }
+}
+
+#[test]
+fn what_does_not_count_is_not_read_back() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    for void in [Void::Nothing, Void::Answer, Void::Payload] {
+        let ticket = lane.received(&request(1)).unwrap();
+        lane.part(ticket, Side::Request, b"asked").unwrap();
+        lane.part(ticket, Side::Response, b"told ").unwrap();
+        let (head, response_body) =
+            if void == Void::Payload { (&b""[..], &b""[..]) } else { (answer().head, &b"end"[..]) };
+        let end = Completed { void, head, request_body: b"", response_body, ..answer() };
+        lane.completed(ticket, &end).unwrap();
+    }
+    let read = all(&journal);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let told: Vec<_> = read
+        .iter()
+        .map(|one| (text(&one.request_head), text(&one.request_body), text(&one.response_body)))
+        .collect();
+    let whole = |answer: &str| ("a: b\r\n".to_owned(), "asked".to_owned(), answer.to_owned());
+    assert_eq!(told, [whole("told end"), whole("end"), <_>::default()]);
+    assert_eq!(read.iter().map(|one| one.discarded).collect::<Vec<_>>(), [false, false, true]);
+    assert!(read.iter().all(|one| !one.damaged && one.status == 201));
+}
+
+#[test]
+fn stages_have_names_of_their_own() {
+    let names: Vec<_> = (0..=u8::MAX).filter_map(crate::stage::name).collect();
+    let different: std::collections::BTreeSet<_> = names.iter().collect();
+    assert_eq!((names.len(), different.len()), (8, 8));
 }
 
 #[test]

@@ -50,7 +50,7 @@ codes! {
     TAB "tab" "A tab indents a line; YAML indents with spaces only."
     TOO_DEEP "too-deep" "Lists and mappings are nested too deep."
     TOO_MANY "too-many" "More findings than are listed one by one, or more routes, files or items than are accepted."
-    TREE_MAP "tree-map" "A path of a map needs a tree of the whole body: it costs about ten times as much as one of names and indexes (a warning)."
+    TREE_MAP "tree-map" "A path of a map or a business key needs a tree of the whole body: it costs about ten times as much as one of names and indexes (a warning)."
     UNDEFINED_ENV "undefined-env" "An environment variable that is not set."
     UNKNOWN_KEY "unknown-key" "A key that does not exist here."
     UNKNOWN_NAME "unknown-name" "A name that is defined nowhere."

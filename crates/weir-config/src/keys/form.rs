@@ -55,6 +55,8 @@ pub(crate) enum Form {
     XmlName,
     /// A CEL expression.
     Cel,
+    /// `$.order.id`.
+    JsonPath,
 }
 
 /// What is wrong with a text.
@@ -94,6 +96,7 @@ impl Form {
             Self::Base64 => "Base64",
             Self::XmlName => "an XML name",
             Self::Cel => "a CEL expression",
+            Self::JsonPath => "a JSONPath (`$.order.id`)",
         }
     }
 
@@ -112,6 +115,7 @@ impl Form {
             Self::Header | Self::EditableHeader => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
             Self::Base | Self::Path => "^/",
             Self::KeyHash => "^sha256:[0-9a-fA-F]{64}$",
+            Self::JsonPath => r"^\$",
             Self::Origin => r"^(\*|https?://[^/]+)$",
             _ => return None,
         })
@@ -155,6 +159,7 @@ impl Form {
             Self::XmlName if !crate::config::is_xml_name(text) => {
                 Err(Fault::value(format!("`{text}` is no XML name")))
             }
+            Self::JsonPath => checks::json_path(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! Keys of the journal and the Tracker.
 
-use super::{Form, Key, Kind, Shape};
+use super::{Form, Key, Kind, Names, Shape};
 
 /// What of a transaction is recorded, the least first.
 const LEVELS: &[&str] = &["none", "meta", "headers", "body"];
@@ -17,12 +17,17 @@ pub(crate) const fn capture(default: &'static str) -> Key {
 
 /// `journal`.
 pub(crate) static JOURNAL: Shape = Shape {
-    later: &["durability"],
     slips: &[("size", "write `disk`"), ("path", "the journal is in the folder `data`")],
     ..Shape::new(
         "the journal",
         "The log of every transaction, in the folder `data`.",
         &[
+            Key::new(
+                "durability",
+                Kind::Word(&["process", "disk"]),
+                "When an answer's last byte leaves: once its record would survive the process (`process`), or once it is on the disk (`disk`), which costs a sync for each group of answers.",
+            )
+            .default("process"),
             Key::new("disk", Kind::Form(Form::Size), "Most disk space it takes.").default("10GiB"),
             Key::new(
                 "when_full",
@@ -36,7 +41,7 @@ pub(crate) static JOURNAL: Shape = Shape {
 
 /// `tracker`.
 pub(crate) static TRACKER: Shape = Shape {
-    later: &["when", "keys", "keep"],
+    later: &["when"],
     short: Some("enabled"),
     slips: &[("level", "write `capture`"), ("record", "write `capture`")],
     ..Shape::new(
@@ -58,6 +63,16 @@ pub(crate) static TRACKER: Shape = Shape {
             )
             .default("payload"),
             Key::new(
+                "keys",
+                Kind::Table(Names::Name, &KEY),
+                "Business keys, found with `key.NAME:value`: a path into the request's body, or where that has none into the answer's, or an expression on the request.",
+            ),
+            Key::new(
+                "keep",
+                Kind::Object(&KEEP),
+                "How long transactions are kept, as far as `journal.disk` allows.",
+            ),
+            Key::new(
                 "mask",
                 Kind::Object(&MASK),
                 "What is never recorded, beside credentials, which never are.",
@@ -65,6 +80,44 @@ pub(crate) static TRACKER: Shape = Shape {
         ],
     )
 };
+
+/// A value of `keys`.
+const KEY: Kind = Kind::Either(&[Kind::Form(Form::JsonPath), Kind::Object(&KEY_EXPRESSION)]);
+
+/// A business key that is computed.
+pub(crate) static KEY_EXPRESSION: Shape = Shape {
+    slips: &[("path", "write the path itself: `NAME: \"$.order.id\"`")],
+    ..Shape::new(
+        "a business key",
+        "A business key that an expression gives; a list is several values.",
+        &[Key::new(
+            "cel",
+            Kind::Form(Form::Cel),
+            "What it is, from `request` (without `path`) and `consumer`.",
+        )
+        .required()],
+    )
+};
+
+/// `keep` of the Tracker.
+pub(crate) static KEEP: Shape = Shape::new(
+    "the time to keep",
+    "How long transactions are kept. Who, what, when and how it ended are kept as long as the longer of the two says.",
+    &[
+        Key::new(
+            "completed",
+            Kind::Form(Form::PositiveDuration),
+            "Headers and bodies of transactions that were completed.",
+        )
+        .default("7d"),
+        Key::new(
+            "failed",
+            Kind::Form(Form::PositiveDuration),
+            "Failed and interrupted transactions.",
+        )
+        .default("90d"),
+    ],
+);
 
 /// `mask` of the Tracker.
 pub(crate) static MASK: Shape = Shape {

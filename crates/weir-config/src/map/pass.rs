@@ -1,15 +1,12 @@
 //! One pass over a body that takes byte ranges and builds nothing else.
 
 use super::path::Step;
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
-use serde_json::value::RawValue;
-use std::fmt;
+use super::scan::{skip, string, white};
+use serde::de::{Error as _, IgnoredAny};
 
 /// What is wanted of a value: the value itself, members or items of it.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Slots that take the whole value.
     take: Vec<usize>,
     /// Slots anywhere from here on down: a later duplicate name empties them.
@@ -20,7 +17,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Asks for the value at `path` to be put into `slot`.
-    pub(super) fn add(&mut self, path: &[Step], slot: usize) {
+    pub(crate) fn add(&mut self, path: &[Step], slot: usize) {
         self.below.push(slot);
         match path {
             [] => self.take.push(slot),
@@ -41,20 +38,33 @@ impl Wanted {
         }
     }
 
+    /// What is wanted of the member with this name, which is given as it stands in the text.
+    fn member(&self, quoted: &str) -> Option<&Self> {
+        let plain = quoted.get(1..quoted.len() - 1)?;
+        let decoded;
+        let name = if plain.contains('\\') {
+            decoded = serde_json::from_str::<String>(quoted).ok()?;
+            &decoded
+        } else {
+            plain
+        };
+        self.names.iter().find(|(wanted, _)| wanted == name).map(|(_, inner)| inner)
+    }
+
     fn has_children(&self) -> bool {
         !self.names.is_empty() || !self.indexes.is_empty()
     }
 }
 
 /// Values found, as they stand in the body.
-pub(super) struct Slots<'b>(Vec<Option<&'b str>>);
+pub(crate) struct Slots<'b>(Vec<Option<&'b str>>);
 
 impl<'b> Slots<'b> {
-    pub(super) fn new(length: usize) -> Self {
+    pub(crate) fn new(length: usize) -> Self {
         Self(vec![None; length])
     }
 
-    pub(super) fn get(&self, slot: usize) -> Option<&'b str> {
+    pub(crate) fn get(&self, slot: usize) -> Option<&'b str> {
         self.0.get(slot).copied().flatten()
     }
 
@@ -65,132 +75,94 @@ impl<'b> Slots<'b> {
     }
 }
 
-/// Reads `text`, which must be one JSON value and nothing else, into `slots`.
-pub(super) fn read<'b>(
+/// Reads `text`, which must be one JSON value and nothing else, into `slots`. Where it is not,
+/// they hold what was found before the fault.
+pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
     slots: &mut Slots<'b>,
 ) -> Result<(), serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    Walk { wanted, slots }.deserialize(&mut deserializer)?;
-    deserializer.end()
+    let bytes = text.as_bytes();
+    let end = Walk { text, slots }.value(white(bytes, 0), wanted);
+    if end.is_some_and(|end| white(bytes, end) == bytes.len()) {
+        return Ok(());
+    }
+    // It finds the same once more, and has words for it.
+    let found = serde_json::from_str::<IgnoredAny>(text);
+    Err(found.err().unwrap_or_else(|| serde_json::Error::custom("no JSON")))
 }
 
-/// Reads one value.
-struct Walk<'w, 's, 'b> {
-    wanted: &'w Wanted,
+/// Reads a text. Each function takes a place and gives the one behind what it has read; none if
+/// that is not JSON.
+struct Walk<'s, 'b> {
+    text: &'b str,
     slots: &'s mut Slots<'b>,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.wanted.take.is_empty() && self.wanted.has_children() {
-            return deserializer.deserialize_any(self);
-        }
-        if self.wanted.take.is_empty() {
-            return deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ());
-        }
-        let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?;
-        self.slots.fill(&self.wanted.take, Some(raw.get()));
-        if self.wanted.has_children() {
-            // The value itself and parts of it: its parts are read from the range once more.
-            let mut inner = serde_json::Deserializer::from_str(raw.get());
-            inner.deserialize_any(self).map_err(D::Error::custom)?;
-        }
-        Ok(())
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+impl Walk<'_, '_> {
+    fn value(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let end = match bytes.get(at)? {
+            b'{' if wanted.has_children() => self.members(at + 1, wanted)?,
+            b'[' if wanted.has_children() => self.items(at + 1, wanted)?,
+            _ => skip(bytes, at)?,
+        };
+        self.slots.fill(&wanted.take, self.text.get(at..end));
+        Some(end)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let names = &self.wanted.names;
-        while let Some(found) = map.next_key_seed(Find(names))? {
-            match found {
-                Some(index) => {
-                    let wanted = &names[index].1;
-                    // Of duplicate names the last wins, also where it holds less than the first.
-                    self.slots.fill(&wanted.below, None);
-                    map.next_value_seed(Walk { wanted, slots: &mut *self.slots })?;
-                }
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+    fn members(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = white(bytes, at);
+        if bytes.get(at) == Some(&b'}') {
+            return Some(at + 1);
         }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let indexes = &self.wanted.indexes;
-        let mut at = 0;
         loop {
-            let more = match indexes.iter().find(|(index, _)| *index == at) {
-                Some((_, wanted)) => {
-                    seq.next_element_seed(Walk { wanted, slots: &mut *self.slots })?.is_some()
-                }
-                None => seq.next_element::<IgnoredAny>()?.is_some(),
-            };
-            if !more {
-                return Ok(());
+            if bytes.get(at) != Some(&b'"') {
+                return None;
             }
-            at += 1;
+            let end = string(bytes, at + 1)?;
+            let name = self.text.get(at..end)?;
+            let colon = white(bytes, end);
+            if bytes.get(colon) != Some(&b':') {
+                return None;
+            }
+            let value = white(bytes, colon + 1);
+            let end = match wanted.member(name) {
+                Some(inner) => {
+                    // Of duplicate names the last wins, also where it holds less than the first.
+                    self.slots.fill(&inner.below, None);
+                    self.value(value, inner)?
+                }
+                None => skip(bytes, value)?,
+            };
+            at = white(bytes, end);
+            match bytes.get(at)? {
+                b',' => at = white(bytes, at + 1),
+                b'}' => return Some(at + 1),
+                _ => return None,
+            }
         }
     }
 
-    // A scalar has no members: what is wanted of it is absent.
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Finds a member's name among those wanted, without allocating.
-struct Find<'w>(&'w [(String, Wanted)]);
-
-impl<'de> DeserializeSeed<'de> for Find<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Find<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|(wanted, _)| wanted == name))
+    fn items(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = white(bytes, at);
+        if bytes.get(at) == Some(&b']') {
+            return Some(at + 1);
+        }
+        for index in 0.. {
+            let end = match wanted.indexes.iter().find(|(wanted, _)| *wanted == index) {
+                Some((_, inner)) => self.value(at, inner)?,
+                None => skip(bytes, at)?,
+            };
+            at = white(bytes, end);
+            match bytes.get(at)? {
+                b',' => at = white(bytes, at + 1),
+                b']' => return Some(at + 1),
+                _ => return None,
+            }
+        }
+        None
     }
 }

@@ -4,13 +4,13 @@ use serde_json_path::JsonPath;
 
 /// One step of a singular path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Name(String),
     Index(usize),
 }
 
 /// A path into the body.
-pub(super) enum Path {
+pub(crate) enum Path {
     /// Names and indexes from the front.
     Steps(Vec<Step>),
     /// Anything else.
@@ -23,7 +23,7 @@ pub(super) enum Path {
 }
 
 /// Reads a path.
-pub(super) fn parse(text: &str) -> Result<Path, String> {
+pub(crate) fn parse(text: &str) -> Result<Path, String> {
     let path = JsonPath::parse(text).map_err(|error| {
         format!(
             "`{text}` is no path (RFC 9535): {} at character {}",

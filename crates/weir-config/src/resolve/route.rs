@@ -150,6 +150,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Warns of a path that costs more than others.
+    pub(super) fn needs_tree(&mut self, path: &str, node: &Node) {
+        let message = format!("`{path}` needs a tree of the whole body");
+        self.report
+            .warning(codes::TREE_MAP, node.at, message)
+            .help("paths of names and indexes (`$.a.b[0]`) are read in one pass");
+    }
+
     /// Compiles a map.
     pub(super) fn map(&mut self, node: &Node) -> Option<JsonMap> {
         let json = node.to_json().ok()?;
@@ -162,15 +170,7 @@ impl<'a> Resolver<'a> {
         };
         match JsonMap::compile(&template) {
             Ok(map) => {
-                for path in map.tree_paths() {
-                    self.report
-                        .warning(
-                            codes::TREE_MAP,
-                            node.at,
-                            format!("`{path}` needs a tree of the whole body"),
-                        )
-                        .help("paths of names and indexes (`$.a.b[0]`) are copied in one pass");
-                }
+                map.tree_paths().for_each(|path| self.needs_tree(path, node));
                 Some(map)
             }
             Err(faults) => {

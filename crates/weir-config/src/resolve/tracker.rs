@@ -1,10 +1,12 @@
 //! The journal and the Tracker.
 
 use super::{Fields, Resolver};
-use crate::config::{CaptureLevel, IndexDepth, JournalSettings, Tracker, WhenFull};
+use crate::business_keys::{BusinessKeys, KEYS, Source};
+use crate::config::{CaptureLevel, Durability, IndexDepth, JournalSettings, Tracker, WhenFull};
+use crate::draft::Node;
+use crate::finding::codes;
 use crate::keys;
-
-const GIB: u64 = 1024 * 1024 * 1024;
+use std::sync::Arc;
 
 /// What `capture` says, if it is there.
 pub(super) fn capture(fields: &Fields<'_>) -> Option<CaptureLevel> {
@@ -18,10 +20,15 @@ pub(super) fn capture(fields: &Fields<'_>) -> Option<CaptureLevel> {
 
 impl Resolver<'_> {
     pub(super) fn journal(&mut self, root: &Fields<'_>) -> JournalSettings {
-        let fields = root.object("journal", &keys::JOURNAL);
+        let default = JournalSettings::default();
+        let Some(fields) = root.object("journal", &keys::JOURNAL) else { return default };
         JournalSettings {
-            disk: fields.and_then(|f| f.size("disk")).unwrap_or(10 * GIB),
-            when_full: match fields.and_then(|f| f.text("when_full")) {
+            durability: match fields.text("durability") {
+                Some("disk") => Durability::Disk,
+                _ => Durability::Process,
+            },
+            disk: fields.size("disk").unwrap_or(default.disk),
+            when_full: match fields.text("when_full") {
                 Some("refuse") => WhenFull::Refuse,
                 _ => WhenFull::Shed,
             },
@@ -29,19 +36,57 @@ impl Resolver<'_> {
     }
 
     pub(super) fn tracker(&mut self, root: &Fields<'_>) -> Tracker {
-        let fields = root.object("tracker", &keys::TRACKER);
-        let mask = fields.and_then(|f| f.object("mask", &keys::MASK));
+        let default = Tracker::default();
+        let Some(fields) = root.object("tracker", &keys::TRACKER) else { return default };
+        let mask = fields.object("mask", &keys::MASK);
+        let keep = fields.object("keep", &keys::KEEP);
+        let keep = |key| keep.and_then(|k| k.duration(key));
         let lower = |names: Vec<String>| names.iter().map(|n| n.to_ascii_lowercase()).collect();
         Tracker {
-            enabled: fields.and_then(|f| f.bool("enabled")).unwrap_or(false),
-            body_limit: fields.and_then(|f| f.size("body_limit")).unwrap_or(64 * 1024),
-            index: match fields.and_then(|f| f.text("index")) {
+            enabled: fields.bool("enabled").unwrap_or(default.enabled),
+            body_limit: fields.size("body_limit").unwrap_or(default.body_limit),
+            index: match fields.text("index") {
                 Some("none") => IndexDepth::None,
                 Some("keys") => IndexDepth::Keys,
                 _ => IndexDepth::Payload,
             },
             masked_headers: mask.map(|m| lower(m.texts("headers"))).unwrap_or_default(),
             masked_parameters: mask.map(|m| m.texts("query")).unwrap_or_default(),
+            keys: Arc::new(self.business_keys(&fields)),
+            keep_completed: keep("completed").unwrap_or(default.keep_completed),
+            keep_failed: keep("failed").unwrap_or(default.keep_failed),
+        }
+    }
+
+    fn business_keys(&mut self, tracker: &Fields<'_>) -> BusinessKeys {
+        let mut found = BusinessKeys::default();
+        for (count, member) in tracker.members("keys").iter().enumerate() {
+            if count == KEYS {
+                let message = format!("more than {KEYS} business keys");
+                self.report.error(codes::TOO_MANY, member.at, message);
+                break;
+            }
+            let Some((text, source)) = self.key_source(&member.value) else { continue };
+            if source.needs_tree() {
+                self.needs_tree(text, &member.value);
+            }
+            found.add(&member.key, text, source);
+        }
+        found
+    }
+
+    fn key_source<'n>(&mut self, node: &'n Node) -> Option<(&'n str, Source)> {
+        if let Some(text) = node.text() {
+            // What is no path has been reported by the check.
+            return Some((text, Source::path(text).ok()?));
+        }
+        let cel = Fields::new(node, &keys::KEY_EXPRESSION).get("cel")?;
+        match Source::expression(cel.text()?) {
+            Ok(source) => Some((cel.text()?, source)),
+            Err(message) => {
+                self.report.error(codes::BAD_EXPRESSION, cel.at, message);
+                None
+            }
         }
     }
 }

@@ -39,6 +39,9 @@ pub(crate) enum AnswerError {
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
+    /// It is whole, but its record is not on the disk.
+    #[error("the disk did not take the record")]
+    NotKept,
 }
 
 impl AnswerError {
@@ -49,6 +52,7 @@ impl AnswerError {
             Self::UpstreamGarbage(_) => Problem::UpstreamGarbage,
             Self::Late(expired) => Refusal::from(*expired).problem,
             Self::Compression => Problem::Internal,
+            Self::NotKept => Problem::JournalFull,
         }
     }
 }

@@ -452,6 +452,15 @@ fn poll_send(
             }
             continue;
         }
+        match capture::poll_kept(exchange, cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(None)),
+            Poll::Pending => {
+                body.poll_request(cx);
+                exchange.deadline.progress();
+                return Poll::Pending;
+            }
+        }
         match out.poll_write(stream, cx, body.data()) {
             Poll::Ready(Ok(direct)) => {
                 body.consume(direct);

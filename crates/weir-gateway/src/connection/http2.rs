@@ -3,7 +3,7 @@
 use super::Start;
 use crate::body::{AnswerError, Body, Http2Body, RequestBody};
 use crate::buffer::Buffer;
-use crate::capture;
+use crate::capture::{self, NotKept};
 use crate::deadline::{Deadline, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
@@ -162,10 +162,12 @@ async fn answer(
         http::StatusCode::from_u16(exchange.response.status).map_err(|_| Broken)?;
     write_head(&exchange, &body, has_body, response.headers_mut());
     let body = if has_body { body } else { Body::Empty };
-    let mut body = Http2Answer { exchange, body, over: false, _in_flight: in_flight };
+    let mut body = Http2Answer { exchange, body, last: None, over: false, _in_flight: in_flight };
     if matches!(body.body, Body::Empty) {
         body.exchange.complete(b"");
         body.over = true;
+        let kept = poll_fn(|cx| capture::poll_kept(&mut body.exchange, cx)).await;
+        kept.map_err(|_| Broken)?;
     }
     Ok(response.map(|()| body))
 }
@@ -238,8 +240,36 @@ fn write_head(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut ht
 struct Http2Answer {
     exchange: Box<Exchange>,
     body: Body<'static>,
+    /// The last bytes, empty if there were none, once the exchange is complete; until they leave.
+    last: Option<Bytes>,
     over: bool,
     _in_flight: InFlight,
+}
+
+impl Http2Answer {
+    /// Waits for bytes that are not the last ones; those go to `last`.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, AnswerError>> {
+        if !std::task::ready!(self.body.poll_data(cx, &self.exchange.deadline))? {
+            self.exchange.complete(b"");
+            self.last = Some(Bytes::new());
+            return Poll::Ready(Ok(None));
+        }
+        let data = match &mut self.body {
+            Body::Whole(bytes) => bytes.split_to(bytes.len().min(FRAME)),
+            body => Bytes::copy_from_slice(&body.data()[..body.data().len().min(FRAME)]),
+        };
+        if !matches!(self.body, Body::Whole(_)) {
+            self.body.consume(data.len());
+        }
+        self.exchange.sent += data.len() as u64;
+        if self.body.is_last() && self.body.data().is_empty() {
+            self.exchange.complete(&data);
+            self.last = Some(data);
+            return Poll::Ready(Ok(None));
+        }
+        capture::pass(&mut self.exchange, &data);
+        Poll::Ready(Ok(Some(data)))
+    }
 }
 
 impl http_body::Body for Http2Answer {
@@ -254,34 +284,25 @@ impl http_body::Body for Http2Answer {
         if this.over {
             return Poll::Ready(None);
         }
-        let more = match std::task::ready!(this.body.poll_data(cx, &this.exchange.deadline)) {
-            Ok(more) => more,
-            Err(error) => {
-                this.over = true;
-                this.exchange.abort(Some(&error));
-                return Poll::Ready(Some(Err(error)));
+        if this.last.is_none() {
+            match std::task::ready!(this.poll_data(cx)) {
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(None) => {}
+                Err(error) => {
+                    this.over = true;
+                    this.exchange.abort(Some(&error));
+                    return Poll::Ready(Some(Err(error)));
+                }
             }
-        };
-        if !more {
-            this.over = true;
-            this.exchange.complete(b"");
-            return Poll::Ready(None);
         }
-        let data = match &mut this.body {
-            Body::Whole(bytes) => bytes.split_to(bytes.len().min(FRAME)),
-            body => Bytes::copy_from_slice(&body.data()[..body.data().len().min(FRAME)]),
-        };
-        if !matches!(this.body, Body::Whole(_)) {
-            this.body.consume(data.len());
+        let kept = std::task::ready!(capture::poll_kept(&mut this.exchange, cx));
+        this.over = true;
+        let last = this.last.take().unwrap_or_default();
+        match kept {
+            Ok(()) if last.is_empty() => Poll::Ready(None),
+            Ok(()) => Poll::Ready(Some(Ok(Frame::data(last)))),
+            Err(NotKept) => Poll::Ready(Some(Err(AnswerError::NotKept))),
         }
-        this.exchange.sent += data.len() as u64;
-        if this.body.is_last() && this.body.data().is_empty() {
-            this.over = true;
-            this.exchange.complete(&data);
-        } else {
-            capture::pass(&mut this.exchange, &data);
-        }
-        Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
-use weir_journal::{Journal, Lane, RecoveryReport, Settings};
+use weir_journal::{Durability, Journal, Lane, RecoveryReport, Settings};
 
 /// An open journal; it must live as long as anybody writes to its lanes.
 pub(super) struct Opened {
@@ -19,7 +19,17 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
         return Ok(Opened { journal: None, lanes: Vec::new(), recovery });
     }
     let lanes = u16::try_from(config.workers).context("too many workers for the journal")?;
-    let settings = Settings { lanes, disk_bytes: config.journal.disk, ..Settings::default() };
+    let settings = Settings {
+        lanes,
+        disk_bytes: config.journal.disk,
+        durability: match config.journal.durability {
+            weir_config::Durability::Process => Durability::Process,
+            weir_config::Durability::Disk => Durability::Disk,
+        },
+        keep_completed: config.tracker.keep_completed,
+        keep_failed: config.tracker.keep_failed,
+        ..Settings::default()
+    };
     let (journal, lanes, recovery) = Journal::open(&config.data, settings)
         .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
     tell(&recovery);

@@ -75,11 +75,7 @@ pub(super) fn hit(hit: weir_index::Hit) -> Hit {
 /// All of it.
 pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
     let stages = whole.stages.iter().map(|(code, took)| Stage {
-        name: match *code {
-            stage::TOTAL => "total".to_owned(),
-            stage::FIRST_BYTE => "first-byte".to_owned(),
-            other => format!("stage-{other}"),
-        },
+        name: stage::name(*code).map_or_else(|| format!("stage-{code}"), str::to_owned),
         took_us: u64::from(*took),
     });
     Transaction {
@@ -105,7 +101,7 @@ pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
 
 fn facts(facts: &journal::BodyFacts) -> BodyFacts {
     let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash: _ } = *facts;
-    BodyFacts { length, stored, truncated, withheld, aborted }
+    BodyFacts { length, stored, truncated, withheld: withheld.is_some(), aborted }
 }
 
 /// Header lines as they stood on the wire.

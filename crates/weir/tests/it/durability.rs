@@ -9,6 +9,7 @@ mod failpoints;
 mod kill;
 mod load;
 mod secrets;
+mod synced;
 
 use crate::harness::{Response, Server};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

@@ -172,3 +172,9 @@ pub(super) fn base64(text: &str) -> Result<(), Fault> {
         .map(|_| ())
         .map_err(|_| Fault::value("this is not Base64").help("standard alphabet, with padding"))
 }
+
+pub(super) fn json_path(text: &str) -> Result<(), Fault> {
+    crate::map::path::parse(text).map(|_| ()).map_err(|message| {
+        Fault::value(message).help("for example `$.order.id` or `$['order id']`")
+    })
+}

@@ -1,0 +1,255 @@
+//! Business keys: what a transaction is called by those whose business it is.
+//!
+//! They are read from what was recorded, not while a request is served: paths first from the
+//! request's body, then from the answer's; expressions from the request's head. Bodies may be
+//! truncated: what stands before the cut is found, unless a path needs a tree of the whole.
+
+mod view;
+
+pub use view::RequestView;
+
+use crate::expr::{Expr, Scope};
+use crate::map::pass::{self, Slots, Wanted};
+use crate::map::path::{self, Path, Step};
+use serde_json::Value;
+use serde_json_path::JsonPath;
+use std::borrow::Cow;
+
+/// Most keys of a configuration.
+pub const KEYS: usize = 16;
+/// Most values of one key in one transaction; more are left out.
+pub const VALUES: usize = 16;
+/// Longest value in bytes; of a longer one the beginning is taken.
+pub const VALUE_LENGTH: usize = 256;
+
+/// What stands for a value that was masked, and so is no key.
+const MASKED: &str = "***";
+
+/// The keys under `tracker.keys`, compiled.
+#[derive(Default)]
+pub struct BusinessKeys {
+    keys: Vec<BusinessKey>,
+    /// What one pass over a body looks for.
+    wanted: Wanted,
+    slots: usize,
+    needs_tree: bool,
+    reads_request: bool,
+}
+
+struct BusinessKey {
+    name: String,
+    /// As written, to tell whether it changed.
+    text: String,
+    source: Source,
+}
+
+/// Where a key comes from, as compiled.
+pub(crate) enum Source {
+    /// A path of names and indexes, and later its slot.
+    Steps(Vec<Step>, usize),
+    /// Any other path.
+    Tree(JsonPath),
+    /// An expression on the request.
+    Expr(Expr),
+}
+
+impl Source {
+    /// A JSONPath (RFC 9535).
+    ///
+    /// # Errors
+    /// What is wrong with it, in one sentence.
+    pub(crate) fn path(text: &str) -> Result<Self, String> {
+        Ok(match path::parse(text)? {
+            Path::Steps(steps) => Self::Steps(steps, 0),
+            Path::Tree { path, .. } => Self::Tree(path),
+        })
+    }
+
+    /// A CEL expression on what is recorded of a request.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one sentence.
+    pub(crate) fn expression(text: &str) -> Result<Self, String> {
+        let expr = Expr::compile(text, &["request", "consumer"])?;
+        if expr.refers_to_member("request", "path") {
+            return Err("`request.path` is not recorded; there is `request.target`".to_owned());
+        }
+        Ok(Self::Expr(expr))
+    }
+
+    /// Whether it needs a tree of a whole body.
+    pub(crate) fn needs_tree(&self) -> bool {
+        matches!(self, Self::Tree(_))
+    }
+}
+
+/// A key found: its name and a value.
+pub type Found<'k, 'b> = (&'k str, Cow<'b, str>);
+
+impl std::fmt::Debug for BusinessKeys {
+    /// As written.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.as_written()).finish()
+    }
+}
+
+impl BusinessKeys {
+    /// Adds a key; names are unique and no more than [`KEYS`], which the configuration checks.
+    pub(crate) fn add(&mut self, name: &str, text: &str, mut source: Source) {
+        match &mut source {
+            Source::Steps(steps, slot) => {
+                *slot = self.slots;
+                self.wanted.add(steps, self.slots);
+                self.slots += 1;
+            }
+            Source::Tree(_) => self.needs_tree = true,
+            Source::Expr(_) => self.reads_request = true,
+        }
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.keys.push(BusinessKey { name, text, source });
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Their names, in the order in which they are written.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| key.name.as_str())
+    }
+
+    /// Name and source of each, as written.
+    pub(crate) fn as_written(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|key| (key.name.as_str(), key.text.as_str()))
+    }
+
+    /// The keys of a transaction, at most [`VALUES`] of a name, none longer than
+    /// [`VALUE_LENGTH`]. A path is looked for in the request's body, and where that has none in
+    /// the answer's. Bodies are as they were sent, without their content encoding; what is no
+    /// JSON has no keys. Texts, numbers and booleans are values; lists, objects and null are not.
+    pub fn extract<'k, 'b>(
+        &'k self,
+        request: &RequestView<'_>,
+        request_body: &'b [u8],
+        response_body: &'b [u8],
+    ) -> impl Iterator<Item = Found<'k, 'b>> {
+        let mut found = vec![Vec::new(); self.keys.len()];
+        if self.reads_request {
+            self.from_request(request, &mut found);
+        }
+        for body in [request_body, response_body] {
+            self.from_body(body, &mut found);
+        }
+        let named = self.keys.iter().zip(found);
+        named.flat_map(|(key, values)| values.into_iter().map(|value| (key.name.as_str(), value)))
+    }
+
+    fn from_request(&self, request: &RequestView<'_>, found: &mut [Vec<Cow<'_, str>>]) {
+        let scope = Scope {
+            request: Some(request.facts()),
+            claims: None,
+            consumer: (!request.consumer.is_empty()).then(|| request.consumer.to_owned()),
+        };
+        for (key, values) in self.keys.iter().zip(found) {
+            let Source::Expr(expr) = &key.source else { continue };
+            match expr.value(&scope) {
+                Some(Value::Array(items)) => items.iter().for_each(|item| add_value(item, values)),
+                Some(value) => add_value(&value, values),
+                None => {}
+            }
+        }
+    }
+
+    /// Looks in a body for the paths that have not been found before.
+    fn from_body<'b>(&self, body: &'b [u8], found: &mut [Vec<Cow<'b, str>>]) {
+        let Some(text) = json_text(body) else { return };
+        let missing = |values: &Vec<Cow<'_, str>>| values.is_empty();
+        let mut tree = None;
+        if self.slots > 0 {
+            let mut slots = Slots::new(self.slots);
+            let cut = pass::read(text, &self.wanted, &mut slots).is_err();
+            for (key, values) in self.keys.iter().zip(&mut *found) {
+                if let Source::Steps(_, slot) = key.source
+                    && missing(values)
+                    && let Some(raw) = slots.get(slot).filter(|raw| !cut || is_whole(raw, text))
+                {
+                    add_raw(raw, values);
+                }
+            }
+        }
+        if !self.needs_tree {
+            return;
+        }
+        for (key, values) in self.keys.iter().zip(found) {
+            let Source::Tree(path) = &key.source else { continue };
+            if missing(values) {
+                let tree =
+                    tree.get_or_insert_with(|| serde_json::from_str(text).unwrap_or_default());
+                path.query(tree).iter().for_each(|node| add_value(node, values));
+            }
+        }
+    }
+}
+
+/// What may be JSON with members or items, up to where it was cut within a character.
+fn json_text(body: &[u8]) -> Option<&str> {
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
+    if !matches!(first, b'{' | b'[') {
+        return None;
+    }
+    Some(match std::str::from_utf8(body) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&body[..error.valid_up_to()]).unwrap_or_default(),
+    })
+}
+
+/// Whether a value is whole although the text is cut: a number at its end may have had more digits.
+fn is_whole(raw: &str, text: &str) -> bool {
+    raw.as_bytes().as_ptr_range().end < text.as_bytes().as_ptr_range().end
+        || raw.ends_with(['"', '}', ']'])
+}
+
+/// Adds a value as it stands in a body.
+fn add_raw<'b>(raw: &'b str, values: &mut Vec<Cow<'b, str>>) {
+    let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match plain {
+        Some(text) if !text.contains('\\') => add(Cow::Borrowed(text), values),
+        Some(_) => {
+            if let Ok(text) = serde_json::from_str(raw) {
+                add(Cow::Owned(text), values);
+            }
+        }
+        None if raw == "null" || raw.starts_with(['{', '[']) => {}
+        None => add(Cow::Borrowed(raw), values),
+    }
+}
+
+/// Adds a value that was computed or found in a tree.
+fn add_value(value: &Value, values: &mut Vec<Cow<'_, str>>) {
+    match value {
+        Value::String(text) => add(Cow::Owned(text.clone()), values),
+        Value::Number(_) | Value::Bool(_) => add(Cow::Owned(value.to_string()), values),
+        Value::Null | Value::Array(_) | Value::Object(_) => {}
+    }
+}
+
+fn add<'b>(value: Cow<'b, str>, values: &mut Vec<Cow<'b, str>>) {
+    if value.is_empty() || value == MASKED || values.len() == VALUES {
+        return;
+    }
+    let end = value.floor_char_boundary(VALUE_LENGTH);
+    let value = match value {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
+    };
+    if !values.contains(&value) {
+        values.push(value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! A request as it was recorded.
+
+use crate::expr::RequestFacts;
+
+/// What is recorded of a request beside its body. Empty text means absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestView<'a> {
+    /// Method.
+    pub method: &'a str,
+    /// Target with its query, as it was sent.
+    pub target: &'a str,
+    /// Header lines as they stand on the wire.
+    pub head: &'a [u8],
+    /// Address of the client.
+    pub client: &'a str,
+    /// Name of the consumer.
+    pub consumer: &'a str,
+}
+
+impl RequestView<'_> {
+    /// As expressions see it; the path as it was sent, without parameters of a route.
+    pub(super) fn facts(&self) -> RequestFacts {
+        let (path, query) = self.target.split_once('?').unwrap_or((self.target, ""));
+        let headers: Vec<(String, String)> = String::from_utf8_lossy(self.head)
+            .split("\r\n")
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        let host = headers.iter().find(|(name, _)| name == "host");
+        let query = query.split('&').filter(|part| !part.is_empty()).map(|part| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (decode(name), decode(value))
+        });
+        RequestFacts {
+            method: self.method.to_owned(),
+            target: path.to_owned(),
+            host: host.map(|(_, host)| without_port(host).to_ascii_lowercase()).unwrap_or_default(),
+            address: self.client.to_owned(),
+            path: Vec::new(),
+            query: query.collect(),
+            headers,
+        }
+    }
+}
+
+/// A host without its port; an IPv6 address stands in brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    }
+}
+
+/// One side of a query parameter (WHATWG form encoding); a malformed escape stands for itself.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        let escaped = match (byte, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                bytes.push(high << 4 | low);
+                rest = &tail[2..];
+            }
+            None if *byte == b'+' => bytes.push(b' '),
+            None => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
