@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from . import rows
+from . import rows, verdict
 from .cases import NAMES
 
 _BEGIN, _END = "<!-- perf:begin -->", "<!-- perf:end -->"
@@ -22,7 +22,7 @@ def load(folder: Path) -> dict[str, dict]:
 
 
 def verdict_table(results: dict[str, dict]) -> str:
-    return _table(rows.VERDICT_HEAD, [row.cells() for row in rows.verdicts(results)])
+    return _table(verdict.VERDICT_HEAD, [row.cells() for row in rows.verdicts(results)])
 
 
 def summary(results: dict[str, dict]) -> str:

@@ -1,10 +1,10 @@
 """From measurements to verdicts: the rows of the tables."""
 
 import statistics
-from dataclasses import dataclass
 
-from . import cases
+from . import cases, recording_rows
 from .cases import CASES, Bar
+from .verdict import Verdict
 
 _TITLES = {load.name: load.title for load in cases.ALL_LOADS}
 #: A server that is idle for more than this share did not decide its throughput.
@@ -12,26 +12,6 @@ _IDLE_LIMIT = 0.10
 _SERVERS = {"weir": "weir", "nginx": "nginx", "haproxy": "HAProxy"}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One bar, and whether it is met; all texts but `result`."""
-
-    case: str
-    load: str
-    weir: str
-    reference: str
-    ratio: str
-    bar: str
-    result: str
-    beside: str = ""
-
-    def cells(self) -> list[str]:
-        return [self.case, self.load, self.weir, self.reference, self.ratio, self.bar,
-                self.result, self.beside]
-
-
-VERDICT_HEAD = ["case", "load", "weir", "reference", "ratio (rounds)", "bar", "verdict",
-                "requests/s (or CPU), p99: weir | reference"]
 FIGURE_HEAD = ["case", "load", "server", "CPU per request (rounds)", "requests/s", "p50", "p99",
                "server idle", "wrk busy", "upstream busy", "others"]
 
@@ -46,6 +26,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _cold(results.get(cases.COLD))
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
+    found += recording_rows.verdicts(results)
     return found
 
 

@@ -76,6 +76,7 @@ pub(crate) async fn authenticate(
         status: StatusCode::TOO_MANY_REQUESTS,
         kind: "too-many-wrong-tokens",
         title: "Too many wrong admin tokens came",
+        place: None,
         detail: "Try again later; right ones are still taken.".to_owned(),
     };
     with(problem, header::RETRY_AFTER, "1")
@@ -93,6 +94,7 @@ fn unauthorized(detail: &str) -> Response {
         status: StatusCode::UNAUTHORIZED,
         kind: "unauthorized",
         title: "The admin API needs a token",
+        place: None,
         detail: detail.to_owned(),
     };
     with(problem, header::WWW_AUTHENTICATE, "Bearer")
@@ -125,6 +127,7 @@ pub(crate) fn forbidden(role: Role, what: &str) -> Problem {
         status: StatusCode::FORBIDDEN,
         kind: "forbidden",
         title: "The admin token does not allow this",
+        place: None,
         detail: format!("{what} needs a token with the role {}.", role.name()),
     }
 }

@@ -1,5 +1,6 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
+mod count;
 mod journal;
 mod stream;
 mod token;
@@ -27,6 +28,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most transactions followed at once.
 const TAILS: usize = 8;
+/// Most exports and verifications at once.
+const LONG: usize = 2;
 
 /// What the admin API needs of its data folder.
 pub struct Access {
@@ -41,6 +44,7 @@ pub(crate) struct Api {
     sources: Arc<Sources>,
     turns: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    long: Arc<Semaphore>,
 }
 
 /// The admin API.
@@ -50,9 +54,13 @@ pub(crate) struct Api {
     paths(
         document,
         journal::state,
+        journal::verify,
         transaction::search,
+        count::summary,
+        transaction::export,
         transaction::tail,
         transaction::show,
+        transaction::body,
         token::list,
         token::make,
         token::revoke,
@@ -87,13 +95,18 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         sources: Arc::clone(&sources),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
         tails: Arc::new(Semaphore::new(TAILS)),
+        long: Arc::new(Semaphore::new(LONG)),
     });
     Router::new()
         .route("/openapi.json", needs(Role::Viewer, get(document)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
+        .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
+        .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
+        .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))
         .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
         .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
+        .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
         .method_not_allowed_fallback(other_method)
@@ -113,6 +126,7 @@ impl Api {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
             title: "It cannot be written down who asks",
+            place: None,
             detail: format!("The audit log cannot be written ({error}), so nothing is shown."),
         })
     }
@@ -151,6 +165,7 @@ impl From<Failure> for Problem {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             kind: "unreadable",
             title: "What was recorded cannot be read",
+            place: None,
             detail: failure.0,
         }
     }
@@ -169,6 +184,7 @@ fn not_recording() -> Problem {
         status: StatusCode::CONFLICT,
         kind: "not-recording",
         title: "Nothing is recorded here",
+        place: None,
         detail: "Set `tracker.enabled` to record transactions.".to_owned(),
     }
 }
@@ -178,6 +194,7 @@ fn busy(what: &str) -> Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "busy",
         title: "Too much is asked at once",
+        place: None,
         detail: format!("There are as many {what} as are answered at once; try again."),
     }
 }
@@ -187,6 +204,7 @@ fn no_access() -> Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "no-data-folder",
         title: "The admin API is off",
+        place: None,
         detail: "The data folder with its tokens could not be used; see standard error.".to_owned(),
     }
 }
@@ -200,6 +218,7 @@ async fn unknown() -> Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
         title: "There is no such endpoint",
+        place: None,
         detail: "/v1/openapi.json has all of them.".to_owned(),
     }
 }
@@ -209,6 +228,7 @@ async fn other_method() -> Problem {
         status: StatusCode::METHOD_NOT_ALLOWED,
         kind: "method-not-allowed",
         title: "The endpoint does not have this method",
+        place: None,
         detail: "/v1/openapi.json has those that it has.".to_owned(),
     }
 }

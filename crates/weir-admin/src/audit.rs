@@ -19,6 +19,10 @@ pub(crate) enum Action<'a> {
     Show(&'a str),
     /// Searches in payloads, and sees highlights and keys of what is found.
     Search(&'a str),
+    /// Counts by words in payloads, or by business keys.
+    Count(&'a str),
+    /// Takes headers, bodies and keys of all that a query finds.
+    Export(&'a str),
     /// Made the token with this id.
     MakeToken(&'a str),
     /// Revokes the token with this id.
@@ -31,6 +35,8 @@ impl Action<'_> {
         match self {
             Self::Show(id) => ("show", "transaction", id.to_owned()),
             Self::Search(query) => ("search", "query", query.to_owned()),
+            Self::Count(query) => ("count", "query", query.to_owned()),
+            Self::Export(query) => ("export", "query", query.to_owned()),
             Self::MakeToken(id) => ("make-token", "subject", id.to_owned()),
             Self::RevokeToken(id) => ("revoke-token", "subject", id.to_owned()),
         }

@@ -64,6 +64,7 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "draining",
             title: "weir is stopping",
+            place: None,
             detail: "It finishes what it has; send new requests elsewhere.".to_owned(),
         }
         .into_response(),
@@ -80,6 +81,7 @@ async fn unknown() -> Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
         title: "There is no such page",
+        place: None,
         detail: "The admin listener has /healthz, /readyz, /metrics and /v1/.".to_owned(),
     }
 }
@@ -107,6 +109,7 @@ async fn check_host(
             status: StatusCode::BAD_REQUEST,
             kind: "bad-request",
             title: "The request is not acceptable HTTP",
+            place: None,
             detail: "It needs exactly one Host header.".to_owned(),
         }
         .into_response();
@@ -121,6 +124,7 @@ async fn check_host(
         status: StatusCode::MISDIRECTED_REQUEST,
         kind: "misdirected",
         title: "The admin listener does not answer for this host",
+        place: None,
         detail: "It answers for loopback names, its own address and the names in admin.hosts."
             .to_owned(),
     }

@@ -10,17 +10,22 @@ pub(crate) struct Problem {
     /// Stable name.
     pub(crate) kind: &'static str,
     pub(crate) title: &'static str,
+    /// First byte of the query that is wrong, and the last but one.
+    pub(crate) place: Option<[usize; 2]>,
     pub(crate) detail: String,
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "type": format!("urn:weir:problem:{}", self.kind),
             "title": self.title,
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
+        if let Some(place) = self.place {
+            body["place"] = json!(place);
+        }
         let mut response = (self.status, body.to_string()).into_response();
         response
             .headers_mut()

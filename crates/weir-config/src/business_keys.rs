@@ -136,16 +136,16 @@ impl BusinessKeys {
     ) -> impl Iterator<Item = Found<'k, 'b>> {
         let mut found = vec![Vec::new(); self.keys.len()];
         if self.reads_request {
-            self.from_request(request, &mut found);
+            self.look_at_request(request, &mut found);
         }
         for body in [request_body, response_body] {
-            self.from_body(body, &mut found);
+            self.look_in_body(body, &mut found);
         }
         let named = self.keys.iter().zip(found);
         named.flat_map(|(key, values)| values.into_iter().map(|value| (key.name.as_str(), value)))
     }
 
-    fn from_request(&self, request: &RequestView<'_>, found: &mut [Vec<Cow<'_, str>>]) {
+    fn look_at_request(&self, request: &RequestView<'_>, found: &mut [Vec<Cow<'_, str>>]) {
         let scope = Scope {
             request: Some(request.facts()),
             claims: None,
@@ -162,7 +162,7 @@ impl BusinessKeys {
     }
 
     /// Looks in a body for the paths that have not been found before.
-    fn from_body<'b>(&self, body: &'b [u8], found: &mut [Vec<Cow<'b, str>>]) {
+    fn look_in_body<'b>(&self, body: &'b [u8], found: &mut [Vec<Cow<'b, str>>]) {
         let Some(text) = json_text(body) else { return };
         let missing = |values: &Vec<Cow<'_, str>>| values.is_empty();
         let mut tree = None;

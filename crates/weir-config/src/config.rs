@@ -22,7 +22,9 @@ pub use policy::{
     VerificationKey,
 };
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
-pub use tracker::{CaptureLevel, Durability, IndexDepth, JournalSettings, Tracker, WhenFull};
+pub use tracker::{
+    Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
+};
 pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
 
 use crate::map::JsonMap;
@@ -155,7 +157,7 @@ pub struct Route {
     /// Response compression.
     pub compress: Compression,
     /// What is recorded of its transactions.
-    pub capture: CaptureLevel,
+    pub capture: Capture,
     /// Where it is written.
     pub location: Location,
 }

@@ -8,12 +8,14 @@
 //!
 //! Every stage notes its findings and goes on, so that all of them are reported at once.
 
+pub mod body_mask;
 pub mod business_keys;
 mod check;
 pub mod config;
 mod draft;
 pub mod expr;
 pub mod finding;
+mod form;
 mod keys;
 pub mod map;
 mod reference;
@@ -26,6 +28,7 @@ use draft::{Draft, Surroundings};
 use finding::{Findings, Report};
 use std::path::{Path, PathBuf};
 
+pub use body_mask::BodyMask;
 pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
 pub use reference::{findings as findings_reference, reference};

@@ -101,7 +101,8 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let plans = plans.iter().filter_map(|m| resolver.plan(m)).collect();
     let consumers = tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
     let limits = resolver.limits(&root);
-    let capture = root.object("tracker", &keys::TRACKER).and_then(|t| tracker::capture(&t));
+    let tracker = root.object("tracker", &keys::TRACKER);
+    let capture = tracker.and_then(|tracker| resolver.capture(&tracker));
     let apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
     let listen = resolver.listeners(&root);
     let admin = resolver.admin(&root);

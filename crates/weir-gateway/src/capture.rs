@@ -4,30 +4,70 @@
 //! bytes of bodies follow as they pass; `completed` is written before the last byte of the answer
 //! leaves. A declared reply to a request without a body waits for nothing in between, so all of it
 //! is one record at the end. A request that is rejected leaves one record without headers or body.
+//!
+//! Where headers and bodies are kept only of what went wrong, they are written all the same, and
+//! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
+//! they do have to.
 
 mod durable;
 mod heads;
+mod mask;
+mod passing;
+mod rest;
+mod stages;
 
 pub(crate) use durable::{NotKept, poll_kept};
 pub(crate) use heads::Masks;
+pub(crate) use passing::Tee;
 
+use crate::clock;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::worker::Worker;
-use std::cell::Cell;
+use passing::Passing;
+use rest::HashKey;
+use stages::Stages;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
-use weir_config::{CaptureLevel, Handler, Route, WhenFull};
-use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, stage};
+use std::time::{Duration, Instant};
+use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
+use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, stage};
+
+/// Most bytes of an answer's body that are written with its end: a record has to fit into a
+/// segment.
+const PIECE: usize = 1 << 20;
+
+/// What all workers share of recording.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    budget: mask::Budget,
+    /// There if transactions are recorded.
+    key: Option<HashKey>,
+}
+
+impl Common {
+    /// Opens what is needed to record.
+    ///
+    /// # Errors
+    /// The data folder cannot be read or written.
+    pub(crate) fn open(config: &Config) -> io::Result<Self> {
+        let key = config.tracker.enabled.then(|| HashKey::open(&config.data)).transpose()?;
+        Ok(Self { key, ..Self::default() })
+    }
+}
 
 /// How far the record of one transaction has come.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     state: State,
-    level: CaptureLevel,
-    request: Option<Rc<Cell<BodyFacts>>>,
-    response: BodyFacts,
-    /// Microseconds to the head of the upstream's answer.
-    first_byte: Option<u32>,
+    capture: Capture,
+    request: Option<Rc<RefCell<Passing>>>,
+    response: Option<Passing>,
+    /// Parts of another answer are in the journal.
+    void: bool,
+    stages: Stages,
     /// The record is written up to here, and the answer waits until that is on the disk.
     until: Option<Position>,
 }
@@ -49,12 +89,34 @@ impl Recording {
     /// For a request that has just come.
     pub(crate) fn start(worker: &Worker) -> Self {
         let state = if worker.lane.is_some() { State::Rejected } else { State::Off };
-        Self { state, level: CaptureLevel::Meta, ..Self::default() }
+        Self { state, ..Self::default() }
     }
 
-    /// The head of an upstream's answer has come.
-    pub(crate) fn answered(&mut self, after: std::time::Duration) {
-        self.first_byte = Some(micros(after));
+    /// A stage has ended that did something: now, and the one before it or the request at `start`.
+    /// Asks the clock, unless nothing is recorded.
+    pub(crate) fn stage_ended(&mut self, code: u8, start: Instant) {
+        if self.state != State::Off {
+            self.stages.ended(code, start, clock::now());
+        }
+    }
+
+    /// When the last stage ended that was measured.
+    pub(crate) fn mark(&self) -> Option<Instant> {
+        self.stages.mark()
+    }
+
+    /// A connection to an upstream had to be made, since `called`.
+    pub(crate) fn connected(&mut self, called: Instant) {
+        if self.state != State::Off {
+            self.stages.add(stage::CONNECT, clock::now().saturating_duration_since(called));
+        }
+    }
+
+    /// The head of an upstream's answer has come to a request made at `called`.
+    pub(crate) fn answered(&mut self, called: Instant) {
+        if self.state != State::Off {
+            self.stages.answered(called, clock::now());
+        }
     }
 }
 
@@ -64,8 +126,9 @@ impl Recording {
 /// The journal is full, and requests are to be refused then.
 pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee>, Problem> {
     let Some(lane) = &exchange.worker.lane else { return Ok(None) };
-    exchange.recording.level = route.capture;
-    if route.capture == CaptureLevel::None {
+    exchange.recording.capture = route.capture;
+    let level = route.capture.level;
+    if level == CaptureLevel::None {
         exchange.recording.state = State::Off;
         return Ok(None);
     }
@@ -76,14 +139,17 @@ pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let written = with_received(exchange, |received| lane.borrow_mut().received(received));
+    let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
     match written {
         Ok(ticket) => {
-            let facts = Rc::new(Cell::new(BodyFacts::default()));
             exchange.recording.state = State::Open(ticket);
-            exchange.recording.request = Some(Rc::clone(&facts));
-            let limit = body_limit(exchange);
-            Ok(Some(Tee { worker: exchange.worker, ticket, facts, limit }))
+            let live = Rc::clone(exchange.live());
+            let settings = &live.site.config.tracker;
+            let headers = &exchange.request.headers;
+            let body = Passing::new(exchange.worker, level, settings, headers);
+            let body = Rc::new(RefCell::new(body));
+            exchange.recording.request = Some(Rc::clone(&body));
+            Ok(Some(Tee { ticket, body, live }))
         }
         Err(_) => {
             exchange.recording.state = State::Off;
@@ -96,79 +162,91 @@ pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee
     }
 }
 
-/// Bytes of each body that are recorded.
-fn body_limit(exchange: &Exchange) -> u64 {
-    match exchange.recording.level {
-        CaptureLevel::Body => exchange.live().site.config.tracker.body_limit,
-        _ => 0,
-    }
-}
-
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
 pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
-    let State::Open(ticket) = exchange.recording.state else {
-        if exchange.recording.state == State::Whole {
-            open(exchange);
-            if matches!(exchange.recording.state, State::Open(_)) {
-                pass(exchange, bytes);
-            }
-        }
-        return;
-    };
-    let limit = body_limit(exchange);
-    let facts = &mut exchange.recording.response;
-    write_part(exchange.worker, ticket, Side::Response, facts, limit, bytes);
+    if exchange.recording.state == State::Whole {
+        // What was to be one record turns out to pass in pieces.
+        open(exchange);
+    }
+    let State::Open(ticket) = exchange.recording.state else { return };
+    let live = Rc::clone(exchange.live());
+    let mut body = take_response(exchange, exchange.recording.capture.level);
+    body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
+    exchange.recording.response = Some(body);
 }
 
-/// What was to be one record turns out to pass in pieces.
 fn open(exchange: &mut Exchange) {
     let Some(lane) = &exchange.worker.lane else { return };
-    let written = with_received(exchange, |received| lane.borrow_mut().received(received));
+    let level = exchange.recording.capture.level;
+    let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
     exchange.recording.state = written.map_or(State::Off, State::Open);
+}
+
+/// The answer's body so far; it begins when its headers are known.
+fn take_response(exchange: &mut Exchange, level: CaptureLevel) -> Passing {
+    exchange.recording.response.take().unwrap_or_else(|| {
+        let settings = &exchange.live().site.config.tracker;
+        Passing::new(exchange.worker, level, settings, &exchange.response.headers)
+    })
+}
+
+/// Nothing of the answer has left, and another one is given instead.
+pub(crate) fn restart(exchange: &mut Exchange) {
+    let before = exchange.recording.response.take();
+    exchange.recording.void |= before.is_some_and(|body| body.is_stored());
 }
 
 /// Everything about the answer is known; `last` are the bytes of its body that have not
 /// [`pass`]ed.
-pub(crate) fn end(exchange: &mut Exchange, last: &[u8], total: std::time::Duration) {
+pub(crate) fn end(exchange: &mut Exchange, last: &[u8], now: Instant, total: Duration) {
     if exchange.recording.state == State::Off {
         return;
     }
+    let (front, last) = last.split_at(last.len().saturating_sub(PIECE));
+    front.chunks(PIECE).for_each(|piece| pass(exchange, piece));
     let outcome =
         if exchange.response.status >= 500 { Outcome::Failed } else { Outcome::Completed };
-    write_end(exchange, outcome, last, total);
+    write_end(exchange, outcome, last, now, total);
     exchange.recording.until = durable::wanted(exchange.worker);
 }
 
 /// The answer broke off; by the upstream if `upstream`, else by the client.
-pub(crate) fn break_off(exchange: &mut Exchange, upstream: bool, total: std::time::Duration) {
+pub(crate) fn break_off(exchange: &mut Exchange, upstream: bool, now: Instant, total: Duration) {
     if exchange.recording.state == State::Off {
         return;
     }
-    exchange.recording.response.aborted = true;
+    let mut body = take_response(exchange, exchange.recording.capture.level);
+    body.broke_off();
+    exchange.recording.response = Some(body);
     let outcome = if upstream { Outcome::Failed } else { Outcome::Interrupted };
-    write_end(exchange, outcome, b"", total);
+    write_end(exchange, outcome, b"", now, total);
 }
 
-fn write_end(exchange: &mut Exchange, outcome: Outcome, last: &[u8], total: std::time::Duration) {
+fn write_end(
+    exchange: &mut Exchange,
+    outcome: Outcome,
+    last: &[u8],
+    now: Instant,
+    total: Duration,
+) {
     let Some(lane) = &exchange.worker.lane else { return };
+    let live = Rc::clone(exchange.live());
     let state = std::mem::take(&mut exchange.recording.state);
-    let level =
-        if state == State::Rejected { CaptureLevel::Meta } else { exchange.recording.level };
-    let limit = if level == CaptureLevel::Body { body_limit(exchange) } else { 0 };
-    let recording = &mut exchange.recording;
-    let response_body = take(&mut recording.response, limit, last);
-    let response = recording.response;
-    let request = recording.request.take().map(|facts| facts.get()).unwrap_or_default();
-    let stages = [
-        (stage::TOTAL, micros(total)),
-        (stage::FIRST_BYTE, recording.first_byte.unwrap_or_default()),
-    ];
-    let stages = &stages[..1 + usize::from(recording.first_byte.is_some())];
-    recording.level = level;
+    let Capture { level, .. } = exchange.recording.capture;
+    let error = outcome != Outcome::Completed || exchange.response.status >= 400;
+    let kept = state != State::Rejected && exchange.recording.capture.keeps(error, total);
+    let void = match state {
+        State::Open(_) if !kept && level >= CaptureLevel::Headers => Void::Payload,
+        State::Open(_) if exchange.recording.void => Void::Answer,
+        _ => Void::Nothing,
+    };
+    let level = if kept { level } else { CaptureLevel::Meta };
+    let bodies = bodies(exchange, kept, level, last, &live.site.config);
+    let mut stages = exchange.recording.stages;
     let exchange = &*exchange;
     let mut head = crate::buffer::take_vec();
     if level >= CaptureLevel::Headers {
-        exchange.live().site.masks.write(&exchange.response.headers, &mut head);
+        live.site.masks.write(&exchange.response.headers, &mut head);
     }
     let completed = Completed {
         outcome,
@@ -176,17 +254,19 @@ fn write_end(exchange: &mut Exchange, outcome: Outcome, last: &[u8], total: std:
         problem: exchange.problem.map(Problem::slug).unwrap_or_default(),
         upstream: upstream_name(exchange),
         head: &head,
-        stages,
-        request,
-        response,
-        response_body,
+        stages: stages.finish(now, total),
+        request: bodies.request,
+        response: bodies.response,
+        request_body: &bodies.request_body,
+        response_body: &bodies.response_body,
+        void,
         ..Completed::default()
     };
     let written = match state {
         State::Open(ticket) => lane.borrow_mut().completed(ticket, &completed).map(|_| ()),
         State::Whole | State::Rejected => {
-            with_received(exchange, |received| lane.borrow_mut().whole(received, &completed))
-                .map(|_| ())
+            let write = |received: &Received<'_>| lane.borrow_mut().whole(received, &completed);
+            with_received(exchange, level, write).map(|_| ())
         }
         State::Off => Ok(()),
     };
@@ -196,11 +276,52 @@ fn write_end(exchange: &mut Exchange, outcome: Outcome, last: &[u8], total: std:
     crate::buffer::give_back_vec(head);
 }
 
+/// What is written of the bodies with the end of a transaction.
+#[derive(Default)]
+struct Bodies<'b> {
+    request: BodyFacts,
+    request_body: Cow<'b, [u8]>,
+    response: BodyFacts,
+    response_body: Cow<'b, [u8]>,
+}
+
+fn bodies<'b>(
+    exchange: &mut Exchange,
+    kept: bool,
+    level: CaptureLevel,
+    last: &'b [u8],
+    config: &Config,
+) -> Bodies<'b> {
+    let settings = &config.tracker;
+    let mut bodies = Bodies::default();
+    let response = take_response(exchange, level);
+    if kept {
+        (bodies.response, bodies.response_body) = response.finish(last, settings);
+    } else {
+        bodies.response = response.forget(last);
+    }
+    if let Some(request) = exchange.recording.request.take() {
+        // What is left of it passes unseen.
+        let nothing =
+            Passing::new(exchange.worker, CaptureLevel::Meta, settings, &exchange.request.headers);
+        let request = request.replace(nothing);
+        if kept {
+            (bodies.request, bodies.request_body) = request.finish(b"", settings);
+        } else {
+            bodies.request = request.forget(b"");
+        }
+    }
+    bodies
+}
+
 /// Puts together what is known of a request before its answer.
-fn with_received<T>(exchange: &Exchange, write: impl FnOnce(&Received<'_>) -> T) -> T {
+fn with_received<T>(
+    exchange: &Exchange,
+    level: CaptureLevel,
+    write: impl FnOnce(&Received<'_>) -> T,
+) -> T {
     let live = exchange.live();
     let (config, masks) = (&live.site.config, &live.site.masks);
-    let level = exchange.recording.level;
     let mut head = crate::buffer::take_vec();
     if level >= CaptureLevel::Headers {
         masks.write(&exchange.request.headers, &mut head);
@@ -239,57 +360,5 @@ fn upstream_name(exchange: &Exchange) -> &str {
             &exchange.live().site.config.upstreams[proxy.upstream.0].name
         }
         _ => "",
-    }
-}
-
-/// Counts bytes of a body and gives those of them that are recorded.
-fn take<'b>(facts: &mut BodyFacts, limit: u64, bytes: &'b [u8]) -> &'b [u8] {
-    let room = limit.saturating_sub(facts.stored).min(bytes.len() as u64);
-    facts.length += bytes.len() as u64;
-    facts.stored += room;
-    facts.truncated = facts.stored < facts.length;
-    &bytes[..room as usize]
-}
-
-fn write_part(
-    worker: &Worker,
-    ticket: Ticket,
-    side: Side,
-    facts: &mut BodyFacts,
-    limit: u64,
-    bytes: &[u8],
-) {
-    let before = facts.stored;
-    let recorded = take(facts, limit, bytes);
-    let Some(lane) = &worker.lane else { return };
-    if !recorded.is_empty() && lane.borrow_mut().part(ticket, side, recorded).is_err() {
-        facts.stored = before;
-        facts.truncated = true;
-    }
-}
-
-fn micros(duration: std::time::Duration) -> u32 {
-    duration.as_micros().try_into().unwrap_or(u32::MAX)
-}
-
-/// Records a request's body as its bytes pass.
-#[derive(Debug)]
-pub(crate) struct Tee {
-    worker: &'static Worker,
-    ticket: Ticket,
-    facts: Rc<Cell<BodyFacts>>,
-    limit: u64,
-}
-
-impl Tee {
-    pub(crate) fn pass(&self, bytes: &[u8]) {
-        let mut facts = self.facts.get();
-        write_part(self.worker, self.ticket, Side::Request, &mut facts, self.limit, bytes);
-        self.facts.set(facts);
-    }
-
-    /// The body broke off.
-    pub(crate) fn broke_off(&self) {
-        self.facts.set(BodyFacts { aborted: true, ..self.facts.get() });
     }
 }

@@ -275,7 +275,7 @@ impl Exchange {
         if self.finish() {
             let now = clock::now();
             let duration = now.saturating_duration_since(self.started);
-            capture::end(self, last, duration);
+            capture::end(self, last, now, duration);
             self.worker.observe(self, duration);
             if self.problem.is_some_and(Problem::is_late) {
                 self.worker.stats.timeouts.add(1);
@@ -300,7 +300,7 @@ impl Exchange {
             let now = clock::now();
             let duration = now.saturating_duration_since(self.started);
             let upstreams = why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
-            capture::break_off(self, upstreams, duration);
+            capture::break_off(self, upstreams, now, duration);
             self.worker.log(self, duration, true);
             if let Some(call) = self.call.take() {
                 let error = why.map_or("cancelled", |why| why.problem().slug());

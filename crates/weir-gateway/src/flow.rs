@@ -15,7 +15,8 @@ use crate::route::Found;
 use crate::{proxy, reply, transform};
 use bytes::Bytes;
 use std::rc::Rc;
-use weir_config::{Handler, Route};
+use weir_config::{CaptureLevel, Handler, Route};
+use weir_journal::stage;
 use weir_wire::{Known, Method};
 
 /// The client went away before there was an answer to give.
@@ -52,7 +53,9 @@ async fn stages<'a>(
     body.limit(route.body_limit)?;
     body.tee(capture::begin(exchange, route)?);
     if let Some(map) = &route.request_map {
+        let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = Box::pin(transform::request(exchange, map, body)).await?;
+        exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
     }
     let mut body = match &route.handler {
         Handler::Reply(reply) => {
@@ -63,6 +66,7 @@ async fn stages<'a>(
     };
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
+        exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);
     }
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
@@ -162,6 +166,9 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
     match live.authenticator.authenticate(config, &route.access, headers, query, exchange.unix) {
         Ok(principal) => {
             exchange.principal = Some(principal);
+            if !route.access.any_of.is_empty() && route.capture.level != CaptureLevel::None {
+                exchange.recording.stage_ended(stage::AUTH, exchange.started);
+            }
             Ok(())
         }
         Err(failure) => {
@@ -183,6 +190,9 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     match limits.admit(&live.site.config, &caller, || exchange.scope(), now) {
         Ok(admission) => {
             exchange.standing = admission.standing;
+            if admission.standing.is_some() {
+                exchange.recording.stage_ended(stage::LIMIT, exchange.started);
+            }
             Ok(())
         }
         Err(rejection) => {

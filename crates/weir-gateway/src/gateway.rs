@@ -2,6 +2,7 @@
 
 use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
+use crate::capture;
 use crate::limit::Limiter;
 use crate::listen::{self, BindError};
 use crate::site::Site;
@@ -11,6 +12,7 @@ use crate::upstream::Healths;
 use crate::worker::{self, Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +34,14 @@ pub enum GatewayError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
+    /// The key for hashes of bodies cannot be read or made.
+    #[error("cannot open the key for hashes in {}: {source}", folder.display())]
+    HashKey {
+        /// The data folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// Every socket is bound; nothing is served yet.
@@ -180,6 +190,8 @@ impl Bound {
             healths: Healths::default(),
             limiter: Arc::new(Limiter::default()),
             log: AccessLog::start(config.access_log.target.clone())?,
+            capture: capture::Common::open(&config)
+                .map_err(|source| GatewayError::HashKey { folder: config.data.clone(), source })?,
         });
         let count = config.workers;
         let site = Arc::new(Site::new(config, &shared.limiter, None)?);

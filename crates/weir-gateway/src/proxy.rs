@@ -88,6 +88,9 @@ pub(crate) async fn forward<'a>(
         }
     };
     let (target, connection) = target;
+    if !connection.reused {
+        exchange.recording.connected(started);
+    }
     exchange.call = Some(Call::new(Rc::clone(&target), started));
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
@@ -96,9 +99,7 @@ pub(crate) async fn forward<'a>(
     if let Some(call) = &mut exchange.call {
         call.answered(exchange.response.status);
     }
-    if exchange.worker.lane.is_some() {
-        exchange.recording.answered(clock::now().saturating_duration_since(started));
-    }
+    exchange.recording.answered(started);
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))

@@ -10,6 +10,7 @@ pub(crate) use live::Live;
 
 use crate::access_log::{AccessLog, Line};
 use crate::auth::AuthCounters;
+use crate::capture;
 use crate::deadline::Deadline;
 use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) healths: Healths,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) log: AccessLog,
+    pub(crate) capture: capture::Common,
 }
 
 /// One thread's world. It lives as long as its thread, which is as long as the process: leaked

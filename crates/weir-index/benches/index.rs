@@ -165,7 +165,7 @@ fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
         let mut costs = Vec::new();
         for _ in 0..ROUNDS {
             std::fs::remove_dir_all(data.path().join("index")).ok();
-            let settings = Settings { depth, whole_stage: 0 };
+            let settings = Settings { depth, ..Settings::default() };
             let begun = cpu();
             let (_, mut indexer) = Index::open(data.path(), Arc::clone(&journal), settings)?;
             indexer.catch_up()?;

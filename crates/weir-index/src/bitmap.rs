@@ -29,6 +29,13 @@ impl Bitmap {
         Self { words: values.chunks(64).map(word).collect(), rows: values.len() }
     }
 
+    /// Adds a row.
+    pub(crate) fn add(&mut self, row: usize) {
+        if row < self.rows {
+            self.words[row / 64] |= 1 << (row % 64);
+        }
+    }
+
     /// Adds all rows of a block.
     pub(crate) fn add_block(&mut self, block: usize) {
         if let Some(word) = self.words.get_mut(block) {

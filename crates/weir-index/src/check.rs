@@ -8,7 +8,7 @@ use weir_journal::Transaction;
 
 use crate::content::{self, Kind};
 use crate::query::{Node, Query, Scope, Term};
-use crate::row::Row;
+use crate::row::{Row, cut};
 use crate::words;
 
 /// Most highlights of a hit.
@@ -67,12 +67,10 @@ impl<'a> Subject<'a> {
             Term::Number(number, low, high) => (*low..=*high).contains(&self.row.number(*number)),
             Term::Id(low, high) => (*low..=*high).contains(&self.row.id),
             Term::Key(name, value) => transaction.keys.iter().any(|(other, found)| {
-                other == name && value.as_ref().is_none_or(|value| value == found)
+                cut(other) == cut(name)
+                    && value.as_ref().is_none_or(|value| cut(value) == cut(found))
             }),
-            Term::HasHeader(name) => self.headers().any(|(_, other, _)| is_name(other, name)),
-            Term::HasBody => {
-                !transaction.request_body.is_empty() || !transaction.response_body.is_empty()
-            }
+            Term::Has(scope) => self.has(scope),
             Term::Words(scope, words) => {
                 let mut found = false;
                 self.texts(scope, &mut |_, text| {
@@ -80,6 +78,19 @@ impl<'a> Subject<'a> {
                     !found
                 });
                 found
+            }
+        }
+    }
+
+    fn has(&self, scope: &Scope) -> bool {
+        let transaction = self.transaction;
+        match scope {
+            Scope::Anywhere => true,
+            Scope::Target => !transaction.target.is_empty(),
+            Scope::AnyHeader => self.headers().next().is_some(),
+            Scope::Header(name) => self.headers().any(|(_, other, _)| is_name(other, name)),
+            Scope::Body => {
+                !transaction.request_body.is_empty() || !transaction.response_body.is_empty()
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use weir_journal::Transaction;
 
+use crate::keys::OpenKeys;
 use crate::query::Number;
 use crate::row::{self, NAMES};
 
@@ -43,6 +44,7 @@ pub(crate) struct Columns {
     pub(crate) lanes: Vec<u64>,
     pub(crate) positions: Vec<u64>,
     pub(crate) names: [Names; NAMES],
+    pub(crate) keys: OpenKeys,
 }
 
 impl Columns {
@@ -52,6 +54,7 @@ impl Columns {
 
     pub(crate) fn push(&mut self, transaction: &Transaction, whole: u8) {
         let address = transaction.address;
+        self.keys.push(self.len(), &transaction.keys);
         self.ids.push(u128::from_be_bytes(transaction.id));
         self.numbers[0].push(transaction.received_us);
         self.numbers[1].push(row::took(&transaction.stages, whole));

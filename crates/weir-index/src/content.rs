@@ -77,7 +77,7 @@ pub(crate) fn text<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> 
         return None;
     }
     let form = form(kind.content_type)?;
-    let decoded = decode(kind.codings, body)?;
+    let decoded = decode(kind.codings, body, TEXT_LIMIT)?;
     if is_binary(&decoded) {
         return None;
     }
@@ -89,6 +89,41 @@ pub(crate) fn text<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> 
     })
 }
 
+/// A body as it was before it was compressed, its beginning; none if it is not searched at all.
+pub(crate) fn decoded<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    form(kind.content_type)?;
+    decode(kind.codings, body, TEXT_LIMIT)
+}
+
+/// A body made readable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readable<'a> {
+    /// The body without its content codings, or as it was sent.
+    pub bytes: Cow<'a, [u8]>,
+    /// The content codings that its head names, if any.
+    pub codings: String,
+    /// Whether they were taken off.
+    pub decoded: bool,
+    /// There is more than the limit allows.
+    pub cut: bool,
+}
+
+/// Takes the content codings off a recorded body, `limit` bytes of it at most: a body that is
+/// small when it is packed may be very large. What was truncated gives its beginning.
+#[must_use]
+pub fn readable<'a>(head: &[u8], body: &'a [u8], limit: usize) -> Readable<'a> {
+    let codings = String::from_utf8_lossy(Kind::of(head).codings).into_owned();
+    let plain = matches!(codings.to_ascii_lowercase().as_str(), "" | "identity");
+    let unpacked = if plain { None } else { decode(codings.as_bytes(), body, limit + 1) };
+    let decoded = unpacked.as_ref().is_some_and(|bytes| !bytes.is_empty());
+    let mut bytes = unpacked.filter(|_| decoded).unwrap_or(Cow::Borrowed(body));
+    let cut = decoded && bytes.len() > limit;
+    if cut {
+        bytes.to_mut().truncate(limit);
+    }
+    Readable { bytes, codings: if plain { String::new() } else { codings }, decoded, cut }
+}
+
 /// Text has no NUL, and hardly any other control characters, near its beginning.
 fn is_binary(text: &[u8]) -> bool {
     let head = &text[..text.len().min(512)];
@@ -96,9 +131,10 @@ fn is_binary(text: &[u8]) -> bool {
     memchr::memchr(0, head).is_some() || controls.count() > head.len() / 16
 }
 
-fn decode<'a>(codings: &[u8], body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+/// At most `limit` bytes of a body without its codings; none if one of them is not known.
+fn decode<'a>(codings: &[u8], body: &'a [u8], limit: usize) -> Option<Cow<'a, [u8]>> {
     if codings.is_empty() {
-        return Some(Cow::Borrowed(&body[..body.len().min(TEXT_LIMIT)]));
+        return Some(Cow::Borrowed(&body[..body.len().min(limit)]));
     }
     let mut bytes = Cow::Borrowed(body);
     let all: Vec<_> = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
@@ -108,19 +144,19 @@ fn decode<'a>(codings: &[u8], body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     for coding in all.iter().rev() {
         bytes = match coding.to_ascii_lowercase().as_slice() {
             b"" | b"identity" => bytes,
-            b"gzip" | b"x-gzip" => inflate(flate2::read::MultiGzDecoder::new(&bytes[..])),
+            b"gzip" | b"x-gzip" => inflate(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
             // What is called deflate is zlib, or from some senders raw deflate.
             b"deflate" if bytes.first().is_some_and(|byte| byte & 0x0F == 8) => {
-                inflate(flate2::read::ZlibDecoder::new(&bytes[..]))
+                inflate(flate2::read::ZlibDecoder::new(&bytes[..]), limit)
             }
-            b"deflate" => inflate(flate2::read::DeflateDecoder::new(&bytes[..])),
-            b"br" => inflate(brotli_decompressor::Decompressor::new(&bytes[..], 8 << 10)),
-            b"zstd" => inflate(zstd_decoder(&bytes)?),
+            b"deflate" => inflate(flate2::read::DeflateDecoder::new(&bytes[..]), limit),
+            b"br" => inflate(brotli_decompressor::Decompressor::new(&bytes[..], 8 << 10), limit),
+            b"zstd" => inflate(zstd_decoder(&bytes)?, limit),
             _ => return None,
         };
     }
     if let Cow::Borrowed(plain) = bytes {
-        return Some(Cow::Borrowed(&plain[..plain.len().min(TEXT_LIMIT)]));
+        return Some(Cow::Borrowed(&plain[..plain.len().min(limit)]));
     }
     Some(bytes)
 }
@@ -133,8 +169,8 @@ fn zstd_decoder(bytes: &[u8]) -> Option<impl Read> {
 }
 
 /// What can be decoded, as far as the limit; a truncated or damaged body gives its beginning.
-fn inflate<'a>(decoder: impl Read) -> Cow<'a, [u8]> {
-    let mut decoder = decoder.take(TEXT_LIMIT as u64);
+fn inflate<'a>(decoder: impl Read, limit: usize) -> Cow<'a, [u8]> {
+    let mut decoder = decoder.take(limit as u64);
     let mut bytes = Vec::new();
     let mut chunk = [0; 8 << 10];
     while let Ok(length @ 1..) = decoder.read(&mut chunk) {
@@ -212,7 +248,7 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
     use proptest::prelude::*;
 
-    use super::{Kind, TEXT_LIMIT, text};
+    use super::{Kind, TEXT_LIMIT, readable, text};
 
     fn shown(head: &str, body: &[u8]) -> Option<String> {
         text(Kind::of(head.as_bytes()), body)
@@ -266,6 +302,22 @@ mod tests {
         assert_eq!(shown("content-encoding: gzip\r\n", &bomb).unwrap().len(), TEXT_LIMIT);
         let twice = gzip(&bomb);
         assert!(shown("content-encoding: gzip, gzip\r\n", &twice).unwrap().len() <= TEXT_LIMIT);
+    }
+
+    #[test]
+    fn bodies_are_made_readable_within_a_limit() {
+        let head = b"content-encoding: gzip\r\ncontent-type: image/png\r\n";
+        let bomb = gzip(&vec![b'a'; 50 << 20]);
+        let found = readable(head, &bomb, 1000);
+        assert_eq!((found.bytes.len(), found.cut, found.decoded), (1000, true, true));
+        assert_eq!(found.codings, "gzip");
+        let whole = gzip(&[7; 1000]);
+        let found = readable(head, &whole, 1000);
+        assert_eq!((found.bytes.len(), found.cut), (1000, false));
+        let other = readable(b"content-encoding: wasm\r\n", b"abc", 1);
+        assert_eq!((&*other.bytes, other.decoded, other.cut), (&b"abc"[..], false, false));
+        assert!(!readable(head, b"not gzip at all", 1000).decoded);
+        assert_eq!(readable(b"", b"plain", 1).bytes, &b"plain"[..]);
     }
 
     #[test]

@@ -10,8 +10,9 @@ use crate::bitmap::Bitmap;
 use crate::block::{Depth, header_term, key_term};
 use crate::error::Error;
 use crate::file::Sealed;
+use crate::keys::Keys;
 use crate::piece::{OpenPiece, SealedPiece};
-use crate::query::{Name, Node, Number, Term, Text};
+use crate::query::{Name, Node, Number, Scope, Term, Text};
 
 /// A piece whose columns can be read.
 #[derive(Debug)]
@@ -57,6 +58,13 @@ impl<'a> View<'a> {
         match self {
             Self::Open(open) => Ok(Cow::Borrowed(&open.columns.names[name as usize].values)),
             Self::Sealed(_, columns) => columns.values(name).map(Cow::Owned),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> Result<Keys<'_>, Error> {
+        match self {
+            Self::Open(open) => Ok(open.columns.keys.view()),
+            Self::Sealed(_, columns) => columns.keys(),
         }
     }
 
@@ -157,10 +165,12 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
             })
         }
         Term::Id(low, high) => Known::exactly(identified(*low, *high, view)?),
-        Term::Key(name, value) => {
-            Known::at_most(rows, view.blocks(&key_term(name, value.as_deref()))?)
+        // Most pieces do not have it, and say so without all of their keys being read.
+        Term::Key(name, value) if view.blocks(&key_term(name, value.as_deref()))?.is_empty() => {
+            Known::exactly(Bitmap::none(rows))
         }
-        Term::HasHeader(name) if view.depth() == Depth::Payload => {
+        Term::Key(name, value) => Known::exactly(view.keys()?.rows(rows, name, value.as_deref())),
+        Term::Has(Scope::Header(name)) if view.depth() == Depth::Payload => {
             Known::at_most(rows, view.blocks(&header_term(name.as_bytes()))?)
         }
         Term::Words(_, words) if view.depth() == Depth::Payload => {
@@ -173,9 +183,7 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
             }
             Known::at_most(rows, maybe)
         }
-        Term::Words(..) | Term::HasHeader(_) | Term::HasBody => {
-            Known::at_most(rows, Bitmap::all(rows))
-        }
+        Term::Words(..) | Term::Has(_) => Known::at_most(rows, Bitmap::all(rows)),
     })
 }
 

@@ -17,6 +17,8 @@
 //! | 6 | ids, 16 bytes each; least and greatest are their upper halves |
 //! | 16–24 | numbers of names, as above |
 //! | 32–40 | the names: each a `u16` length and its bytes |
+//! | 41 | the names of [business keys](crate::keys), as above |
+//! | 42 | the keys of all rows |
 //! | 64 | for each lane where the piece begins and ends in it: two `u64` |
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
@@ -32,6 +34,7 @@ use weir_journal::{Address, Position};
 use crate::block::Depth;
 use crate::columns::Columns;
 use crate::error::Error;
+use crate::keys::Keys;
 use crate::query::{Name, Number};
 use crate::row::{self, NAMES, Row};
 
@@ -46,6 +49,8 @@ const POSITION: u8 = 5;
 const IDS: u8 = 6;
 const CODES: u8 = 16;
 const VALUES: u8 = 32;
+const KEY_NAMES: u8 = 41;
+const KEYS: u8 = 42;
 const SPANS: u8 = 64;
 const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
@@ -93,6 +98,15 @@ impl Builder {
         self.data.extend_from_slice(bytes);
     }
 
+    fn names(&mut self, tag: u8, names: &[String]) {
+        let mut bytes = Vec::new();
+        for name in names {
+            bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        self.add(tag, 0, (0, 0), &bytes);
+    }
+
     fn numbers(&mut self, tag: u8, values: impl Iterator<Item = u64> + Clone) {
         let least = values.clone().min().unwrap_or(0);
         let greatest = values.clone().max().unwrap_or(0);
@@ -133,13 +147,10 @@ pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
     builder.add(IDS, 16, (least, greatest), &ids);
     for (index, column) in columns.names.iter().enumerate() {
         builder.numbers(CODES + index as u8, column.codes.iter().map(|code| u64::from(*code)));
-        let mut values = Vec::new();
-        for value in &column.values {
-            values.extend_from_slice(&(value.len() as u16).to_le_bytes());
-            values.extend_from_slice(value.as_bytes());
-        }
-        builder.add(VALUES + index as u8, 0, (0, 0), &values);
+        builder.names(VALUES + index as u8, &column.values);
     }
+    builder.names(KEY_NAMES, &columns.keys.names);
+    builder.add(KEYS, 0, (0, 0), &columns.keys.bytes);
     let spans = about.spans.iter().flat_map(|(from, to)| [from.to_bits(), to.to_bits()]);
     let spans: Vec<u8> = spans.flat_map(u64::to_le_bytes).collect();
     builder.add(SPANS, 0, (0, 0), &spans);
@@ -331,7 +342,17 @@ impl Sealed<'_> {
     }
 
     pub(crate) fn values(&self, name: Name) -> Result<Vec<String>, Error> {
-        let (_, bytes) = self.head.bytes(&self.file, VALUES + name as u8)?;
+        self.names(VALUES + name as u8)
+    }
+
+    /// The business keys of all rows.
+    pub(crate) fn keys(&self) -> Result<Keys<'static>, Error> {
+        let (_, bytes) = self.head.bytes(&self.file, KEYS)?;
+        Ok(Keys::new(self.names(KEY_NAMES)?, bytes))
+    }
+
+    fn names(&self, tag: u8) -> Result<Vec<String>, Error> {
+        let (_, bytes) = self.head.bytes(&self.file, tag)?;
         let mut bytes = Bytes(&bytes);
         let mut values = Vec::new();
         while let Some(length) = bytes.number(2) {

@@ -14,22 +14,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_journal::{Journal, Position};
+use weir_config::BusinessKeys;
+use weir_journal::{Journal, Position, Transaction};
 
 use crate::block::Depth;
 use crate::error::Error;
 use crate::file::Span;
 use crate::indexer::{FOLLOWER, Indexer};
+use crate::keys;
 use crate::piece::{Build, OpenPiece, SealedPiece, make_folder};
 use crate::query::Number;
 
 /// How the index is kept.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// What is indexed.
     pub depth: Depth,
     /// The code of the stage whose duration is that of the whole transaction.
     pub whole_stage: u8,
+    /// What is read out of each transaction as its business keys.
+    pub keys: Arc<BusinessKeys>,
+    /// Index when nothing else wants to run, unless it is more than a minute behind.
+    pub in_idle_time: bool,
 }
 
 /// What the index has and does.
@@ -107,10 +113,9 @@ impl Index {
     ) -> Result<(Self, Indexer), Error> {
         let folder = data.join("index");
         make_folder(&folder)?;
-        let lanes = usize::from(journal.lanes());
         let found = find(&folder)?;
         let damaged = found.damaged;
-        let (sealed, gaps, indexed) = chain(found.pieces, lanes);
+        let (sealed, gaps, indexed) = chain(found.pieces, begins(&journal));
         let build = Build::new(settings.depth);
         let open = OpenPiece::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
@@ -166,6 +171,11 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds the business keys that can be read out of a transaction.
+    pub(crate) fn read_keys(&self, transaction: &mut Transaction) {
+        keys::read(&self.settings.keys, transaction);
+    }
+
     /// Notes a damaged piece, to be made again by the indexer.
     pub(crate) fn report(&self, piece: &SealedPiece) {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,6 +183,16 @@ impl Shared {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// What the newest piece of the index in `data` has indexed; none if there is no piece.
+#[must_use]
+pub fn stored_depth(data: &Path) -> Option<Depth> {
+    let days = folders(&data.join("index")).ok()?;
+    let places = days.iter().filter_map(|day| folders(day).ok()).flatten();
+    let number = |place: &PathBuf| place.file_name()?.to_str()?.parse::<u64>().ok();
+    let newest = places.filter_map(|place| Some((number(&place)?, place))).max()?;
+    SealedPiece::open(&newest.1).ok().map(|piece| piece.head.about.depth)
 }
 
 /// The pieces that there are.
@@ -229,17 +249,29 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(all)
 }
 
-/// Puts pieces in the order of the journal, and finds what they leave out.
+/// Where what the journal still has begins, in each lane.
+pub(crate) fn begins(journal: &Journal) -> Vec<Position> {
+    (0..journal.lanes()).map(|lane| journal.begin(lane)).collect()
+}
+
+/// Whether the journal has nothing left of a piece.
+pub(crate) fn is_gone(piece: &SealedPiece, begins: &[Position]) -> bool {
+    let spans = spans(piece, begins.len());
+    spans.iter().zip(begins).all(|((from, to), begin)| from == to || to <= begin)
+}
+
+/// Puts pieces in the order of the journal, and finds what they leave out of what it still has.
 fn chain(
     mut pieces: Vec<SealedPiece>,
-    lanes: usize,
+    begins: Vec<Position>,
 ) -> (Vec<Arc<SealedPiece>>, Vec<Gap>, Vec<Position>) {
+    let lanes = begins.len();
     // Pieces follow each other in every lane, so the sum of their beginnings orders them.
     pieces.sort_by_key(|piece| {
         piece.head.about.spans.iter().map(|(from, _)| u128::from(from.to_bits())).sum::<u128>()
     });
     let (mut sealed, mut gaps) = (Vec::new(), Vec::new());
-    let mut reached = vec![Position::START; lanes];
+    let mut reached = begins;
     for piece in pieces {
         let spans: Vec<Span> = spans(&piece, lanes);
         let from: Vec<_> = spans.iter().map(|(from, _)| *from).collect();

@@ -1,27 +1,31 @@
 //! Follows the journal and keeps the index up to date.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use weir_journal::failpoint;
-use weir_journal::{Follower, Position, Reader, Transaction};
+use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
 use crate::error::Error;
-use crate::index::{Gap, Shared, gap_of, times};
-use crate::piece::{Build, OpenPiece, SealedPiece};
+use crate::index::{Gap, Shared, begins, gap_of, is_gone};
+use crate::piece::{Build, OpenPiece};
 use crate::row;
+use crate::search::size;
 use crate::terms::BlockTerms;
 
 /// Its name among the followers of the journal.
 pub(crate) const FOLLOWER: &str = "tracker";
 /// How long a piece stays in memory when little arrives: the journal keeps for us what is in it.
 pub(crate) const LONGEST_OPEN: Duration = Duration::from_secs(60 * 60);
+/// Behind by that much, indexing does not wait for idle time any more.
+const LATE: Duration = Duration::from_secs(60);
+/// Bytes of transactions that are read at once, nearly.
+const BATCH_BYTES: usize = 4 << 20;
 /// Microseconds of a partition.
 const DAY: u64 = 86_400_000_000;
 
@@ -41,6 +45,8 @@ pub struct Indexer {
     /// The number given last to a piece.
     number: u64,
     mending: Option<Mending>,
+    /// Files that the journal had dropped when pieces were looked through last.
+    dropped: u64,
 }
 
 /// A lost stretch that is read again.
@@ -78,6 +84,7 @@ impl Indexer {
             turned: false,
             number,
             mending: None,
+            dropped: 0,
         })
     }
 
@@ -88,6 +95,7 @@ impl Indexer {
     /// If the journal cannot be read or the index cannot be written. It can be called again.
     pub fn step(&mut self, most: usize) -> Result<usize, Error> {
         self.drop_damaged()?;
+        self.drop_gone()?;
         let mut done = 0;
         while done < most {
             let before = done;
@@ -130,33 +138,59 @@ impl Indexer {
 
     /// Takes transactions from a lane, up to the end of the block.
     fn follow(&mut self, lane: usize) -> Result<usize, Error> {
-        let (mut taken, mut count, mut block) = (Vec::new(), 0, None);
-        while block.is_none() {
-            let reached = self.readers[lane].position();
-            if self.build.is_full() || self.turned {
-                self.publish(lane, std::mem::take(&mut taken), None, reached);
-                self.seal()?;
-            }
-            let transaction = match self.readers[lane].next_transaction() {
-                Ok(Some(transaction)) => transaction,
+        if self.build.is_full() || self.turned {
+            self.seal()?;
+        }
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut failed = Ok(());
+        while taken.len() < self.build.left() && bytes < BATCH_BYTES && !self.turned {
+            match self.readers[lane].next_transaction() {
+                Ok(Some(transaction)) => {
+                    let day = transaction.received_us / DAY;
+                    if self.day.is_none() {
+                        self.begun = Instant::now();
+                    }
+                    self.turned |= *self.day.get_or_insert(day) < day;
+                    bytes += size(&transaction);
+                    taken.push(transaction);
+                }
                 Ok(None) => break,
                 Err(error) => {
-                    self.publish(lane, taken, block, reached);
-                    return Err(Error::Journal(error));
+                    failed = Err(Error::Journal(error));
+                    break;
                 }
-            };
-            let day = transaction.received_us / DAY;
-            if self.day.is_none() {
-                self.begun = Instant::now();
             }
-            self.turned |= *self.day.get_or_insert(day) < day;
-            block = self.build.add(&transaction);
-            taken.push(transaction);
-            count += 1;
         }
-        let reached = self.readers[lane].position();
+        let (count, reached) = (taken.len(), self.readers[lane].position());
+        let block = self.take_apart(&mut taken);
         self.publish(lane, taken, block, reached);
-        Ok(count)
+        failed.map(|()| count)
+    }
+
+    /// Reads keys and terms out of transactions; gives the block that they finish. It holds
+    /// nothing that others wait for, so it can be done when nothing else wants to run.
+    fn take_apart(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
+        let idle = self.shared.settings.in_idle_time && !self.is_late(taken);
+        if idle {
+            run_when_idle(true);
+        }
+        let mut block = None;
+        for transaction in taken {
+            self.shared.read_keys(transaction);
+            block = self.build.add(transaction);
+        }
+        if idle {
+            run_when_idle(false);
+        }
+        block
+    }
+
+    /// Whether what is indexed now ended so long ago that idle time is not enough.
+    fn is_late(&self, taken: &[Transaction]) -> bool {
+        let Some(last) = taken.last() else { return false };
+        let ended = Duration::from_micros(ended(last, self.shared.settings.whole_stage));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.saturating_sub(ended) > LATE
     }
 
     /// Lets searches see what was taken from a lane.
@@ -170,8 +204,7 @@ impl Indexer {
         let (counts, whole) = (&self.shared.counts, self.shared.settings.whole_stage);
         counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
         if let Some(last) = taken.last() {
-            let end = last.received_us.saturating_add(row::took(&last.stages, whole));
-            counts.behind_since.store(end, Ordering::Relaxed);
+            counts.behind_since.store(ended(last, whole), Ordering::Relaxed);
         }
         let mut state = self.shared.write();
         taken.iter().for_each(|transaction| state.open.columns.push(transaction, whole));
@@ -224,33 +257,27 @@ impl Indexer {
         self.shared.folder.join(partition(day)).join(format!("{:010}", self.number))
     }
 
-    /// Drops every partition whose transactions were all received before `time` (microseconds
-    /// since 1970). What the journal still has of them is indexed again at the next opening, so
-    /// the journal has to drop first.
-    ///
-    /// # Errors
-    /// If files cannot be removed.
-    pub fn drop_before(&mut self, time: u64) -> Result<(), Error> {
-        let mut keep = HashSet::new();
+    /// Drops pieces of which the journal has nothing left.
+    fn drop_gone(&mut self) -> Result<(), Error> {
+        let dropped = self.shared.journal.statistics().dropped;
+        if dropped == self.dropped {
+            return Ok(());
+        }
+        let begins = begins(&self.shared.journal);
         let mut state = self.shared.write();
-        for piece in &state.sealed {
-            if times(piece).1 >= time {
-                keep.extend(piece.folder.parent().map(Path::to_owned));
+        let (gone, kept) = std::mem::take(&mut state.sealed)
+            .into_iter()
+            .partition::<Vec<_>, _>(|piece| is_gone(piece, &begins));
+        state.sealed = kept;
+        drop(state);
+        for piece in gone {
+            remove(&piece.folder)?;
+            if let Some(partition) = piece.folder.parent() {
+                // Only when it was the last piece of its day.
+                let _ = fs::remove_dir(partition);
             }
         }
-        let kept =
-            |piece: &Arc<SealedPiece>| piece.folder.parent().is_some_and(|day| keep.contains(day));
-        let dropped: HashSet<PathBuf> = state
-            .sealed
-            .iter()
-            .filter(|piece| !kept(piece))
-            .filter_map(|piece| Some(piece.folder.parent()?.to_owned()))
-            .collect();
-        state.sealed.retain(kept);
-        drop(state);
-        for partition in dropped {
-            remove(&partition)?;
-        }
+        self.dropped = dropped;
         Ok(())
     }
 
@@ -300,12 +327,14 @@ impl Indexer {
         for (lane, reader) in mending.readers.iter_mut().enumerate() {
             let to = mending.gap.to[lane];
             while done < most && !mending.build.is_full() && reader.position() < to {
-                let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? else {
+                let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)?
+                else {
                     break;
                 };
                 if transaction.address.is_none_or(|address| address.position >= to) {
                     break;
                 }
+                self.shared.read_keys(&mut transaction);
                 let day = transaction.received_us / DAY;
                 mending.day = Some(mending.day.unwrap_or(day).max(day));
                 mending.piece.blocks.extend(mending.build.add(&transaction));
@@ -341,6 +370,11 @@ impl Indexer {
         }
         Ok(())
     }
+}
+
+/// When a transaction ended, in microseconds since 1970.
+fn ended(transaction: &Transaction, whole: u8) -> u64 {
+    transaction.received_us.saturating_add(row::took(&transaction.stages, whole))
 }
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {

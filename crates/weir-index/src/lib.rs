@@ -32,7 +32,7 @@ mod evaluate;
 mod file;
 mod index;
 mod indexer;
-mod json;
+mod keys;
 mod piece;
 pub mod query;
 mod row;
@@ -44,14 +44,14 @@ mod words;
 
 pub use block::Depth;
 pub use check::Highlight;
+pub use content::{Readable, readable};
 pub use error::Error;
-pub use index::{Index, Settings, Statistics};
+pub use index::{Index, Settings, Statistics, stored_depth};
 pub use indexer::Indexer;
-pub use json::Detail;
 pub use query::{Name, Query, QueryError};
-pub use row::Row;
+pub use row::{Row, transaction_type};
 pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
-pub use summary::Summary;
+pub use summary::{Facet, Summary};
 pub use tail::Tail;
 
 #[cfg(test)]

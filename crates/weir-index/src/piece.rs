@@ -19,12 +19,15 @@ use crate::block::{Block, Depth, ROWS};
 use crate::columns::Columns;
 use crate::error::Error;
 use crate::file::{self, About, Head};
+use crate::keys;
 use crate::terms::{self, BlockTerms, Reader};
 
 pub(crate) use crate::file::MOST_ROWS;
 
 /// Most hashes of terms that a piece in memory may hold.
 const MOST_HASHES: usize = 6 << 20;
+/// Most bytes of business keys that a piece in memory may hold.
+const MOST_KEY_BYTES: usize = 8 << 20;
 
 /// A piece that grows, as far as searches need it.
 #[derive(Debug)]
@@ -67,12 +70,13 @@ pub(crate) struct Build {
     block: Block,
     rows: usize,
     hashes: usize,
+    key_bytes: usize,
     depth: Depth,
 }
 
 impl Build {
     pub(crate) fn new(depth: Depth) -> Self {
-        Self { block: Block::new(), rows: 0, hashes: 0, depth }
+        Self { block: Block::new(), rows: 0, hashes: 0, key_bytes: 0, depth }
     }
 
     /// The seed of the terms' hashes.
@@ -84,6 +88,7 @@ impl Build {
     pub(crate) fn add(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.block.add(transaction, self.depth);
         self.rows += 1;
+        self.key_bytes += keys::size(transaction);
         self.rows.is_multiple_of(ROWS).then(|| {
             let finished = self.block.finish();
             self.hashes += finished.len();
@@ -96,9 +101,14 @@ impl Build {
         (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
     }
 
+    /// Transactions until the block is finished.
+    pub(crate) fn left(&self) -> usize {
+        ROWS - self.rows % ROWS
+    }
+
     /// Whether the piece has to be written.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES
+        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.key_bytes > MOST_KEY_BYTES
     }
 }
 

@@ -10,18 +10,21 @@
 //!
 //! | term | holds when |
 //! |---|---|
-//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*` any that begins so; `*` any at all. The sender is the client's address, the receiver the upstream |
+//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*` any that begins so; `*` any at all. The sender is the client's address (`client:` means the same), the receiver the upstream (`upstream:`) |
 //! | `state:` | `completed`, `failed` or `interrupted` |
-//! | `status:` | the number; `5xx` a class |
-//! | `took:` | the duration, with a unit: `us`, `ms`, `s`, `m`, `h` |
-//! | `time:` | when it was received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` (also `d`) |
+//! | `resolution:` | `open`: it failed, and nobody has done anything about it |
+//! | `status:` | the number; `5xx` a class; `*` there was an answer |
+//! | `took:` | the duration, with a unit: `us`, `ms`, `s`, `m`, `h`, `d` |
+//! | `time:` | when it was received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` |
+//! | `after:` `before:` | it was received from the beginning of such a time on; before it |
+//! | `since:` | it was received within that last duration: `1h` |
 //! | `id:` | the id, or four or more of the digits it begins with |
-//! | `key.NAME:` | the business key has exactly this value; `*` any |
-//! | `header.NAME:` | the words stand in a row in a header of this name, asked or answered; `*` it is there |
-//! | `header:` `target:` `body:` | the words stand in a row in any header line, the request target, a body; `body:*` there is one |
+//! | `key.NAME:` | the business key has exactly this value (256 bytes of it count); `*` any |
+//! | `header.NAME:` | the words stand in a row in a header of this name, asked or answered |
+//! | `header:` `target:` `body:` | the words stand in a row in any header line, the request target, a body |
 //! | anything else | the words stand in a row somewhere in target, headers, bodies, keys, properties or logs |
 //!
-//! `status`, `took` and `time` take `>`, `>=`, `<`, `<=`, and ranges `[a TO b]`, `{a TO b}` without
+//! `*` after any of these fields means that there is one. `status`, `took` and `time` take `>`, `>=`, `<`, `<=`, and ranges `[a TO b]`, `{a TO b}` without
 //! the ends; `*` leaves an end open. A value in quotes may hold anything, `\"` and `\\` stand for
 //! themselves. Words are whole: there are no prefixes in payloads.
 
@@ -68,8 +71,8 @@ pub(crate) enum Term {
     Id(u128, u128),
     Key(String, Option<String>),
     Words(Scope, Vec<String>),
-    HasHeader(String),
-    HasBody,
+    /// There is something where words can be looked for.
+    Has(Scope),
 }
 
 /// What a name has to be.

@@ -33,6 +33,15 @@ pub(crate) fn took(stages: &[(u8, u32)], whole: u8) -> u64 {
     stages.iter().find(|(stage, _)| *stage == whole).map_or(0, |(_, time)| u64::from(*time))
 }
 
+/// Its type; of what comes over HTTP, as nearly everything does, none is written down.
+#[must_use]
+pub fn transaction_type(transaction: &Transaction) -> &str {
+    match transaction.transaction_type.as_str() {
+        "" => "http",
+        other => other,
+    }
+}
+
 pub(crate) fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(LONGEST_NAME)]
 }
@@ -42,7 +51,7 @@ pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
         cut(match name {
             Name::Api => &transaction.api,
             Name::Operation => &transaction.operation,
-            Name::Type => &transaction.transaction_type,
+            Name::Type => transaction_type(transaction),
             Name::Method => &transaction.method,
             Name::Consumer => &transaction.consumer,
             Name::Principal => &transaction.principal,

@@ -11,14 +11,13 @@ use crate::check::{Highlight, Subject};
 use crate::error::Error;
 use crate::evaluate::{View, evaluate};
 use crate::index::{Index, is_damage, times};
+use crate::keys::Keys;
 use crate::piece::SealedPiece;
 use crate::query::{Node, Number, Query, Term};
 use crate::row::Row;
 
 /// Most hits of a page.
 pub const LONGEST_PAGE: usize = 1000;
-/// Candidates that are looked at between two glances at the clock.
-const GLANCE: usize = 16;
 /// Bytes of bodies after which a page ends, and a batch of candidates is not made longer.
 const PAGE_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
@@ -147,7 +146,9 @@ impl Index {
             Ok(())
         })?;
         let mut tail = Vec::new();
-        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| {
+        // Half of the time is left for what is indexed.
+        let tail_ends = Instant::now() + page.budget / 2;
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row, _| {
             let place = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| place < after) {
                 tail.push(Candidate {
@@ -170,6 +171,7 @@ impl Index {
             heap: BinaryHeap::from(open),
             ready: VecDeque::new(),
             batch: 1,
+            keys: None,
             found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
         };
         search.heap.extend(tail);
@@ -185,32 +187,6 @@ impl Index {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
         Ok(found.hits.into_iter().find_map(|hit| hit.transaction))
-    }
-
-    /// All hits, page after page, newest first, however long that takes.
-    pub fn export<'a>(&'a self, query: &'a Query) -> impl Iterator<Item = Result<Hit, Error>> + 'a {
-        let mut after = None;
-        let mut ended = false;
-        std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
-            let page = Page { limit: LONGEST_PAGE, after, ..Page::default() };
-            let found = self.search(query, &page);
-            let hits = found.map(|found| {
-                after = found.next;
-                ended = after.is_none();
-                found.hits
-            });
-            Some(match hits {
-                Ok(hits) => hits.into_iter().map(Ok).collect::<Vec<_>>(),
-                Err(error) => {
-                    ended = true;
-                    vec![Err(error)]
-                }
-            })
-        })
-        .flatten()
     }
 
     /// Lets `look` at the open piece, and gives the others that may have hits.
@@ -241,19 +217,20 @@ impl Index {
         query: &Query,
         indexed: &[Position],
         deadline: Instant,
-        hit: &mut dyn FnMut(Row),
+        hit: &mut dyn FnMut(Row, &[(String, String)]),
     ) -> Result<bool, Error> {
         let mut looked = 0;
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
-            while let Some(transaction) = reader.next_transaction().map_err(Error::Journal)? {
+            while let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)? {
+                self.shared.read_keys(&mut transaction);
                 looked += 1;
-                if looked % GLANCE == 0 && (looked > MOST_TAIL || Instant::now() >= deadline) {
+                if looked > MOST_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
                 let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
                 if subject.holds(&query.root) {
-                    hit(subject.row);
+                    hit(subject.row, &transaction.keys);
                 }
             }
         }
@@ -316,12 +293,14 @@ struct Search<'a> {
     ready: VecDeque<(Candidate, Option<Transaction>)>,
     /// Candidates to read at once next time.
     batch: usize,
+    /// The business keys of the piece that they were read from last.
+    keys: Option<(usize, Keys<'static>)>,
     found: Hits,
 }
 
 impl Search<'_> {
     fn run(&mut self) -> Result<(), Error> {
-        let (mut loaded, mut looked, mut bytes) = (0, 0, 0);
+        let (mut loaded, mut looked, mut bytes) = (0_usize, 0_usize, 0);
         loop {
             let ready = self.ready.front().map(|(candidate, _)| candidate.place);
             let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.place));
@@ -345,7 +324,8 @@ impl Search<'_> {
                 return Ok(());
             }
             looked += 1;
-            if looked % GLANCE == 0 && self.is_late() {
+            // One at least, so that whoever asks on comes to an end.
+            if looked > 1 && self.is_late() {
                 // Everything down to here was looked at; `best` itself was not.
                 self.cut(Cursor { time: best.time, id: best.id.saturating_add(1) });
                 return Ok(());
@@ -409,8 +389,13 @@ impl Search<'_> {
         let read = self.index.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
         let bytes: usize = read.iter().map(size).sum();
         self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
-        let mut read: HashMap<_, _> =
-            read.into_iter().map(|transaction| (transaction.address, transaction)).collect();
+        let mut read: HashMap<_, _> = read
+            .into_iter()
+            .map(|mut transaction| {
+                self.index.shared.read_keys(&mut transaction);
+                (transaction.address, transaction)
+            })
+            .collect();
         for (candidate, transaction) in &mut self.ready {
             let found = read.remove(&candidate.address);
             let id = candidate.place.id.to_be_bytes();
@@ -419,13 +404,26 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// The business keys of a row as the index has them.
+    fn keys(&mut self, piece: usize, row: usize) -> Result<Vec<(String, String)>, Error> {
+        if self.keys.as_ref().is_none_or(|(read, _)| *read != piece) {
+            self.keys = Some((piece, self.sealed[piece].head.columns()?.keys()?));
+        }
+        Ok(self.keys.as_ref().map(|(_, keys)| keys.of(row)).unwrap_or_default())
+    }
+
     /// The candidate as a hit, if it is one.
     fn hit(
-        &self,
+        &mut self,
         candidate: &Candidate,
         transaction: Option<Transaction>,
     ) -> Result<Option<Hit>, Error> {
-        if let Some(transaction) = transaction {
+        if let Some(mut transaction) = transaction {
+            // What they were read from may be gone, or whoever asks may not know what is a key.
+            let unread = transaction.expired || self.index.shared.settings.keys.is_empty();
+            if let Some(piece) = candidate.piece.filter(|_| unread && transaction.keys.is_empty()) {
+                transaction.keys = self.keys(piece, candidate.row)?;
+            }
             let whole = self.index.shared.settings.whole_stage;
             let subject = Subject::new(&transaction, whole);
             if !candidate.sure && !subject.holds(&self.query.root) {
@@ -442,7 +440,7 @@ impl Search<'_> {
 }
 
 /// Bytes that a transaction takes, nearly.
-fn size(transaction: &Transaction) -> usize {
+pub(crate) fn size(transaction: &Transaction) -> usize {
     let heads = transaction.request_head.len() + transaction.response_head.len();
     heads + transaction.request_body.len() + transaction.response_body.len()
 }

@@ -12,9 +12,13 @@ use crate::query::{Name, Number, Query};
 use crate::row::Row;
 
 /// Fields of which the values are counted.
-const FACETS: [Name; 3] = [Name::Api, Name::Method, Name::Consumer];
+const FACETS: [Name; 5] =
+    [Name::Api, Name::Operation, Name::Method, Name::Consumer, Name::Receiver];
 /// Most values of a facet that are told.
 const VALUES: usize = 20;
+/// Most different values of a business key that are counted, and most keys.
+const KEY_VALUES: usize = 1 << 16;
+const KEYS: usize = 64;
 /// Transactions that are read from the journal at once.
 const AT_ONCE: usize = 16;
 /// Most buckets of a histogram.
@@ -42,9 +46,8 @@ const WIDTHS: [u64; 14] = [
 pub struct Summary {
     /// Hits that were counted.
     pub matched: u64,
-    /// For `api`, `method`, `consumer` and `status`: values and how often, the most frequent
-    /// first, at most 20 of each. Statuses are counted by class: `2xx`.
-    pub facets: Vec<(&'static str, Vec<(String, u64)>)>,
+    /// Values of fields and how often, the most frequent first, at most 20 of each.
+    pub facets: Vec<Facet>,
     /// Width of a bucket in microseconds.
     pub width: u64,
     /// Beginnings of buckets, in microseconds since 1970, and hits in them, oldest first. Empty
@@ -56,24 +59,43 @@ pub struct Summary {
     pub incomplete: bool,
 }
 
+/// The values of one field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facet {
+    /// As queries name it: `api`, `operation`, `method`, `consumer`, `receiver`, `status` (by
+    /// class: `2xx`), `state`, or `key.NAME`.
+    pub field: String,
+    /// Values, and hits that have them.
+    pub values: Vec<(String, u64)>,
+    /// There are more values than these.
+    pub more: bool,
+}
+
 /// Counts as they are made.
 #[derive(Debug, Default)]
 struct Counter {
     matched: u64,
     names: [HashMap<String, u64>; FACETS.len()],
+    /// By business key, if they are wanted.
+    keys: Option<HashMap<String, HashMap<String, u64>>>,
+    /// There were more than are counted.
+    more_keys: bool,
     classes: [u64; 10],
+    states: [u64; 3],
     /// By the finest width; put together once the range is known.
     times: HashMap<u64, u64>,
 }
 
 impl Index {
-    /// Counts the hits of a query for as long as `budget`, newest pieces first.
+    /// Counts the hits of a query for as long as `budget`, newest pieces first; the values of
+    /// business keys only if `keys` are wanted.
     ///
     /// # Errors
     /// As [`Index::search`].
-    pub fn summary(&self, query: &Query, budget: Duration) -> Result<Summary, Error> {
+    pub fn summary(&self, query: &Query, budget: Duration, keys: bool) -> Result<Summary, Error> {
         let deadline = Instant::now() + budget;
-        let mut counter = Counter::default();
+        let keys = keys.then(HashMap::new);
+        let mut counter = Counter { keys, ..Counter::default() };
         let mut unsure = Vec::new();
         let snapshot = self.snapshot(query, |view| {
             let known = evaluate(&query.root, view)?;
@@ -83,7 +105,10 @@ impl Index {
             unsure.extend(rows.map(|row| (open.address(row), open.columns.ids[row])));
             Ok(())
         })?;
-        let unread = self.tail(query, &snapshot.indexed, deadline, &mut |row| counter.row(&row))?;
+        let tail_ends = Instant::now() + budget / 2;
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row, keys| {
+            counter.row(&row, keys);
+        })?;
         let mut incomplete = snapshot.incomplete || unread;
         let mut cut = !self.count_unsure(query, &unsure, deadline, &mut counter)?;
         for piece in snapshot.sealed.iter().rev() {
@@ -136,13 +161,14 @@ impl Index {
             }
             let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
             addresses.sort_unstable();
-            let read = self.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+            let mut read = self.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
             let ids: HashMap<_, _> = some.iter().copied().collect();
-            for transaction in &read {
+            for transaction in &mut read {
+                self.shared.read_keys(transaction);
                 let subject = Subject::new(transaction, self.shared.settings.whole_stage);
                 let id = transaction.address.and_then(|address| ids.get(&address));
                 if id == Some(&subject.row.id) && subject.holds(&query.root) {
-                    counter.row(&subject.row);
+                    counter.row(&subject.row, &subject.transaction.keys);
                 }
             }
         }
@@ -151,13 +177,30 @@ impl Index {
 }
 
 impl Counter {
-    fn row(&mut self, row: &Row) {
+    fn row(&mut self, row: &Row, keys: &[(String, String)]) {
         self.matched += 1;
+        keys.iter().for_each(|(name, value)| self.key(name, value));
+        self.states[row.number(Number::State).min(2) as usize] += 1;
         for (counts, name) in self.names.iter_mut().zip(FACETS) {
             *counts.entry(row.name(name).to_owned()).or_default() += 1;
         }
         self.classes[usize::from(row.status / 100).min(9)] += 1;
         *self.times.entry(row.time / WIDTHS[0]).or_default() += 1;
+    }
+
+    fn key(&mut self, name: &str, value: &str) {
+        let Some(keys) = &mut self.keys else { return };
+        if !keys.contains_key(name) && keys.len() < KEYS {
+            keys.insert(name.to_owned(), HashMap::new());
+        }
+        let Some(values) = keys.get_mut(name) else { return self.more_keys = true };
+        if let Some(count) = values.get_mut(value) {
+            *count += 1;
+        } else if values.len() < KEY_VALUES {
+            values.insert(value.to_owned(), 1);
+        } else {
+            self.more_keys = true;
+        }
     }
 
     fn rows(&mut self, view: &View<'_>, rows: &Bitmap) -> Result<(), Error> {
@@ -177,6 +220,13 @@ impl Counter {
                 *counts.entry(value.clone()).or_default() += count;
             }
         }
+        if self.keys.is_some() {
+            let keys = view.keys()?;
+            let of_hits = keys.iter().filter(|(row, ..)| rows.contains(*row));
+            of_hits.for_each(|(_, name, value)| self.key(name, value));
+        }
+        let states = view.number(Number::State)?;
+        rows.rows().for_each(|row| self.states[states[row].min(2) as usize] += 1);
         let statuses = view.number(Number::Status)?;
         let times = view.number(Number::Time)?;
         let (mut last, mut count) = (0, 0);
@@ -196,14 +246,22 @@ impl Counter {
     }
 
     fn finish(self, cut: bool, incomplete: bool) -> Summary {
-        let mut facets: Vec<_> = FACETS
-            .iter()
-            .zip(self.names)
-            .map(|(name, counts)| (name.as_str(), most_frequent(counts.into_iter())))
-            .collect();
         let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
-        let classes = classes.map(|(class, count)| (format!("{class}xx"), *count));
-        facets.push(("status", most_frequent(classes)));
+        // What has no status was not answered.
+        let class = |class| if class == 0 { "none".to_owned() } else { format!("{class}xx") };
+        let classes = classes.map(|(number, count)| (class(number), *count));
+        let states = ["completed", "failed", "interrupted"].map(str::to_owned).into_iter();
+        let states = states.zip(self.states).filter(|(_, count)| *count > 0);
+        let mut facets = vec![facet("status", classes), facet("state", states)];
+        for (name, counts) in FACETS.iter().zip(self.names) {
+            facets.push(facet(name.as_str(), counts.into_iter()));
+        }
+        let mut keys: Vec<_> = self.keys.into_iter().flatten().collect();
+        keys.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        for (name, counts) in keys {
+            let of_key = facet(&format!("key.{name}"), counts.into_iter());
+            facets.push(Facet { more: of_key.more || self.more_keys, ..of_key });
+        }
         let least = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
         let greatest = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
         let fits = |width: &u64| (greatest - least) / width < BUCKETS;
@@ -221,9 +279,10 @@ impl Counter {
     }
 }
 
-fn most_frequent(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+fn facet(field: &str, counts: impl Iterator<Item = (String, u64)>) -> Facet {
     let mut counts: Vec<_> = counts.filter(|(value, _)| !value.is_empty()).collect();
     counts.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    let more = counts.len() > VALUES;
     counts.truncate(VALUES);
-    counts
+    Facet { field: field.to_owned(), values: counts, more }
 }

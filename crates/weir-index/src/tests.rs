@@ -2,6 +2,7 @@
 
 mod damage;
 mod hostile;
+mod keys;
 mod model;
 
 use std::path::{Path, PathBuf};
@@ -12,11 +13,13 @@ use std::time::{Duration, Instant};
 use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused};
 
 use crate::indexer::LONGEST_OPEN;
-use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings};
+use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000_000;
-const SETTINGS: Settings = Settings { depth: Depth::Payload, whole_stage: 0 };
+pub(super) fn settings() -> Settings {
+    Settings { depth: Depth::Payload, ..Settings::default() }
+}
 
 const KEEP: Duration = Duration::from_secs(1000 * 365 * 86_400);
 
@@ -31,7 +34,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(lanes: u16) -> Self {
-        Self::open(tempfile::tempdir().unwrap(), lanes, SETTINGS)
+        Self::open(tempfile::tempdir().unwrap(), lanes, settings())
     }
 
     pub(super) fn open(data: tempfile::TempDir, lanes: u16, settings: Settings) -> Self {
@@ -70,7 +73,7 @@ impl Bench {
     /// Reopens the index alone.
     pub(super) fn reopen_index(&mut self) {
         let journal = Arc::clone(&self.journal);
-        let (index, indexer) = Index::open(self.data.path(), journal, SETTINGS).unwrap();
+        let (index, indexer) = Index::open(self.data.path(), journal, settings()).unwrap();
         (self.index, self.indexer) = (index, indexer);
     }
 
@@ -190,7 +193,7 @@ fn transactions_are_found_by_all_that_is_in_them_before_and_after_they_are_writt
     bench.indexer.seal().unwrap();
     assert_eq!(bench.pieces().len(), 1);
     check(&bench);
-    let mut bench = bench.reopen(SETTINGS);
+    let mut bench = bench.reopen(settings());
     assert_eq!(bench.indexer.step(100).unwrap(), 0, "nothing is read twice");
     check(&bench);
     assert_eq!(bench.index.statistics(NOON).transactions, 1000);
@@ -263,13 +266,22 @@ fn hits_are_counted_by_value_and_over_time() {
             [("", 600, "2xx"), ("common", 600, "2xx"), ("status:503", 6, "5xx")]
         {
             let query = Query::parse(query, NOON).unwrap();
-            let summary = bench.index.summary(&query, Duration::from_secs(60)).unwrap();
+            let summary = bench.index.summary(&query, Duration::from_secs(60), true).unwrap();
             assert_eq!((summary.matched, summary.cut), (matched, false));
             assert_eq!(summary.histogram.iter().map(|(_, count)| count).sum::<u64>(), matched);
-            let status = summary.facets.iter().find(|(name, _)| *name == "status").unwrap();
-            assert_eq!(status.1[0].0, first);
-            let apis = &summary.facets.iter().find(|(name, _)| *name == "api").unwrap().1;
-            assert_eq!(apis.iter().map(|(_, count)| count).sum::<u64>(), matched);
+            let facet = |field: &str| {
+                let found = summary.facets.iter().find(|facet| facet.field == field);
+                found.unwrap_or_else(|| panic!("{field}"))
+            };
+            assert_eq!(facet("status").values[0].0, first);
+            for field in ["api", "method", "state", "status"] {
+                let counts = facet(field).values.iter().map(|(_, count)| count);
+                assert_eq!(counts.sum::<u64>(), matched, "{field}");
+            }
+            let orders = facet("key.order");
+            assert_eq!((orders.values.len() as u64, orders.more), (matched.min(20), matched > 20));
+            let without = bench.index.summary(&query, Duration::from_secs(60), false).unwrap();
+            assert!(without.facets.iter().all(|facet| !facet.field.starts_with("key.")));
         }
         bench.indexer.catch_up().unwrap();
     }
@@ -277,7 +289,7 @@ fn hits_are_counted_by_value_and_over_time() {
 
 #[test]
 fn keys_alone_are_indexed_when_told_so_and_words_are_still_found() {
-    let settings = Settings { depth: Depth::Keys, ..SETTINGS };
+    let settings = Settings { depth: Depth::Keys, ..settings() };
     let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, settings);
     (0..200).for_each(|number| bench.write(number));
     bench.indexer.catch_up().unwrap();
@@ -285,16 +297,8 @@ fn keys_alone_are_indexed_when_told_so_and_words_are_still_found() {
     assert_eq!(bench.numbers("key.order:A-41", 50), [41]);
     assert_eq!(bench.numbers("unique77", 50), [77]);
     assert_eq!(bench.numbers("header.x-foo:* unique78", 50), [78]);
-}
-
-#[test]
-fn an_export_gives_every_hit_once() {
-    let mut bench = Bench::new(1);
-    (0..2500).for_each(|number| bench.write(number));
-    bench.indexer.catch_up().unwrap();
-    let query = Query::parse("method:GET", NOON).unwrap();
-    let all: Vec<u64> = bench.index.export(&query).map(|hit| number(hit.unwrap().row.id)).collect();
-    assert_eq!(all, (0..1250).rev().map(|half| half * 2).collect::<Vec<_>>());
+    assert_eq!(stored_depth(bench.data.path()), Some(Depth::Keys));
+    assert_eq!(stored_depth(&bench.data.path().join("other")), None);
 }
 
 #[test]
@@ -327,7 +331,7 @@ fn a_search_sees_all_that_was_written_before_it_whatever_the_indexer_does() {
     let mut bench = Bench::new(2);
     let data = bench.data.path().join("other");
     let journal = Arc::clone(&bench.journal);
-    let (_, other) = Index::open(&data, journal, SETTINGS).unwrap();
+    let (_, other) = Index::open(&data, journal, settings()).unwrap();
     let mut indexer = std::mem::replace(&mut bench.indexer, other);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

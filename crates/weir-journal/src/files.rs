@@ -26,8 +26,10 @@ use crate::format::Position;
 use crate::sealed::Summary;
 use crate::segment;
 
-/// Files kept to be used again, for each lane.
-const SPARES: usize = 3;
+/// Files kept to be used again, for each lane: what a burst needs that is sealed after it.
+const SPARES: usize = 16;
+/// The same once half of the budget is used.
+const FEW_SPARES: usize = 3;
 
 /// What all lanes together may take of the disk.
 #[derive(Debug)]
@@ -250,8 +252,9 @@ impl Files {
     pub(crate) fn recycle(&self, number: u32, budget: &Budget) -> io::Result<()> {
         let path = self.segment(number);
         let length = fs::metadata(&path)?.len();
+        let most = if budget.is_half_used() { FEW_SPARES } else { SPARES };
         let mut spares = self.spares();
-        if spares.len() < SPARES && length == u64::from(budget.segment_bytes) {
+        if spares.len() < most && length == u64::from(budget.segment_bytes) {
             let spare = self.path(number, "spare");
             fs::rename(&path, &spare)?;
             spares.push(spare);

@@ -217,6 +217,16 @@ impl Journal {
         self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| lane.shared.end())
     }
 
+    /// Where what a lane still has begins: whatever lies before was dropped.
+    #[must_use]
+    pub fn begin(&self, lane: u16) -> Position {
+        self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| {
+            let state = lane.files.state();
+            let first = state.raw.first().into_iter().chain(state.sealed.keys().next()).min();
+            first.map_or(Position::START, |first| Position::new(*first, 0).max(Position::START))
+        })
+    }
+
     /// A follower by its name, 1 to 64 lower-case letters, digits and hyphens. Nothing that it has
     /// not passed is dropped, also while it does not run.
     ///

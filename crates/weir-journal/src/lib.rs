@@ -52,6 +52,7 @@ pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
+pub use os::run_when_idle;
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};

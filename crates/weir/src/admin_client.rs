@@ -1,7 +1,7 @@
 //! Asks the admin API of a running weir.
 
-use anyhow::{Context, anyhow, bail, ensure};
-use http::{Request, header};
+use anyhow::{Context, anyhow, ensure};
+use http::{Method, Request, header};
 use http_body::Body as _;
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
@@ -16,8 +16,25 @@ use tokio::time::timeout;
 
 /// Largest answer that is read.
 const LONGEST: usize = 64 << 20;
-/// How long an answer may take; of a tail, how long it may be silent.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an answer may take, which is longer than a search may; of a tail, how long it may be
+/// silent.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// The server said no.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    said: String,
+    /// First byte of the query that is wrong, and the last but one.
+    pub(crate) place: Option<[usize; 2]>,
+}
+
+impl std::error::Error for Refused {}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.said)
+    }
+}
 
 /// Where to ask, and who asks.
 pub(crate) struct AdminClient {
@@ -42,10 +59,37 @@ impl AdminClient {
     /// # Errors
     /// It cannot be had; the text says why.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        parsed(&self.bytes(Method::GET, path, String::new())?)
+    }
+
+    /// Asks for bytes as they are.
+    ///
+    /// # Errors
+    /// They cannot be had; the text says why.
+    pub(crate) fn raw(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        self.bytes(Method::GET, path, String::new())
+    }
+
+    /// Sends a JSON document, and gives the one that is answered.
+    ///
+    /// # Errors
+    /// It is refused; the text says why.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
+        parsed(&self.bytes(Method::POST, path, body.to_string())?)
+    }
+
+    /// Deletes something.
+    ///
+    /// # Errors
+    /// It is refused; the text says why.
+    pub(crate) fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.bytes(Method::DELETE, path, String::new()).map(drop)
+    }
+
+    fn bytes(&self, method: Method, path: &str, body: String) -> anyhow::Result<Vec<u8>> {
         self.runtime.block_on(async {
-            let body = self.ask(path).await?;
-            let bytes = whole(body).await.with_context(|| self.place())?;
-            serde_json::from_slice(&bytes).context("the answer is not what was asked for")
+            let body = self.ask(method, path, body).await?;
+            whole(body).await.with_context(|| self.place())
         })
     }
 
@@ -59,7 +103,7 @@ impl AdminClient {
         mut each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
         self.runtime.block_on(async {
-            let mut body = self.ask(path).await?;
+            let mut body = self.ask(Method::GET, path, String::new()).await?;
             let mut rest = Vec::new();
             while let Some(bytes) = next(&mut body).await.with_context(|| self.place())? {
                 rest.extend_from_slice(&bytes);
@@ -76,8 +120,8 @@ impl AdminClient {
         })
     }
 
-    async fn ask(&self, path: &str) -> anyhow::Result<Incoming> {
-        let asked = timeout(PATIENCE, self.send(path)).await;
+    async fn ask(&self, method: Method, path: &str, body: String) -> anyhow::Result<Incoming> {
+        let asked = timeout(PATIENCE, self.send(method, path, body)).await;
         let response = asked.map_err(|_| anyhow!("no answer in time")).and_then(|sent| sent);
         let response = response.with_context(|| self.place())?;
         let status = response.status();
@@ -87,10 +131,17 @@ impl AdminClient {
         let body = whole(response.into_body()).await.unwrap_or_default();
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
         let said = |name: &str| crate::neutral::line(problem[name].as_str().unwrap_or_default());
-        bail!("{} ({}): {}", said("title"), status.as_u16(), said("detail"));
+        let said = format!("{} ({}): {}", said("title"), status.as_u16(), said("detail"));
+        let place = serde_json::from_value(problem["place"].clone()).ok();
+        Err(Refused { said, place }.into())
     }
 
-    async fn send(&self, path: &str) -> anyhow::Result<http::Response<Incoming>> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> anyhow::Result<http::Response<Incoming>> {
         let stream = TcpStream::connect(&self.authority).await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -99,16 +150,22 @@ impl AdminClient {
         let mut token = header::HeaderValue::try_from(format!("Bearer {}", self.token))
             .map_err(|_| anyhow!("the token has characters that no token has"))?;
         token.set_sensitive(true);
-        let request = Request::get(path)
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(header::HOST, &self.authority)
             .header(header::AUTHORIZATION, token)
-            .body(String::new())?;
+            .body(body)?;
         Ok(sender.send_request(request).await?)
     }
 
     fn place(&self) -> String {
         format!("the admin API at {}", self.authority)
     }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(bytes).context("the answer is not what was asked for")
 }
 
 async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {

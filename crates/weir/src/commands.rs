@@ -10,6 +10,7 @@ mod place;
 mod routes;
 mod schema;
 mod serve;
+mod token;
 mod transactions;
 
 use crate::exit::Exit;
@@ -36,6 +37,9 @@ pub(crate) enum Command {
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Make, list and revoke tokens of the admin API
+    #[command(subcommand)]
+    Token(token::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
@@ -62,6 +66,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
         Command::Journal(command) => journal::run(&command),
+        Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),

@@ -17,6 +17,12 @@ pub(crate) fn text(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Writes bytes as they are to standard output.
+pub(crate) fn bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
 /// Writes a message to standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -30,5 +36,14 @@ pub(crate) fn error(text: &str) {
 /// Whether standard error wants colours: a terminal, and `NO_COLOR` is unset
 /// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    std::io::stderr().is_terminal() && colors_are_wanted()
+}
+
+/// Whether standard output wants bold letters, likewise.
+pub(crate) fn bold() -> bool {
+    std::io::stdout().is_terminal() && colors_are_wanted()
+}
+
+fn colors_are_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -4,19 +4,27 @@
 //! journal and completes the index first. What either shows is described in [`weir_admin::tracker`].
 
 mod convert;
+mod verify;
+
+pub(crate) use verify::steps as verify;
 
 use anyhow::Context;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_admin::tracker::{
-    Failure, Hit, JournalState, LONGEST_PAGE, Page, Search, SearchFailure, Tail, Transaction,
+    Counts, Export, Exported, Exporting, Failure, Hit, JournalState, LONGEST_PAGE, Page, Search,
+    SearchFailure, Side, Tail, Transaction, Verify,
 };
-use weir_index::{Index, Query};
+use weir_config::{Config, IndexDepth};
+use weir_index::{Depth, Index, Query};
 use weir_journal::{Journal, RecoveryReport, Settings, stage};
 
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+
+/// Transactions of an export that are read at once.
+const EXPORT_PAGE: usize = 64;
 
 /// An open Tracker.
 pub(crate) struct Tracker {
@@ -65,14 +73,22 @@ impl Tracker {
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
+    /// It is indexed as its configuration says; without one, as it was indexed last.
     ///
     /// # Errors
     /// There is none, a server has it, or it cannot be read.
-    pub(crate) fn read(data: &Path) -> anyhow::Result<Arc<Self>> {
+    pub(crate) fn read(data: &Path, config: Option<&Config>) -> anyhow::Result<Arc<Self>> {
         let (journal, recovery) = journal(data)?;
         let journal = Arc::new(journal);
-        let settings =
-            weir_index::Settings { whole_stage: stage::TOTAL, ..weir_index::Settings::default() };
+        let settings = match config {
+            Some(config) => index_settings(config),
+            None => Some(weir_index::Settings {
+                depth: weir_index::stored_depth(data).unwrap_or_default(),
+                whole_stage: stage::TOTAL,
+                ..weir_index::Settings::default()
+            }),
+        };
+        let Some(settings) = settings else { return Ok(Self::new(journal, None, recovery)) };
         let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
         indexer.catch_up().context("cannot complete the index")?;
@@ -107,21 +123,12 @@ impl Tracker {
     /// # Errors
     /// [`SearchFailure`].
     pub(crate) fn search(&self, search: &Search) -> Result<Page, SearchFailure> {
-        let query = Query::parse(&search.query, now()).map_err(|error| SearchFailure::Query {
-            at: error.at,
-            message: match error.hint {
-                Some(hint) => format!("{}; {hint}", error.message),
-                None => error.message,
-            },
-        })?;
-        if query.needs_payload() && !search.payload {
-            return Err(SearchFailure::NeedsPayload);
-        }
+        let query = query(search)?;
         let after = search.cursor.as_ref().map(|text| text.parse()).transpose();
         let page = weir_index::Page {
             limit: search.limit,
             after: after.map_err(|_| SearchFailure::Cursor)?,
-            ..weir_index::Page::default()
+            budget: search.timeout,
         };
         let index = self.index().map_err(SearchFailure::Failed)?;
         let found = index.search(&query, &page);
@@ -130,9 +137,71 @@ impl Tracker {
             transactions: found.hits.into_iter().map(convert::hit).collect::<Vec<Hit>>(),
             next: found.next.map(|cursor| cursor.to_string()),
             cut: found.cut,
-            incomplete: found.incomplete,
+            incomplete: found.incomplete || found.cut,
             payload: query.needs_payload(),
         })
+    }
+
+    /// The recorded bytes of a body.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn body(&self, id: u128, side: Side) -> Result<Option<Vec<u8>>, Failure> {
+        let found = self.index()?.show(id).map_err(failure)?;
+        Ok(found.map(|transaction| match side {
+            Side::Request => transaction.request_body,
+            Side::Response => transaction.response_body,
+        }))
+    }
+
+    /// How many a query finds, and how they are spread.
+    ///
+    /// # Errors
+    /// [`SearchFailure`].
+    pub(crate) fn count(&self, search: &Search, keys: bool) -> Result<Counts, SearchFailure> {
+        let query = query(search)?;
+        let index = self.index().map_err(SearchFailure::Failed)?;
+        let found = index.summary(&query, search.timeout, keys);
+        let found = found.map_err(|error| SearchFailure::Failed(failure(error)))?;
+        Ok(convert::counts(found, keys || query.needs_payload()))
+    }
+
+    /// All that a query finds, page after page.
+    ///
+    /// # Errors
+    /// [`SearchFailure`].
+    pub(crate) fn export(self: &Arc<Self>, search: &Search) -> Result<Export, SearchFailure> {
+        let query = query(search)?;
+        let after = search.cursor.as_ref().map(|text| text.parse()).transpose();
+        let mut after = after.map_err(|_| SearchFailure::Cursor)?;
+        self.index().map_err(SearchFailure::Failed)?;
+        let (this, search) = (Arc::clone(self), search.clone());
+        let (mut end, mut more, mut ended) = (Exported::default(), true, false);
+        Ok(Box::new(move || {
+            if ended {
+                return Ok(None);
+            }
+            let left = search.limit.saturating_sub(end.transactions as usize);
+            if left == 0 || !more {
+                ended = true;
+                end.cut = after.is_some();
+                end.next = after.map(|cursor: weir_index::Cursor| cursor.to_string());
+                return Ok(Some(Exporting::End(end.clone())));
+            }
+            let limit = left.min(EXPORT_PAGE);
+            let page = weir_index::Page { limit, after, budget: search.timeout };
+            let found = this.index()?.search(&query, &page).map_err(failure)?;
+            (after, more) = (found.next, found.next.is_some());
+            end.incomplete |= found.incomplete;
+            end.transactions += found.hits.len() as u64;
+            let shown = found.hits.into_iter().map(|hit| convert::exported(hit, search.payload));
+            Ok(Some(Exporting::Found(shown.collect())))
+        }))
+    }
+
+    /// Reads the whole journal.
+    pub(crate) fn verify(self: &Arc<Self>) -> Verify {
+        verify(Arc::clone(&self.journal), &self.recovery)
     }
 
     /// Follows what is recorded from now on.
@@ -149,13 +218,45 @@ impl Tracker {
     pub(crate) fn doors(self: &Arc<Self>) -> weir_admin::tracker::Tracker {
         let (state, show) = (Arc::clone(self), Arc::clone(self));
         let (search, tail) = (Arc::clone(self), Arc::clone(self));
+        let (body, count) = (Arc::clone(self), Arc::clone(self));
+        let (export, verify) = (Arc::clone(self), Arc::clone(self));
         weir_admin::tracker::Tracker {
             journal: Box::new(move |()| state.state()),
             show: Box::new(move |id| show.show(*id)),
             search: Box::new(move |wanted| search.search(wanted)),
+            body: Box::new(move |(id, side)| body.body(*id, *side)),
+            count: Box::new(move |(search, keys)| count.count(search, *keys)),
+            export: Box::new(move |wanted| export.export(wanted)),
             tail: Box::new(move || tail.tail()),
+            verify: Box::new(move || verify.verify()),
         }
     }
+}
+
+/// How a configuration has its journal indexed; not at all if it is none.
+pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
+    let depth = match config.tracker.index {
+        IndexDepth::None => return None,
+        IndexDepth::Keys => Depth::Keys,
+        IndexDepth::Payload => Depth::Payload,
+    };
+    let keys = Arc::clone(&config.tracker.keys);
+    Some(weir_index::Settings { depth, keys, whole_stage: stage::TOTAL, in_idle_time: false })
+}
+
+/// The query of a search, if whoever asks may ask it.
+fn query(search: &Search) -> Result<Query, SearchFailure> {
+    let query = Query::parse(&search.query, now()).map_err(|error| SearchFailure::Query {
+        place: [error.at, error.end],
+        message: match error.hint {
+            Some(hint) => format!("{}; {hint}", error.message),
+            None => error.message,
+        },
+    })?;
+    if query.needs_payload() && !search.payload {
+        return Err(SearchFailure::NeedsPayload);
+    }
+    Ok(query)
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {

@@ -1,11 +1,13 @@
-//! A tail as the body of an answer: one JSON object a line, for as long as somebody reads it.
+//! Answers of many lines, one JSON object each, which come as they are made.
 //!
-//! A reader that is slow is not waited for anywhere else: what it has not read stays in the
-//! journal, and comes when it reads on.
+//! A reader that is slow is not waited for anywhere else: of a tail, what it has not read stays in
+//! the journal, and comes when it reads on.
 
-use crate::tracker::Tail;
 use axum::body::Bytes;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use http_body::{Body, Frame};
+use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,55 +19,70 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const WAITING: usize = 1;
 /// How often the journal is looked at.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Pauses after which an empty line shows that all is well.
-const QUIET: u32 = 100;
+/// How long nothing is sent, nearly, before an empty line shows that all is well.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Gives the next lines, which may be none for now, or that it has ended. It may block.
+pub(super) type Source = Box<dyn FnMut() -> Option<String> + Send>;
+
+/// When the next lines are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// At once.
+    Steady,
+    /// After a pause, since they come from what happens.
+    Waiting,
+}
 
 /// The body.
 #[derive(Debug)]
-pub(super) struct Lines(Receiver<Bytes>);
+struct Lines(Receiver<Bytes>);
 
-impl Lines {
-    /// Follows until the reader is gone or nothing more can be read.
-    pub(super) fn follow(tail: Tail, permit: OwnedSemaphorePermit) -> Self {
-        let (sender, receiver) = channel(WAITING);
-        tokio::spawn(async move {
-            follow(tail, sender).await;
-            drop(permit);
-        });
-        Self(receiver)
-    }
+/// An answer of lines, until they end or the reader is gone.
+pub(super) fn respond(source: Source, pace: Pace, permit: OwnedSemaphorePermit) -> Response {
+    let (sender, receiver) = channel(WAITING);
+    tokio::spawn(async move {
+        send(source, pace, sender).await;
+        drop(permit);
+    });
+    let body = axum::body::Body::new(Lines(receiver));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
-async fn follow(mut tail: Tail, sender: Sender<Bytes>) {
-    let mut quiet = 0;
+async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
+    let mut quiet_since = tokio::time::Instant::now();
     // So that the head of the answer leaves at once.
     let mut lines = Bytes::from_static(b"\n");
     loop {
-        if !lines.is_empty() && sender.send(lines).await.is_err() {
+        if !lines.is_empty() {
+            if sender.send(lines).await.is_err() {
+                return;
+            }
+            quiet_since = tokio::time::Instant::now();
+        }
+        if pace == Pace::Waiting {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = sender.closed() => return,
+            }
+        } else if sender.is_closed() {
             return;
         }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = sender.closed() => return,
-        }
         let read = tokio::task::spawn_blocking(move || {
-            let read = tail();
-            (tail, read.map(|list| list.iter().map(line).collect::<String>()))
+            let read = source();
+            (source, read)
         });
-        let Ok((again, Ok(text))) = read.await else { return };
-        tail = again;
-        quiet = if text.is_empty() { quiet + 1 } else { 0 };
-        lines = if quiet >= QUIET {
-            quiet = 0;
-            Bytes::from_static(b"\n")
-        } else {
-            text.into()
-        };
+        let Ok((again, Some(text))) = read.await else { return };
+        source = again;
+        let is_quiet = text.is_empty() && quiet_since.elapsed() > QUIET;
+        lines = if is_quiet { Bytes::from_static(b"\n") } else { text.into() };
     }
 }
 
-fn line(summary: &crate::tracker::Summary) -> String {
-    serde_json::to_string(summary).map(|text| text + "\n").unwrap_or_default()
+/// A line for each.
+pub(super) fn lines<T: Serialize>(all: &[T]) -> String {
+    let line = |one| serde_json::to_string(one).map(|text| text + "\n").unwrap_or_default();
+    all.iter().map(line).collect()
 }
 
 impl Body for Lines {

@@ -87,6 +87,7 @@ fn none() -> Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
         title: "There is no such token",
+        place: None,
         detail: "GET /v1/tokens lists those that there are.".to_owned(),
     }
 }
@@ -96,6 +97,7 @@ fn bad(detail: &str) -> Problem {
         status: StatusCode::BAD_REQUEST,
         kind: "bad-request",
         title: "This is no token to be made",
+        place: None,
         detail: detail.to_owned(),
     }
 }
@@ -109,12 +111,14 @@ impl From<TokenError> for Problem {
                 status: StatusCode::CONFLICT,
                 kind: "conflict",
                 title: "The tokens do not allow this",
+                place: None,
                 detail,
             },
             TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 kind: "not-kept",
                 title: "The tokens cannot be changed",
+                place: None,
                 detail,
             },
         }

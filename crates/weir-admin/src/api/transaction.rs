@@ -1,19 +1,23 @@
 //! Finding, showing and following transactions.
 
-use super::stream::Lines;
+use super::stream::{Pace, lines, respond};
 use super::{Api, busy};
 use crate::access::forbidden;
 use crate::audit::Action;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
-use crate::tracker::{LONGEST_PAGE, Page, Search, SearchFailure, Transaction};
+use crate::tracker::{
+    ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Side,
+    TIMEOUT, Transaction,
+};
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -32,6 +36,21 @@ pub(super) struct Wanted {
     limit: Option<usize>,
     /// The cursor that the page before gave.
     cursor: Option<String>,
+    /// Most seconds to search, 1 to 30; 5 if it is not said. What was not looked at by then is
+    /// behind the cursor.
+    timeout: Option<u64>,
+}
+
+/// How long a search may take.
+pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
+    match seconds.map(Duration::from_secs) {
+        None => Ok(TIMEOUT),
+        Some(wanted) if (Duration::from_secs(1)..=LONGEST_TIMEOUT).contains(&wanted) => Ok(wanted),
+        Some(_) => {
+            let longest = LONGEST_TIMEOUT.as_secs();
+            Err(bad(format!("`timeout` is a number of seconds from 1 to {longest}.")))
+        }
+    }
 }
 
 /// Search transactions, newest first
@@ -39,7 +58,8 @@ pub(super) struct Wanted {
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "A page of what was found.", body = Page),
-        (status = 400, description = "The query, the limit or the cursor is wrong."),
+        (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
+            `place` says which bytes of the query."),
         (status = 403, description = "The query asks for payloads; that needs payload-viewer.")))]
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
@@ -52,7 +72,8 @@ pub(super) async fn search(
         return Err(bad(format!("`limit` is a number from 1 to {LONGEST_PAGE}.")));
     }
     let payload = caller.role >= Role::PayloadViewer;
-    let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload };
+    let timeout = timeout(wanted.timeout)?;
+    let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload, timeout };
     let query = search.query.clone();
     let page = api.ask(move |tracker| (tracker.search)(&search)).await?;
     if page.payload {
@@ -75,9 +96,69 @@ pub(super) async fn tail(State(api): State<Arc<Api>>) -> Result<Response, Proble
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
         return Err(busy("followers"));
     };
-    let tail = api.ask(|tracker| Ok::<_, crate::tracker::Failure>((tracker.tail)())).await?;
-    let body = axum::body::Body::new(Lines::follow(tail, permit));
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+    let mut tail = api.ask(|tracker| Ok::<_, crate::tracker::Failure>((tracker.tail)())).await?;
+    let source = move || tail().ok().map(|list| lines(&list));
+    Ok(respond(Box::new(source), Pace::Waiting, permit))
+}
+
+/// Transactions of an export if nobody says how many, and at most.
+const EXPORT: usize = 10_000;
+const LONGEST_EXPORT: usize = 1_000_000;
+
+/// What to export.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Exported {
+    /// The query; an empty one finds everything.
+    #[serde(default)]
+    q: String,
+    /// Most transactions, 1 to 1000000; 10000 if it is not said.
+    limit: Option<usize>,
+    /// Where an export before was cut.
+    cursor: Option<String>,
+}
+
+/// Export transactions, newest first
+///
+/// One JSON object a line, as `GET /v1/transactions/{id}` gives it, with the payload for those who
+/// may see it. The last line has `end`: how many there were, and whether there are more. Without
+/// that line the export was broken off. Empty lines say that it goes on.
+#[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(Exported),
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses(
+        (status = 200, description = "Transactions, one a line.",
+            content_type = "application/x-ndjson", body = Transaction),
+        (status = 400, description = "The query, the limit or the cursor is wrong."),
+        (status = 403, description = "The query asks for payloads; that needs payload-viewer."),
+        (status = 503, description = "There are too many exports already.")))]
+pub(super) async fn export(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    wanted: Result<Query<Exported>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    let limit = wanted.limit.unwrap_or(EXPORT);
+    if !(1..=LONGEST_EXPORT).contains(&limit) {
+        return Err(bad(format!("`limit` is a number from 1 to {LONGEST_EXPORT}.")));
+    }
+    let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
+        return Err(busy("long answers"));
+    };
+    let payload = caller.role >= Role::PayloadViewer;
+    let query = wanted.q.clone();
+    let (cursor, timeout) = (wanted.cursor, TIMEOUT);
+    let search = Search { query: wanted.q, limit, cursor, payload, timeout };
+    let mut export = api.ask(move |tracker| (tracker.export)(&search)).await?;
+    if payload {
+        api.audit(&caller, Action::Export(&query))?;
+    }
+    let source = move || match export() {
+        Ok(Some(Exporting::Found(list))) => Some(lines(&list)),
+        Ok(Some(Exporting::End(end))) => Some(lines(&[ExportEnd { end }])),
+        Ok(None) | Err(_) => None,
+    };
+    Ok(respond(Box::new(source), Pace::Steady, permit))
 }
 
 /// Show a transaction
@@ -99,14 +180,7 @@ pub(super) async fn show(
         return Err(bad("A transaction id is a UUID.".to_owned()));
     };
     let found = api.ask(move |tracker| (tracker.show)(&id.as_u128())).await?;
-    let Some(mut transaction) = found else {
-        return Err(Problem {
-            status: StatusCode::NOT_FOUND,
-            kind: "no-transaction",
-            title: "There is no such transaction",
-            detail: "It was never recorded, has not ended, or is kept no longer.".to_owned(),
-        });
-    };
+    let mut transaction = found.ok_or_else(none)?;
     if caller.role < Role::PayloadViewer {
         transaction.payload = None;
     } else if transaction.payload.is_some() {
@@ -115,14 +189,59 @@ pub(super) async fn show(
     Ok(Json(transaction))
 }
 
+/// Give a recorded body, byte by byte as it was sent
+#[utoipa::path(get, path = "/v1/transactions/{id}/{side}", tag = "transactions",
+    extensions(("x-weir-role" = json!("payload-viewer"))),
+    params(
+        ("id" = String, Path, description = "The transaction id."),
+        ("side" = String, Path, description = "`request-body` or `response-body`.")),
+    responses(
+        (status = 200, description = "What was recorded of it.",
+            content_type = "application/octet-stream"),
+        (status = 400, description = "This is no transaction id."),
+        (status = 404, description = "The transaction is not kept here, or there is no such part.")))]
+pub(super) async fn body(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    Path((id, side)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let Ok(id) = Uuid::try_parse(&id) else {
+        return Err(bad("A transaction id is a UUID.".to_owned()));
+    };
+    let side = match side.as_str() {
+        "request-body" => Side::Request,
+        "response-body" => Side::Response,
+        _ => return Err(none()),
+    };
+    let found = api.ask(move |tracker| (tracker.body)(&(id.as_u128(), side))).await?;
+    let bytes = found.ok_or_else(none)?;
+    api.audit(&caller, Action::Show(&id.to_string()))?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        (header::CONTENT_DISPOSITION, "attachment"),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+fn none() -> Problem {
+    Problem {
+        status: StatusCode::NOT_FOUND,
+        kind: "no-transaction",
+        title: "There is no such transaction",
+        place: None,
+        detail: "It was never recorded, has not ended, or is kept no longer.".to_owned(),
+    }
+}
+
 impl From<SearchFailure> for Problem {
     fn from(failure: SearchFailure) -> Self {
         match failure {
-            SearchFailure::Query { at, message } => Self {
+            SearchFailure::Query { place, message } => Self {
                 status: StatusCode::BAD_REQUEST,
                 kind: "bad-query",
                 title: "The query is not understood",
-                detail: format!("at {}: {message}", at + 1),
+                place: Some(place),
+                detail: format!("at {}: {message}", place[0] + 1),
             },
             SearchFailure::Cursor => bad("`cursor` is not one that a page gave.".to_owned()),
             SearchFailure::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
@@ -131,11 +250,12 @@ impl From<SearchFailure> for Problem {
     }
 }
 
-fn bad(detail: String) -> Problem {
+pub(super) fn bad(detail: String) -> Problem {
     Problem {
         status: StatusCode::BAD_REQUEST,
         kind: "bad-request",
         title: "The request is not understood",
+        place: None,
         detail,
     }
 }

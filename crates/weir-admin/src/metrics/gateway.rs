@@ -144,6 +144,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             "Requests of which nothing, or not the end, could be recorded.",
             stats.unrecorded,
         ),
+        Family::counter(
+            "weir_capture_withheld_total",
+            "Bodies that were not recorded because they could not be masked.",
+            stats.withheld,
+        ),
         Family::gauge("weir_limit_keys", "Keys that rate limits count.", stats.limit_keys as f64),
         Family::counter(
             "weir_limit_overflow_total",

@@ -1,6 +1,7 @@
 //! A request as it was recorded.
 
 use crate::expr::RequestFacts;
+use crate::form;
 
 /// What is recorded of a request beside its body. Empty text means absent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +30,7 @@ impl RequestView<'_> {
         let host = headers.iter().find(|(name, _)| name == "host");
         let query = query.split('&').filter(|part| !part.is_empty()).map(|part| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (decode(name), decode(value))
+            (form::decode(name.as_bytes()), form::decode(value.as_bytes()))
         });
         RequestFacts {
             method: self.method.to_owned(),
@@ -49,30 +50,4 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if !port.contains(']') => name,
         _ => host,
     }
-}
-
-/// One side of a query parameter (WHATWG form encoding); a malformed escape stands for itself.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        let escaped = match (byte, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                bytes.push(high << 4 | low);
-                rest = &tail[2..];
-            }
-            None if *byte == b'+' => bytes.push(b' '),
-            None => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }

@@ -1,5 +1,6 @@
 //! What is recorded, and where it is kept.
 
+use crate::body_mask::BodyMask;
 use crate::business_keys::BusinessKeys;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub enum WhenFull {
 }
 
 /// The Tracker.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tracker {
     /// Whether transactions are recorded.
     pub enabled: bool,
@@ -55,6 +56,10 @@ pub struct Tracker {
     pub masked_headers: Vec<String>,
     /// Query parameters whose values are not recorded.
     pub masked_parameters: Vec<String>,
+    /// What is masked in bodies.
+    pub masked_bodies: BodyMask,
+    /// Most bytes of bodies that wait to be masked, in the whole process (default 64 MiB).
+    pub budget: u64,
     /// What transactions are called by; whoever reads the journal finds them.
     pub keys: Arc<BusinessKeys>,
     /// How long headers and bodies of completed transactions are kept (default 7 days).
@@ -72,10 +77,39 @@ impl Default for Tracker {
             index: IndexDepth::default(),
             masked_headers: Vec::new(),
             masked_parameters: Vec::new(),
+            masked_bodies: BodyMask::default(),
+            budget: 64 << 20,
             keys: Arc::default(),
             keep_completed: 7 * DAY,
             keep_failed: 90 * DAY,
         }
+    }
+}
+
+/// What is recorded of a transaction, and what of that stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// What is recorded.
+    pub level: CaptureLevel,
+    /// When headers and bodies stay; `None`: always.
+    pub when: Option<CaptureWhen>,
+}
+
+/// When headers and bodies of a transaction stay once it is over; of others
+/// [`CaptureLevel::Meta`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureWhen {
+    /// When it ended with an error: status 400 or above, or broken off.
+    pub error: bool,
+    /// When it took longer.
+    pub slow: Option<Duration>,
+}
+
+impl Capture {
+    /// What stays of a transaction that ended so.
+    pub fn keeps(&self, error: bool, took: Duration) -> bool {
+        self.when
+            .is_none_or(|when| when.error && error || when.slow.is_some_and(|slow| took > slow))
     }
 }
 

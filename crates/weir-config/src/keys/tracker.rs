@@ -5,15 +5,41 @@ use super::{Form, Key, Kind, Names, Shape};
 /// What of a transaction is recorded, the least first.
 const LEVELS: &[&str] = &["none", "meta", "headers", "body"];
 
+const LEVEL_OR_MORE: Kind = Kind::Either(&[Kind::Word(LEVELS), Kind::Object(&CAPTURE)]);
+
 /// `capture` of the Tracker, an API or a route.
 pub(crate) const fn capture(default: &'static str) -> Key {
     Key::new(
         "capture",
-        Kind::Word(LEVELS),
+        LEVEL_OR_MORE,
         "What is recorded of a transaction: nothing; `meta` (who, what, when, how it ended); `headers` too; `body` too.",
     )
     .default(default)
 }
+
+/// `capture` at length.
+pub(crate) static CAPTURE: Shape = Shape {
+    short: Some("level"),
+    slips: &[("errors", "write `when: error`"), ("error", "write `when: error`")],
+    ..Shape::new(
+        "the capture",
+        "What is recorded of a transaction, and whether headers and bodies are kept when it is over.",
+        &[
+            Key::new("level", Kind::Word(LEVELS), "What is recorded.").default("body"),
+            Key::new(
+                "when",
+                Kind::OneOrMany(&Kind::Word(&["error", "slow"])),
+                "Headers and bodies are kept only of transactions that ended with an error (status 400 or above, or broken off), or that took longer than `slow`; of others `meta` stays.",
+            ),
+            Key::new(
+                "slow",
+                Kind::Form(Form::PositiveDuration),
+                "How long a transaction takes that is `slow`.",
+            )
+            .default("1s"),
+        ],
+    )
+};
 
 /// `journal`.
 pub(crate) static JOURNAL: Shape = Shape {
@@ -41,9 +67,10 @@ pub(crate) static JOURNAL: Shape = Shape {
 
 /// `tracker`.
 pub(crate) static TRACKER: Shape = Shape {
-    later: &["when"],
     short: Some("enabled"),
-    slips: &[("level", "write `capture`"), ("record", "write `capture`")],
+    slips: &[
+        ("when", "write `capture: {level: body, when: …}`"),
+        ("level", "write `capture`"), ("record", "write `capture`")],
     ..Shape::new(
         "the Tracker",
         "The searchable record of every transaction.",
@@ -56,6 +83,12 @@ pub(crate) static TRACKER: Shape = Shape {
                 "Most bytes of a body that are recorded, in each direction; of a longer one the first so many.",
             )
             .default("64KiB"),
+            Key::new(
+                "budget",
+                Kind::Form(Form::Size),
+                "Most memory for bodies that wait to be masked, in the whole process; more are not recorded.",
+            )
+            .default("64MiB"),
             Key::new(
                 "index",
                 Kind::Word(&["payload", "keys", "none"]),
@@ -121,7 +154,6 @@ pub(crate) static KEEP: Shape = Shape::new(
 
 /// `mask` of the Tracker.
 pub(crate) static MASK: Shape = Shape {
-    later: &["body"],
     ..Shape::new(
         "the mask",
         "What is replaced by `***` before it is recorded.",
@@ -135,6 +167,11 @@ pub(crate) static MASK: Shape = Shape {
                 "query",
                 Kind::OneOrMany(&Kind::Form(Form::Parameter)),
                 "Values of these query parameters.",
+            ),
+            Key::new(
+                "body",
+                Kind::OneOrMany(&Kind::Form(Form::JsonPath)),
+                "Values at these paths of JSON bodies, and form fields of the same last name. A body that cannot be read as either, or is longer than `body_limit`, is not recorded.",
             ),
         ],
     )

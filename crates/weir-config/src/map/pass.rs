@@ -1,8 +1,12 @@
 //! One pass over a body that takes byte ranges and builds nothing else.
+//!
+//! Who gets them is a [`Sink`]: maps and business keys want one value for each path ([`Slots`]),
+//! masks every range, also those that a duplicate name hides ([`Ranges`]).
 
 use super::path::Step;
 use super::scan::{skip, string, white};
 use serde::de::{Error as _, IgnoredAny};
+use std::ops::Range;
 
 /// What is wanted of a value: the value itself, members or items of it.
 #[derive(Debug, Default)]
@@ -75,15 +79,68 @@ impl<'b> Slots<'b> {
     }
 }
 
-/// Reads `text`, which must be one JSON value and nothing else, into `slots`. Where it is not,
-/// they hold what was found before the fault.
+/// Who gets what a pass finds.
+pub(crate) trait Sink<'b> {
+    /// A value was found for these slots.
+    fn found(&mut self, slots: &[usize], value: &'b str);
+
+    /// A name begins, below which are these slots; what an earlier one of the same name held does
+    /// not count.
+    fn begin(&mut self, below: &[usize]);
+}
+
+impl<'b> Sink<'b> for Slots<'b> {
+    fn found(&mut self, slots: &[usize], value: &'b str) {
+        self.fill(slots, Some(value));
+    }
+
+    fn begin(&mut self, below: &[usize]) {
+        self.fill(below, None);
+    }
+}
+
+/// Every range found, in the order of their ends; one may lie within the one behind it.
+pub(crate) struct Ranges<'b> {
+    text: &'b str,
+    found: Vec<Range<usize>>,
+}
+
+impl<'b> Ranges<'b> {
+    pub(crate) fn new(text: &'b str) -> Self {
+        Self { text, found: Vec::new() }
+    }
+
+    /// They in the order of their beginnings, without those that lie within another one.
+    pub(crate) fn outermost(mut self) -> Vec<Range<usize>> {
+        self.found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+        let mut behind = 0;
+        self.found.retain(|range| {
+            let outside = range.start >= behind;
+            behind = behind.max(range.end);
+            outside
+        });
+        self.found
+    }
+}
+
+impl<'b> Sink<'b> for Ranges<'b> {
+    fn found(&mut self, _: &[usize], value: &'b str) {
+        let start = value.as_ptr().addr() - self.text.as_ptr().addr();
+        self.found.push(start..start + value.len());
+    }
+
+    fn begin(&mut self, _: &[usize]) {}
+}
+
+/// Reads `text`, which must be one JSON value and nothing else, into `sink`. Where it is not,
+/// that has what was found before the fault.
 pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
-    slots: &mut Slots<'b>,
+    sink: &mut impl Sink<'b>,
 ) -> Result<(), serde_json::Error> {
     let bytes = text.as_bytes();
-    let end = Walk { text, slots }.value(white(bytes, 0), wanted);
+    let end = Walk { text, sink }.value(white(bytes, 0), wanted);
     if end.is_some_and(|end| white(bytes, end) == bytes.len()) {
         return Ok(());
     }
@@ -94,12 +151,12 @@ pub(crate) fn read<'b>(
 
 /// Reads a text. Each function takes a place and gives the one behind what it has read; none if
 /// that is not JSON.
-struct Walk<'s, 'b> {
+struct Walk<'s, 'b, S> {
     text: &'b str,
-    slots: &'s mut Slots<'b>,
+    sink: &'s mut S,
 }
 
-impl Walk<'_, '_> {
+impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
     fn value(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let end = match bytes.get(at)? {
@@ -107,7 +164,9 @@ impl Walk<'_, '_> {
             b'[' if wanted.has_children() => self.items(at + 1, wanted)?,
             _ => skip(bytes, at)?,
         };
-        self.slots.fill(&wanted.take, self.text.get(at..end));
+        if !wanted.take.is_empty() {
+            self.sink.found(&wanted.take, self.text.get(at..end)?);
+        }
         Some(end)
     }
 
@@ -131,7 +190,7 @@ impl Walk<'_, '_> {
             let end = match wanted.member(name) {
                 Some(inner) => {
                     // Of duplicate names the last wins, also where it holds less than the first.
-                    self.slots.fill(&inner.below, None);
+                    self.sink.begin(&inner.below);
                     self.value(value, inner)?
                 }
                 None => skip(bytes, value)?,

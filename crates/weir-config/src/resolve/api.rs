@@ -1,8 +1,8 @@
 //! APIs: what their routes have in common.
 
-use super::{Fields, Resolver, headers, path, plan, server, tracker};
+use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
-    Access, Api, CaptureLevel, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins,
+    Access, Api, Capture, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins,
     RateLimit,
 };
 use crate::draft::{Member, Spot};
@@ -24,7 +24,7 @@ pub(super) struct Inherited<'n> {
     pub(super) request_time: Option<Duration>,
     pub(super) first_byte: Option<Duration>,
     pub(super) compress: Compression,
-    pub(super) capture: CaptureLevel,
+    pub(super) capture: Capture,
     pub(super) request_headers: HeaderEdits,
     pub(super) response_headers: HeaderEdits,
 }
@@ -34,7 +34,7 @@ impl Resolver<'_> {
         &mut self,
         members: &[&Member],
         limits: &Limits,
-        capture: CaptureLevel,
+        capture: Capture,
     ) -> Vec<Api> {
         let mut apis = Vec::new();
         let mut places: HashMap<(String, String), Spot> = HashMap::new();
@@ -73,7 +73,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn api(&mut self, member: &Member, limits: &Limits, capture: CaptureLevel) -> Option<Api> {
+    fn api(&mut self, member: &Member, limits: &Limits, capture: Capture) -> Option<Api> {
         let fields = Fields::new(&member.value, &keys::API);
         let base = fields.text("base").and_then(|t| path::base(t).ok());
         let mut hosts: Vec<String> =
@@ -88,7 +88,7 @@ impl Resolver<'_> {
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
             first_byte: fields.duration("timeout"),
             compress: compression(&fields).unwrap_or(OFF),
-            capture: tracker::capture(&fields).unwrap_or(capture),
+            capture: self.capture(&fields).unwrap_or(capture),
             request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
             response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
         };

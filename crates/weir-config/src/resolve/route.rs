@@ -1,7 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, compression};
-use super::{Fields, Resolver, headers, path, server, tracker};
+use super::{Fields, Resolver, headers, path, server};
 use crate::config::{Handler, Location, PathPattern, Route, Segment};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
@@ -127,7 +127,7 @@ impl<'a> Resolver<'a> {
             response_map,
             response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),
             compress: compression(fields).unwrap_or(inherited.compress),
-            capture: tracker::capture(fields).unwrap_or(inherited.capture),
+            capture: self.capture(fields).unwrap_or(inherited.capture),
             location: Location { file, line: at.line as usize },
             operation,
         })

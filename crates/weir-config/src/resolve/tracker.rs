@@ -1,24 +1,63 @@
 //! The journal and the Tracker.
 
 use super::{Fields, Resolver};
+use crate::body_mask::{BodyMask, PathCost};
 use crate::business_keys::{BusinessKeys, KEYS, Source};
-use crate::config::{CaptureLevel, Durability, IndexDepth, JournalSettings, Tracker, WhenFull};
+use crate::config::{
+    Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
+};
 use crate::draft::Node;
 use crate::finding::codes;
 use crate::keys;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// What `capture` says, if it is there.
-pub(super) fn capture(fields: &Fields<'_>) -> Option<CaptureLevel> {
-    Some(match fields.text("capture")? {
-        "none" => CaptureLevel::None,
-        "meta" => CaptureLevel::Meta,
-        "headers" => CaptureLevel::Headers,
+/// How long a transaction takes that is slow, unless said otherwise.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// The level that a text names.
+fn level(text: Option<&str>) -> CaptureLevel {
+    match text {
+        Some("none") => CaptureLevel::None,
+        Some("meta") => CaptureLevel::Meta,
+        Some("headers") => CaptureLevel::Headers,
         _ => CaptureLevel::Body,
-    })
+    }
 }
 
 impl Resolver<'_> {
+    /// What `capture` says, if it is there.
+    pub(super) fn capture(&mut self, fields: &Fields<'_>) -> Option<Capture> {
+        let Some(whole) = fields.object("capture", &keys::CAPTURE) else {
+            let text = fields.text("capture")?;
+            return Some(Capture { level: level(Some(text)), when: None });
+        };
+        let level = level(whole.text("level"));
+        let words = whole.texts("when");
+        let slow = words.iter().any(|word| word == "slow");
+        if let Some(node) = whole.get("slow").filter(|_| !slow) {
+            self.report
+                .error(codes::CONFLICT, node.at, "`slow` has no effect")
+                .help("write `when: slow`, too, or `when: [error, slow]`");
+        }
+        let when = whole.get("when").map(|node| {
+            if level < CaptureLevel::Headers {
+                self.report
+                    .error(
+                        codes::CONFLICT,
+                        node.at,
+                        "`when` has no effect: there is nothing to drop",
+                    )
+                    .help("it takes `level: headers` or `level: body`");
+            }
+            CaptureWhen {
+                error: words.iter().any(|word| word == "error"),
+                slow: slow.then(|| whole.duration("slow").unwrap_or(SLOW)),
+            }
+        });
+        Some(Capture { level, when })
+    }
+
     pub(super) fn journal(&mut self, root: &Fields<'_>) -> JournalSettings {
         let default = JournalSettings::default();
         let Some(fields) = root.object("journal", &keys::JOURNAL) else { return default };
@@ -52,10 +91,25 @@ impl Resolver<'_> {
             },
             masked_headers: mask.map(|m| lower(m.texts("headers"))).unwrap_or_default(),
             masked_parameters: mask.map(|m| m.texts("query")).unwrap_or_default(),
+            masked_bodies: mask.map(|m| self.body_mask(&m)).unwrap_or_default(),
+            budget: fields.size("budget").unwrap_or(default.budget),
             keys: Arc::new(self.business_keys(&fields)),
             keep_completed: keep("completed").unwrap_or(default.keep_completed),
             keep_failed: keep("failed").unwrap_or(default.keep_failed),
         }
+    }
+
+    fn body_mask(&mut self, mask: &Fields<'_>) -> BodyMask {
+        let mut found = BodyMask::default();
+        for node in mask.many("body") {
+            // What is no path has been reported by the check.
+            if let Some(text) = node.text()
+                && found.add(text) == Ok(PathCost::Tree)
+            {
+                self.needs_tree(text, node);
+            }
+        }
+        found
     }
 
     fn business_keys(&mut self, tracker: &Fields<'_>) -> BusinessKeys {

@@ -72,8 +72,8 @@ fn route(out: &mut String, r: &Route) {
     .expect("writes");
     writeln!(out, "    {:?} body {} timeout {:?}", r.access, r.body_limit, r.timeout)
         .expect("writes");
-    if r.capture != CaptureLevel::Body {
-        writeln!(out, "    capture {:?}", r.capture).expect("writes");
+    if r.capture != Capture::default() {
+        writeln!(out, "    {:?}", r.capture).expect("writes");
     }
     for l in &r.rate_limits {
         writeln!(out, "    {l:?}").expect("writes");

@@ -242,6 +242,8 @@ impl Connection {
         let Start { worker, peer, .. } = self.start;
         let mut exchange = worker.exchange(peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
+        // Of what cannot be read nothing is made up.
+        exchange.request.set_line("", "", "");
         exchange.begin(self.start.listener, self.stream.is_tls());
         worker.stats.bad_requests.add(1);
         let idle = exchange.live().site.config.limits.idle;
@@ -347,6 +349,7 @@ async fn send(
             Err(Some(why)) if may_still_tell(exchange, out, &why) => {
                 out.reset();
                 exchange.sent = 0;
+                capture::restart(exchange);
                 body = flow::refuse(exchange, why.into());
             }
             Err(why) => {

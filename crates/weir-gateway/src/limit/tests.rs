@@ -32,7 +32,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         response_map: None,
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
-        capture: weir_config::CaptureLevel::None,
+        capture: weir_config::Capture::default(),
         location: weir_config::Location::default(),
     }
 }

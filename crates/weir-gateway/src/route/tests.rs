@@ -29,7 +29,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         response_map: None,
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
-        capture: CaptureLevel::None,
+        capture: Capture::default(),
         location: Location::default(),
     }
 }

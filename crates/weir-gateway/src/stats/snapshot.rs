@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub over_quota: u64,
     /// Requests of which nothing, or not the end, could be recorded.
     pub unrecorded: u64,
+    /// Bodies that were not recorded because they could not be masked.
+    pub withheld: u64,
     /// Keys that rate limits count now.
     pub limit_keys: u64,
     /// Keys forgotten for room, unused ones only.
@@ -163,6 +165,7 @@ impl Snapshot {
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
             (&mut self.unrecorded, &worker.unrecorded),
+            (&mut self.withheld, &worker.withheld),
         ] {
             *sum += counter.get();
         }

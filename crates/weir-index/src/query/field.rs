@@ -59,9 +59,13 @@ impl Name {
 pub(crate) enum Field {
     Name(Name),
     State,
+    Resolution,
     Status,
     Took,
     Time,
+    After,
+    Before,
+    Since,
     Id,
     Body,
     Target,
@@ -70,11 +74,17 @@ pub(crate) enum Field {
     Key(String),
 }
 
-const OTHERS: [(&str, Field); 8] = [
+const OTHERS: [(&str, Field); 14] = [
+    ("client", Field::Name(Name::Sender)),
+    ("upstream", Field::Name(Name::Receiver)),
     ("state", Field::State),
+    ("resolution", Field::Resolution),
     ("status", Field::Status),
     ("took", Field::Took),
     ("time", Field::Time),
+    ("after", Field::After),
+    ("before", Field::Before),
+    ("since", Field::Since),
     ("id", Field::Id),
     ("body", Field::Body),
     ("target", Field::Target),

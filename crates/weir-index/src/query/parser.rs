@@ -186,8 +186,10 @@ impl<'a> Parser<'a> {
         let bad = |error: QueryError| QueryError { at: begin, end: self.at.max(begin), ..error };
         let present = value == Value::Bare("*".to_owned());
         let term = match field {
-            Field::Body if present => Term::HasBody,
-            Field::Header(name) if present => Term::HasHeader(name),
+            Field::Body if present => Term::Has(Scope::Body),
+            Field::Target if present => Term::Has(Scope::Target),
+            Field::AnyHeader if present => Term::Has(Scope::AnyHeader),
+            Field::Header(name) if present => Term::Has(Scope::Header(name)),
             Field::Key(name) if present => Term::Key(name, None),
             Field::Body => return self.spread(at, Scope::Body, value),
             Field::Target => return self.spread(at, Scope::Target, value),
@@ -196,9 +198,13 @@ impl<'a> Parser<'a> {
             Field::Key(name) => Term::Key(name, Some(value.text().map_err(bad)?)),
             Field::Name(name) => Term::Name(name, value.name().map_err(bad)?),
             Field::State => value::state(&value).map_err(bad)?,
+            Field::Resolution => value::resolution(&value).map_err(bad)?,
             Field::Status => value::status(&value).map_err(bad)?,
             Field::Took => value::took(&value).map_err(bad)?,
             Field::Time => value::time(&value, self.now).map_err(bad)?,
+            Field::After => value::after(&value, self.now).map_err(bad)?,
+            Field::Before => value::before(&value, self.now).map_err(bad)?,
+            Field::Since => value::since(&value, self.now).map_err(bad)?,
             Field::Id => value::id(&value).map_err(bad)?,
         };
         Ok(Node::Term(term))

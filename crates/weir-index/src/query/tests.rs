@@ -35,8 +35,14 @@ fn every_kind_of_term_is_understood() {
     assert_eq!(parse("key.order:*"), Node::Term(Term::Key("order".into(), None)));
     assert_eq!(parse("body:\"Acme \\\"Corp\\\"\""), words(Scope::Body, &["acme", "corp"]));
     assert_eq!(parse("header.X-Foo:bar"), words(Scope::Header("x-foo".into()), &["bar"]));
-    assert_eq!(parse("header.x-foo:*"), Node::Term(Term::HasHeader("x-foo".into())));
-    assert_eq!(parse("body:*"), Node::Term(Term::HasBody));
+    assert_eq!(parse("header.x-foo:*"), Node::Term(Term::Has(Scope::Header("x-foo".into()))));
+    assert_eq!(parse("body:*"), Node::Term(Term::Has(Scope::Body)));
+    assert_eq!(parse("header:*"), Node::Term(Term::Has(Scope::AnyHeader)));
+    assert_eq!(parse("target:*"), Node::Term(Term::Has(Scope::Target)));
+    assert_eq!(parse("client:\"::1\""), parse("sender:\"::1\""));
+    assert_eq!(parse("upstream:echo"), parse("receiver:echo"));
+    assert_eq!(parse("resolution:open"), parse("state:failed"));
+    assert_eq!(parse("status:*"), Node::Term(Term::Number(Number::Status, 1, u64::MAX)));
     assert_eq!(parse("A-17"), words(Scope::Anywhere, &["a", "17"]));
     assert_eq!(parse("state:failed"), Node::Term(Term::Number(Number::State, 1, 1)));
     assert_eq!(parse("id:0197"), {
@@ -65,6 +71,11 @@ fn times_stand_for_spans_as_long_as_they_are_precise() {
     assert_eq!(number("time:2026-11-20T13:00:00+01:00"), (NOON, NOON + 999_999));
     assert_eq!(number("time:>now-15m").0, NOON - 15 * 60_000_000 + 1);
     assert_eq!(number("time:[2026-11-20T10:00 TO now]"), (NOON - 2 * hour, NOON));
+    // Two days written so lie side by side.
+    assert_eq!(number("after:2026-11-20"), (NOON - 12 * hour, u64::MAX));
+    assert_eq!(number("before:2026-11-20"), (0, NOON - 12 * hour - 1));
+    assert_eq!(number("since:1h"), (NOON - hour, u64::MAX));
+    assert_eq!(number("since:2d"), (NOON - 48 * hour, u64::MAX));
 }
 
 #[test]
@@ -109,6 +120,10 @@ fn errors_name_the_place_and_what_would_be_right() {
         ("api:>3", 4, "at 5: this cannot be compared"),
         ("body:acm*", 0, "at 1: words in payloads are searched whole"),
         ("state:open", 6, "at 7: there is no state `open`; there are `completed`"),
+        ("resolution:done", 11, "at 12: there is no resolution `done`; there is `open`"),
+        ("a since:yesterday", 8, "at 9: `yesterday` is not a duration; write a duration such as"),
+        ("after:>now", 6, "at 7: this is compared already; write one time"),
+        ("before:noon", 7, "at 8: `noon` is not a time; write one time"),
         ("id:xyz", 3, "at 4: `xyz` is not an id"),
         ("body:\"--\"", 0, "at 1: there is no word in it"),
         ("()", 0, "at 1: nothing in the parentheses"),
@@ -132,10 +147,24 @@ fn length_depth_and_number_of_terms_are_bounded() {
 #[test]
 fn what_tells_of_payloads_needs_the_right_to_see_them() {
     let needs = |text: &str| Query::parse(text, NOON).unwrap().needs_payload();
-    for text in ["word", "body:a", "header:a", "key.a:b", "-body:*", "status:200 OR (api:x a)"] {
+    for text in [
+        "target:*",
+        "header:*",
+        "word",
+        "body:a",
+        "header:a",
+        "key.a:b",
+        "-body:*",
+        "status:200 OR (api:x a)",
+    ] {
         assert!(needs(text), "{text}");
     }
-    for text in ["", "status:200", "api:a consumer:* took:>1s time:now id:0197 -method:GET"] {
+    for text in [
+        "",
+        "status:200",
+        "since:1h resolution:open client:a",
+        "api:a consumer:* took:>1s time:now id:0197 -method:GET",
+    ] {
         assert!(!needs(text), "{text}");
     }
 }

@@ -179,7 +179,18 @@ pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
     Ok(Term::Number(Number::State, codes.0, codes.1))
 }
 
+/// What failed is open until somebody deals with it.
+pub(super) fn resolution(value: &Value) -> Result<Term, QueryError> {
+    match value.clone().text()?.as_str() {
+        "open" | "*" => Ok(Term::Number(Number::State, 1, 1)),
+        other => Err(wrong(format!("there is no resolution `{other}`"), "there is `open`")),
+    }
+}
+
 pub(super) fn status(value: &Value) -> Result<Term, QueryError> {
+    if matches!(value, Value::Bare(text) if text == "*") {
+        return Ok(Term::Number(Number::Status, 1, u64::MAX));
+    }
     value.span(Number::Status, |text| {
         let class = text.strip_suffix("xx").and_then(|class| class.parse::<u64>().ok());
         if let Some(class @ 1..=9) = class {
@@ -200,7 +211,7 @@ pub(super) fn took(value: &Value) -> Result<Term, QueryError> {
         Some(time) => Ok((time, time)),
         None => Err(wrong(
             format!("`{text}` is not a duration"),
-            "write a number with its unit: us, ms, s, m or h",
+            "write a number with its unit: us, ms, s, m, h or d",
         )),
     })
 }
@@ -230,6 +241,35 @@ pub(super) fn time(value: &Value, now: u64) -> Result<Term, QueryError> {
             )
         })
     })
+}
+
+/// The first and last microsecond of a time that stands alone.
+fn single(value: &Value, now: u64) -> Result<(u64, u64), QueryError> {
+    let hint = "write one time, such as 2026-11-20, 2026-11-20T10:00 or now-15m";
+    match value {
+        Value::Bare(text) | Value::Quoted(text) => {
+            moment(text, now).ok_or_else(|| wrong(format!("`{text}` is not a time"), hint))
+        }
+        Value::Compared(..) | Value::Range(..) => Err(wrong("this is compared already", hint)),
+    }
+}
+
+pub(super) fn after(value: &Value, now: u64) -> Result<Term, QueryError> {
+    Ok(Term::Number(Number::Time, single(value, now)?.0, u64::MAX))
+}
+
+pub(super) fn before(value: &Value, now: u64) -> Result<Term, QueryError> {
+    let (first, _) = single(value, now)?;
+    Ok(Term::Number(Number::Time, 0, first.saturating_sub(1)))
+}
+
+pub(super) fn since(value: &Value, now: u64) -> Result<Term, QueryError> {
+    let hint = "write a duration such as 90s, 15m, 1h or 7d; `after:` takes a time";
+    let (Value::Bare(text) | Value::Quoted(text)) = value else {
+        return Err(wrong("this is compared already", hint));
+    };
+    let ago = duration(text).ok_or_else(|| wrong(format!("`{text}` is not a duration"), hint))?;
+    Ok(Term::Number(Number::Time, now.saturating_sub(ago), u64::MAX))
 }
 
 /// The first and last microsecond that a time stands for.

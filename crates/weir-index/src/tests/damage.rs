@@ -4,7 +4,7 @@ use std::fs;
 
 use weir_journal::Position;
 
-use super::{Bench, SETTINGS};
+use super::{Bench, settings};
 use crate::Page;
 
 /// Three pieces of 100 transactions, and 50 that are only in memory.
@@ -31,7 +31,7 @@ fn is_whole(bench: &Bench) {
 
 #[test]
 fn what_was_only_in_memory_is_read_again() {
-    let mut bench = three_pieces().reopen(SETTINGS);
+    let mut bench = three_pieces().reopen(settings());
     assert_eq!(bench.index.statistics(0).transactions, 300);
     is_whole_by_tail(&bench);
     bench.indexer.catch_up().unwrap();
@@ -47,7 +47,7 @@ fn is_whole_by_tail(bench: &Bench) {
 fn the_whole_index_can_be_deleted() {
     let bench = three_pieces();
     fs::remove_dir_all(bench.data.path().join("index")).unwrap();
-    let mut bench = bench.reopen(SETTINGS);
+    let mut bench = bench.reopen(settings());
     is_whole_by_tail(&bench);
     bench.indexer.catch_up().unwrap();
     is_whole(&bench);
@@ -60,12 +60,12 @@ fn any_piece_can_be_deleted_or_be_unfinished() {
         let piece = &bench.pieces()[at];
         // As if the process had ended before the piece was put in its place.
         fs::rename(piece, bench.data.path().join("index/building/left")).unwrap();
-        let mut bench = bench.reopen(SETTINGS);
+        let mut bench = bench.reopen(settings());
         let found = bench.search("common", &Page::default());
         assert_eq!(found.incomplete, at < 2, "piece {at}");
         bench.indexer.catch_up().unwrap();
         is_whole(&bench);
-        let mut bench = bench.reopen(SETTINGS);
+        let mut bench = bench.reopen(settings());
         bench.indexer.catch_up().unwrap();
         is_whole(&bench);
     }
@@ -100,16 +100,6 @@ fn every_file_of_a_piece_can_be_damaged_or_lost() {
     }
 }
 
-#[test]
-fn old_partitions_are_dropped_whole_and_the_rest_stays() {
-    let mut bench = three_pieces();
-    bench.indexer.drop_before(super::NOON + 100).unwrap();
-    assert_eq!(bench.pieces().len(), 3, "a day with anything newer stays whole");
-    bench.indexer.drop_before(super::NOON + 400).unwrap();
-    assert_eq!(bench.pieces().len(), 0);
-    assert_eq!(bench.numbers("", 1000).len(), 50);
-}
-
 fn checkpoint(bench: &Bench) -> std::path::PathBuf {
     bench.data.path().join("journal/followers/tracker")
 }
@@ -121,7 +111,7 @@ fn an_end_between_a_piece_and_its_checkpoint_costs_nothing() {
     bench.indexer.seal().unwrap();
     assert_ne!(fs::read(checkpoint(&bench)).unwrap(), before);
     fs::write(checkpoint(&bench), before).unwrap();
-    let mut bench = bench.reopen(SETTINGS);
+    let mut bench = bench.reopen(settings());
     assert_eq!(bench.indexer.step(100).unwrap(), 0);
     is_whole(&bench);
 }
@@ -131,7 +121,7 @@ fn the_journal_keeps_what_a_deleted_index_has_to_read_again() {
     let bench = three_pieces();
     assert_ne!(bench.journal.follower("tracker").unwrap().position(1), Position::START);
     fs::remove_dir_all(bench.data.path().join("index")).unwrap();
-    let bench = bench.reopen(SETTINGS);
+    let bench = bench.reopen(settings());
     assert_eq!(bench.journal.follower("tracker").unwrap().position(1), Position::START);
 }
 

@@ -78,7 +78,7 @@ proptest! {
                 .collect();
             expected.sort_unstable_by(|one, other| other.cmp(one));
             prop_assert_eq!(bench.numbers(&text, limit), expected.clone(), "{}", text);
-            let summary = bench.index.summary(&query, std::time::Duration::from_secs(60)).unwrap();
+            let summary = bench.index.summary(&query, std::time::Duration::from_secs(60), false).unwrap();
             prop_assert_eq!(summary.matched, expected.len() as u64, "{}", text);
         }
     }

@@ -6,9 +6,9 @@ use crate::table::table;
 use crate::{output, tracker};
 use anyhow::Context;
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use weir_admin::tracker::JournalState;
-use weir_journal::Position;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use weir_admin::tracker::{JournalState, Verified};
 
 /// Commands on the journal.
 #[derive(Debug, clap::Subcommand)]
@@ -16,8 +16,12 @@ pub(crate) enum Command {
     /// Print what a journal holds, what its recovery found and who lags
     Inspect(Inspect),
     /// Read a whole journal and compare every checksum
-    #[command(after_help = "Exit codes:\n  0  whole\n  1  damaged, or it cannot be read\n\n\
-        Example:\n  weir journal verify --data /var/lib/weir")]
+    #[command(
+        after_help = "Without --admin the data folder is read, which no weir may be using.\n\n\
+        Exit codes:\n  0  whole\n  1  damaged, or it cannot be read\n\n\
+        Examples:\n  weir journal verify --data /var/lib/weir\n  \
+        weir journal verify --admin http://127.0.0.1:9080"
+    )]
     Verify(Verify),
 }
 
@@ -37,15 +41,14 @@ pub(crate) struct Inspect {
 /// Arguments of `weir journal verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// The data folder, which no weir may be using
-    #[arg(long, value_name = "DIR", default_value = "data")]
-    data: PathBuf,
     /// Most lines
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
 }
 
 /// Runs it.
@@ -58,7 +61,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 
 fn inspect(args: &Inspect) -> anyhow::Result<Exit> {
     let state: JournalState = match args.place.data() {
-        Some(data) => tracker::Tracker::read(data)?.state()?,
+        Some(data) => args.place.read(data)?.state()?,
         None => args.place.server()?.get("/v1/journal")?,
     };
     let Value::Object(mut whole) = serde_json::to_value(&state)? else {
@@ -87,33 +90,34 @@ fn inspect(args: &Inspect) -> anyhow::Result<Exit> {
 }
 
 fn verify(args: &Verify) -> anyhow::Result<Exit> {
-    let (journal, recovery) = tracker::journal(&args.data)?;
-    let mut lines = Vec::new();
-    let mut whole = recovery.damage.is_empty();
-    for lane in 0..journal.lanes() {
-        let (mut transactions, mut damaged, mut expired) = (0_u64, 0_u64, 0_u64);
-        let mut reader = journal.reader(lane, Position::START);
-        let at = || format!("lane {lane}");
-        while let Some(transaction) = reader.next_transaction().with_context(at)? {
-            transactions += 1;
-            damaged += u64::from(transaction.damaged);
-            expired += u64::from(transaction.expired);
-        }
-        whole &= damaged == 0;
-        lines.push(json!({
-            "id": format!("lane/{lane}"),
-            "transactions": transactions,
-            "damaged": damaged,
-            "expired": expired,
-        }));
-    }
-    for damage in &recovery.damage {
-        let (segment, offset) = (damage.position.segment(), damage.position.offset());
-        let id = format!("damage/{}/{segment}/{offset}", damage.lane);
-        lines.push(json!({"id": id, "bytes": damage.bytes}));
-    }
+    let found = if args.place.names_server() { ask(&args.place)? } else { read(&args.place)? };
+    let end = found.last().filter(|last| last.end).context("it was broken off")?;
+    let whole = end.damaged == 0 && end.damaged_bytes == 0;
+    let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     print(&lines, args.limit, args.json);
     Ok(if whole { Exit::Success } else { Exit::Failure })
+}
+
+/// What a running server finds.
+fn ask(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
+    let mut found = Vec::new();
+    place.server()?.lines("/v1/journal/verify", |line| {
+        found.push(serde_json::from_str(line).context("the answer is not what was asked for")?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+/// What is found in a data folder.
+fn read(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
+    let data = place.data().map_or_else(|| place.configured_data(), |data| Ok(data.to_owned()))?;
+    let (journal, recovery) = tracker::journal(&data)?;
+    let mut steps = tracker::verify(Arc::new(journal), &recovery);
+    let mut found = Vec::new();
+    while let Some(some) = steps()? {
+        found.extend(some);
+    }
+    Ok(found)
 }
 
 /// One line for each object, or one for each of its members in a table.

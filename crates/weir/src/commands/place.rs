@@ -1,6 +1,7 @@
 //! Whom commands ask about transactions: a running server, or a data folder.
 
 use crate::admin_client::AdminClient;
+use crate::output;
 use crate::tracker::Tracker;
 use anyhow::{Context, ensure};
 use std::net::{IpAddr, SocketAddr};
@@ -8,21 +9,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_config::{Config, Source};
 
-/// Arguments that say where.
+/// Arguments that say which running server.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct ServerArgs {
     /// Ask the weir with this admin listener, http://HOST:PORT [default: the configured one]
-    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    #[arg(long, value_name = "URL")]
     admin: Option<String>,
     /// File with the admin token [default: $WEIR_TOKEN, or else `admin.token` in the data folder]
-    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Read this data folder, which no weir may be using
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
     /// Configuration that says where the admin listener and the data folder are
     #[arg(long, value_name = "PATH", default_value = "weir.yaml")]
     config: PathBuf,
+}
+
+/// Arguments that say where.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PlaceArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Read this data folder, which no weir may be using
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "token_file"])]
+    data: Option<PathBuf>,
 }
 
 /// Whom to ask.
@@ -40,7 +48,7 @@ impl PlaceArgs {
     /// There is no token, or the folder cannot be opened.
     pub(crate) fn open(&self) -> anyhow::Result<Place> {
         match &self.data {
-            Some(data) => Ok(Place::Folder(Tracker::read(data)?)),
+            Some(data) => Ok(Place::Folder(self.read(data)?)),
             None => self.server().map(Place::Server),
         }
     }
@@ -50,11 +58,50 @@ impl PlaceArgs {
         self.data.as_deref()
     }
 
+    /// Whether a running server is asked because somebody said so.
+    pub(crate) fn names_server(&self) -> bool {
+        self.server.admin.is_some()
+    }
+
+    /// The data folder of the configuration.
+    ///
+    /// # Errors
+    /// The configuration has errors.
+    pub(crate) fn configured_data(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.server.load()?.data)
+    }
+
+    /// Opens a data folder; the configuration says how it is indexed, if it is that folder's.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn read(&self, data: &Path) -> anyhow::Result<Arc<Tracker>> {
+        let loaded = self.server.config.exists().then(|| self.server.load());
+        let config = loaded.and_then(|loaded| {
+            // Most likely it is another folder's; if not, the index says how it was made.
+            let note = |error: &anyhow::Error| output::note(&format!("weir: not used: {error}"));
+            loaded.inspect_err(note).ok()
+        });
+        let real = |path: &Path| path.canonicalize().ok();
+        let config = config.filter(|config| real(&config.data) == real(data));
+        Tracker::read(data, config.as_ref())
+    }
+
     /// A client of the running server.
     ///
     /// # Errors
     /// There is no token for it.
     pub(crate) fn server(&self) -> anyhow::Result<AdminClient> {
+        self.server.client()
+    }
+}
+
+impl ServerArgs {
+    /// A client of the server.
+    ///
+    /// # Errors
+    /// There is no token for it.
+    pub(crate) fn client(&self) -> anyhow::Result<AdminClient> {
         let config = self.load()?;
         let url = match &self.admin {
             Some(url) => url.clone(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
 use weir_index::Index;
-use weir_journal::Journal;
+use weir_journal::{Journal, Lag};
 
 /// What the journal has and does.
 pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
@@ -38,6 +38,35 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
         ),
         Family::gauge("weir_journal_disk_bytes", "Disk space taken.", stats.disk_bytes as f64),
     ]
+    .into_iter()
+    .chain(followers(&journal.lags().unwrap_or_default()))
+    .collect()
+}
+
+/// How far those who follow the journal are behind: nothing is dropped before they have passed it.
+fn followers(lags: &[Lag]) -> [Family; 3] {
+    let family = |name, help, value: fn(&Lag) -> f64| {
+        let labels = |lag: &Lag| vec![("follower", lag.name.clone())];
+        let samples = lags.iter().map(|lag| Sample::new(labels(lag), value(lag))).collect();
+        Family { name, help, samples: Samples::Gauge(samples) }
+    };
+    [
+        family(
+            "weir_journal_follower_lag_records",
+            "Transactions that a follower has not passed for good.",
+            |lag| lag.records as f64,
+        ),
+        family(
+            "weir_journal_follower_lag_bytes",
+            "Bytes that a follower has not passed for good.",
+            |lag| lag.bytes as f64,
+        ),
+        family(
+            "weir_journal_follower_lag_seconds",
+            "Since the oldest transaction was received that a follower has not passed for good.",
+            |lag| lag.age.as_secs_f64(),
+        ),
+    ]
 }
 
 /// What the index has and does.
@@ -51,6 +80,11 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
             stats.transactions as f64,
         ),
         Family::counter("weir_index_indexed_total", "Transactions indexed.", stats.indexed),
+        Family::gauge(
+            "weir_index_lag_records",
+            "Transactions that are not indexed yet, those that are still open included.",
+            stats.lag_records as f64,
+        ),
         Family::gauge(
             "weir_index_lag_seconds",
             "Since the end of the transaction indexed last; 0 when nothing is left to index.",

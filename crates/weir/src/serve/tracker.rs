@@ -1,13 +1,14 @@
 //! The thread that keeps the Tracker's index up to date.
 
+use crate::tracker::index_settings;
 use anyhow::Context;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_config::{Config, IndexDepth};
-use weir_index::{Depth, Index, Indexer, Settings};
-use weir_journal::{Journal, stage};
+use weir_config::Config;
+use weir_index::{Index, Indexer, Settings};
+use weir_journal::Journal;
 
 /// Transactions indexed at a time, between looks at whether to stop.
 const STEP: usize = 4096;
@@ -27,12 +28,8 @@ pub(super) struct Tracker {
 
 /// Opens the index and starts its thread, unless nothing is to be indexed.
 pub(super) fn start(config: &Config, journal: &Arc<Journal>) -> anyhow::Result<Option<Tracker>> {
-    let depth = match config.tracker.index {
-        IndexDepth::None => return Ok(None),
-        IndexDepth::Keys => Depth::Keys,
-        IndexDepth::Payload => Depth::Payload,
-    };
-    let settings = Settings { depth, whole_stage: stage::TOTAL };
+    let Some(settings) = index_settings(config) else { return Ok(None) };
+    let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the index in {}", config.data.display()))?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -64,7 +61,9 @@ fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
         };
         let _ = woken.recv_timeout(pause);
     }
-    if let Err(error) = indexer.seal() {
+    // What came last is not left to the next start.
+    let last = indexer.step(STEP).and_then(|_| indexer.seal());
+    if let Err(error) = last {
         eprintln!("tracker: {error}");
     }
 }

@@ -3,14 +3,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use weir_admin::tracker::{
-    Body, BodyFacts, Damage, Field, Highlight, Hit, JournalState, Lag, Payload, Recovery, Stage,
-    Summary, Transaction,
+    Body, BodyFacts, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
+    JournalState, Lag, Payload, Recovery, Stage, Summary, Transaction,
 };
-use weir_index::{Name, Row};
+use weir_index::{Name, Row, transaction_type};
 use weir_journal::{self as journal, stage};
 
 /// Most bytes of a body that are shown.
 const LONGEST_BODY: usize = 8 << 20;
+/// Most bytes of a body that is decoded to be shown.
+const LONGEST_DECODED: usize = 1 << 20;
 
 /// Everything but the payload.
 pub(super) fn summary(transaction: &journal::Transaction) -> Summary {
@@ -20,24 +22,44 @@ pub(super) fn summary(transaction: &journal::Transaction) -> Summary {
         id: id(u128::from_be_bytes(transaction.id)),
         time: time(transaction.received_us),
         took_us: total.map_or(0, |(_, took)| u64::from(*took)),
-        state: match transaction.outcome {
-            journal::Outcome::Completed => "completed",
-            journal::Outcome::Failed => "failed",
-            journal::Outcome::Interrupted => "interrupted",
-        }
-        .to_owned(),
+        state: state_name(transaction.outcome).to_owned(),
+        resolution: resolution(transaction.outcome),
         status: transaction.status,
         method: text(&transaction.method),
         path: path(&transaction.target),
         api: text(&transaction.api),
         operation: text(&transaction.operation),
-        transaction_type: text(&transaction.transaction_type),
+        transaction_type: transaction_type(transaction).to_owned(),
         consumer: text(&transaction.consumer),
         principal: text(&transaction.principal),
         sender: text(&transaction.client),
         receiver: text(&transaction.upstream),
         problem: text(&transaction.problem),
     }
+}
+
+fn state_name(outcome: journal::Outcome) -> &'static str {
+    match outcome {
+        journal::Outcome::Completed => "completed",
+        journal::Outcome::Failed => "failed",
+        journal::Outcome::Interrupted => "interrupted",
+    }
+}
+
+/// What failed is open: nothing can be done about it here yet.
+fn resolution(outcome: journal::Outcome) -> String {
+    let open = outcome == journal::Outcome::Failed;
+    if open { "open".to_owned() } else { String::new() }
+}
+
+fn history(transaction: &journal::Transaction) -> Vec<Change> {
+    let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+    let ended =
+        total.map(|(_, took)| time(transaction.received_us.saturating_add(u64::from(*took))));
+    vec![
+        Change { state: "received".to_owned(), time: Some(time(transaction.received_us)) },
+        Change { state: state_name(transaction.outcome).to_owned(), time: ended },
+    ]
 }
 
 fn of_row(row: &Row) -> Summary {
@@ -47,6 +69,7 @@ fn of_row(row: &Row) -> Summary {
         time: time(row.time),
         took_us: row.took,
         state: row.state().to_owned(),
+        resolution: resolution(row.outcome),
         status: row.status,
         method: name(Name::Method),
         path: String::new(),
@@ -72,6 +95,17 @@ pub(super) fn hit(hit: weir_index::Hit) -> Hit {
     Hit { summary, highlights: hit.highlights.into_iter().map(highlight).collect() }
 }
 
+/// A hit of an export, with its payload only for those who may see it.
+pub(super) fn exported(hit: weir_index::Hit, payload: bool) -> Transaction {
+    let Some(whole) = hit.transaction else {
+        let summary = of_row(&hit.row);
+        return Transaction { summary, expired: true, ..Transaction::default() };
+    };
+    let mut shown = transaction(whole);
+    shown.payload = shown.payload.filter(|_| payload);
+    shown
+}
+
 /// All of it.
 pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
     let stages = whole.stages.iter().map(|(code, took)| Stage {
@@ -80,18 +114,20 @@ pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
     });
     Transaction {
         summary: summary(&whole),
+        history: history(&whole),
         stages: stages.collect(),
         request: facts(&whole.request),
         response: facts(&whole.response),
         shortened: whole.shortened,
         damaged: whole.damaged,
         expired: whole.expired,
+        discarded: whole.discarded,
         payload: Some(Payload {
             target: whole.target,
             request_headers: headers(&whole.request_head),
-            request_body: body(&whole.request_body),
+            request_body: body(&whole.request_head, &whole.request_body),
             response_headers: headers(&whole.response_head),
-            response_body: body(&whole.response_body),
+            response_body: body(&whole.response_head, &whole.response_body),
             keys: fields(whole.keys),
             properties: fields(whole.properties),
             logs: whole.logs,
@@ -100,8 +136,13 @@ pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
 }
 
 fn facts(facts: &journal::BodyFacts) -> BodyFacts {
-    let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash: _ } = *facts;
-    BodyFacts { length, stored, truncated, withheld: withheld.is_some(), aborted }
+    let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash } = *facts;
+    let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
+    let hash = match hash {
+        [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
+        hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    BodyFacts { length, stored, truncated, withheld, aborted, hash }
 }
 
 /// Header lines as they stood on the wire.
@@ -119,9 +160,14 @@ fn fields(pairs: Vec<(String, String)>) -> Vec<Field> {
     pairs.into_iter().map(|(name, value)| Field { name, value }).collect()
 }
 
-fn body(bytes: &[u8]) -> Body {
-    let cut = bytes.len() > LONGEST_BODY;
-    let shown = &bytes[..bytes.len().min(LONGEST_BODY)];
+fn body(head: &[u8], recorded: &[u8]) -> Body {
+    let readable = weir_index::readable(head, recorded, LONGEST_DECODED);
+    let cut = readable.cut || readable.bytes.len() > LONGEST_BODY;
+    let shown = &readable.bytes[..readable.bytes.len().min(LONGEST_BODY)];
+    let (decoded_from, still_in) = match readable.decoded {
+        true => (readable.codings, String::new()),
+        false => (String::new(), readable.codings),
+    };
     let text = match std::str::from_utf8(shown) {
         Ok(text) => Some(text),
         // It may have been truncated in the middle of a character.
@@ -130,9 +176,29 @@ fn body(bytes: &[u8]) -> Body {
         }
         Err(_) => None,
     };
-    match text {
-        Some(text) => Body { text: Some(text.to_owned()), base64: None, cut },
-        None => Body { text: None, base64: Some(STANDARD.encode(shown)), cut },
+    let (text, base64) = match text {
+        Some(text) => (Some(text.to_owned()), None),
+        None => (None, Some(STANDARD.encode(shown))),
+    };
+    Body { text, base64, decoded_from, still_in, cut }
+}
+
+/// How many a query finds.
+pub(super) fn counts(summary: weir_index::Summary, payload: bool) -> Counts {
+    let facet = |facet: weir_index::Facet| Facet {
+        field: facet.field,
+        values: (facet.values.into_iter()).map(|(value, count)| Counted { value, count }).collect(),
+        more: facet.more,
+    };
+    let bucket = |(begin, count)| Bucket { time: time(begin), count };
+    Counts {
+        matched: summary.matched,
+        facets: summary.facets.into_iter().map(facet).collect(),
+        bucket_ms: summary.width / 1000,
+        histogram: summary.histogram.into_iter().map(bucket).collect(),
+        cut: summary.cut,
+        incomplete: summary.incomplete || summary.cut,
+        payload,
     }
 }
 
@@ -220,10 +286,10 @@ mod tests {
 
     #[test]
     fn bodies_are_text_where_they_can_be() {
-        assert_eq!(body("a€".as_bytes()).text.as_deref(), Some("a€"));
-        assert_eq!(body(&"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
-        assert_eq!(body(b"\xffa").base64.as_deref(), Some("/2E="));
-        let long = body(&vec![b'a'; LONGEST_BODY + 1]);
+        assert_eq!(body(b"", "a€".as_bytes()).text.as_deref(), Some("a€"));
+        assert_eq!(body(b"", &"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
+        assert_eq!(body(b"", b"\xffa").base64.as_deref(), Some("/2E="));
+        let long = body(b"", &vec![b'a'; LONGEST_BODY + 1]);
         assert!(long.cut && long.text.is_some_and(|text| text.len() == LONGEST_BODY));
     }
 }

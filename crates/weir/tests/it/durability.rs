@@ -9,7 +9,7 @@ mod failpoints;
 mod kill;
 mod load;
 mod secrets;
-mod synced;
+mod waiting;
 
 use crate::harness::{Response, Server};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

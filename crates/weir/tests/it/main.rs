@@ -8,6 +8,7 @@ mod harness;
 
 mod admin_api;
 mod auth;
+mod capture;
 mod clients;
 mod command_line;
 mod durability;
@@ -25,6 +26,7 @@ mod smuggling;
 mod streaming;
 mod tidy;
 mod tls;
+mod tracker;
 mod transform;
 mod under_load;
 mod upstreams;

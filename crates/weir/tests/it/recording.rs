@@ -28,7 +28,7 @@ fn hash(key: &str) -> String {
     format!("sha256:{digits}")
 }
 
-fn head(transaction: &Transaction) -> (String, String) {
+pub(crate) fn head(transaction: &Transaction) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
     (text(&transaction.request_head), text(&transaction.response_head))
 }

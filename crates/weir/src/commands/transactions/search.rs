@@ -1,67 +1,169 @@
 //! `weir search`: finds recorded transactions.
 
 use super::{print_json, print_table};
+use crate::admin_client::Refused;
 use crate::commands::place::{Place, PlaceArgs};
 use crate::exit::Exit;
-use crate::{neutral, output};
+use crate::{duration, neutral, output};
 use anyhow::anyhow;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use weir_admin::tracker::{Hit, LONGEST_PAGE, Page, Search, SearchFailure, Summary};
+use std::time::{Duration, Instant};
+use weir_admin::tracker::{
+    Highlight, Hit, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Summary,
+};
+
+mod count;
+mod export;
+
+/// Most transactions if nobody says how many.
+const PAGE: usize = 50;
 
 /// Arguments of `weir search`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Newest first. The language of queries is in docs/guide/search.md.\n\n\
     Examples:\n  weir search 'status:>=500 api:orders'\n  \
-    weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10")]
+    weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10\n  \
+    weir search 'state:failed since:1d' --facets\n  \
+    weir search 'api:orders since:1d' --export > orders.ndjson")]
 pub(crate) struct Args {
     /// The query; an empty one finds everything
     #[arg(default_value = "", allow_hyphen_values = true)]
     query: String,
     /// Most transactions
-    #[arg(long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// How long to search
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
+    timeout: Duration,
     /// Print one JSON object for each, one a line
     #[arg(long)]
     json: bool,
+    /// Count them by field and over time instead; `keys` counts business keys, too
+    #[arg(long, value_name = "keys", num_args = 0..=1, default_missing_value = "fields",
+        value_parser = ["fields", "keys"], conflicts_with_all = ["export", "limit"])]
+    facets: Option<String>,
+    /// Print all of each that may be seen, headers and bodies too, one JSON object a line; at most
+    /// 10000 unless --limit says otherwise
+    #[arg(long)]
+    export: bool,
+    /// Where an export before was cut
+    #[arg(long, value_name = "CURSOR", requires = "export")]
+    cursor: Option<String>,
     #[command(flatten)]
     place: PlaceArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let done = match &args.facets {
+        Some(facets) => count::run(args, facets == "keys"),
+        None if args.export => export::run(args),
+        None => list(args),
+    };
+    match done {
+        Ok(()) => Ok(Exit::Success),
+        Err(error) => {
+            let place = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
+            let place = place.or_else(|| error.downcast_ref::<BadQuery>().map(|bad| bad.place));
+            if let Some(place) = place {
+                output::note(&pointed(&args.query, place));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A query that is not understood.
+#[derive(Debug)]
+struct BadQuery {
+    place: [usize; 2],
+    said: String,
+}
+
+impl std::error::Error for BadQuery {}
+
+impl std::fmt::Display for BadQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.said)
+    }
+}
+
+/// The query on a line, and carets under what is wrong with it.
+fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
+    let shown = |from: usize, to: usize| {
+        let (from, to) = (query.floor_char_boundary(from), query.floor_char_boundary(to));
+        neutral::line(&query[from.min(to)..to])
+    };
+    let width = |from, to| shown(from, to).chars().count();
+    let (before, wrong) = (width(0, from), width(from, to).max(1));
+    format!("  {}\n  {}{}", shown(0, query.len()), " ".repeat(before), "^".repeat(wrong))
+}
+
+fn list(args: &Args) -> anyhow::Result<()> {
     let place = args.place.open()?;
-    let (mut left, mut cursor) = (args.limit, None);
-    let mut summaries = Vec::new();
+    let ends = Instant::now() + args.timeout;
+    let (mut left, mut cursor) = (args.limit.unwrap_or(PAGE), None);
+    let mut hits = Vec::new();
     while left > 0 {
-        let found = page(&place, &args.query, left.min(LONGEST_PAGE), cursor)?;
+        let timeout = ends.saturating_duration_since(Instant::now());
+        let found = page(&place, &args.query, left.min(LONGEST_PAGE), cursor, timeout)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
-            if args.json { print_json(&hit)? } else { summaries.push(hit) }
+            if args.json { print_json(&hit)? } else { hits.push(hit) }
         }
-        if found.incomplete {
-            output::note("the index is being made again: transactions may be missing");
+        if found.incomplete && !found.cut {
+            output::note("the index is not complete: transactions may be missing");
         }
         cursor = found.next;
         if cursor.is_none() {
             break;
         }
+        if found.cut && Instant::now() >= ends {
+            output::note(
+                "the time ran out before everything was looked at: ask for less time \
+                (`since:1h`), or give it more (`--timeout 30s`)",
+            );
+            break;
+        }
     }
     if !args.json {
-        print(summaries);
+        print(hits);
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn print(hits: Vec<Hit>) {
     let (summaries, highlights): (Vec<Summary>, Vec<_>) =
         hits.into_iter().map(|hit| (hit.summary, hit.highlights)).unzip();
     print_table(&summaries);
+    let marks = if output::bold() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
     for (summary, highlights) in summaries.iter().zip(highlights) {
         for highlight in highlights {
-            let text = format!("{} {}: {}", summary.id, highlight.place, highlight.text);
-            output::line(&neutral::line(&text));
+            let (place, text) = (neutral::line(&highlight.place), marked(&highlight, marks));
+            output::line(&format!("{} {place}: {text}", neutral::line(&summary.id)));
         }
     }
+}
+
+/// The text of a highlight with its words between marks.
+fn marked(highlight: &Highlight, [begin, end]: [&str; 2]) -> String {
+    let mut out = String::new();
+    let mut done = 0;
+    for [from, to] in &highlight.marks {
+        let between = highlight.text.get(done..*from);
+        let (Some(before), Some(words)) = (between, highlight.text.get(*from..*to)) else { break };
+        out.push_str(&neutral::line(before));
+        out.push_str(begin);
+        out.push_str(&neutral::line(words));
+        out.push_str(end);
+        done = *to;
+    }
+    out.push_str(&neutral::line(&highlight.text[done..]));
+    out
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 /// A page of what a query finds.
@@ -70,23 +172,54 @@ pub(super) fn page(
     query: &str,
     limit: usize,
     cursor: Option<String>,
+    timeout: Duration,
 ) -> anyhow::Result<Page> {
     match place {
         Place::Server(client) => {
-            let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
             let after = cursor.map(|c| format!("&cursor={}", encode(&c))).unwrap_or_default();
-            client.get(&format!("/v1/transactions?q={}&limit={limit}{after}", encode(query)))
+            let seconds = timeout.min(LONGEST_TIMEOUT).as_secs_f64().ceil().max(1.0);
+            let limits = format!("limit={limit}&timeout={seconds}");
+            client.get(&format!("/v1/transactions?q={}&{limits}{after}", encode(query)))
         }
         Place::Folder(tracker) => {
-            let search = Search { query: query.to_owned(), limit, cursor, payload: true };
-            tracker.search(&search).map_err(|failure| match failure {
-                SearchFailure::Query { at, message } => {
-                    anyhow!("the query is not understood: at {}: {message}", at + 1)
-                }
-                SearchFailure::Failed(failure) => failure.into(),
-                SearchFailure::Cursor => anyhow!("the cursor is not one of a page"),
-                SearchFailure::NeedsPayload => anyhow!("the query asks for payloads"),
-            })
+            let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };
+            tracker.search(&search).map_err(failed)
         }
+    }
+}
+
+fn failed(failure: SearchFailure) -> anyhow::Error {
+    match failure {
+        SearchFailure::Query { place, message } => {
+            let said = format!("the query is not understood: at {}: {message}", place[0] + 1);
+            BadQuery { place, said }.into()
+        }
+        SearchFailure::Failed(failure) => failure.into(),
+        SearchFailure::Cursor => anyhow!("the cursor is not one of a page"),
+        SearchFailure::NeedsPayload => anyhow!("the query asks for payloads"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carets_stand_under_what_is_wrong() {
+        assert_eq!(pointed("a stauts:5", [2, 8]), "  a stauts:5\n    ^^^^^^");
+        assert_eq!(pointed("é\u{1b} (", [4, 4]), "  é\\u{1b} (\n          ^");
+        assert_eq!(pointed("a OR", [9, 99]), "  a OR\n      ^");
+        assert_eq!(pointed("a", [1, 0]), "  a\n   ^");
+    }
+
+    #[test]
+    fn words_that_were_found_are_marked_and_still_data() {
+        let text = "a \u{1b}[1m ref\u{202e}und b".to_owned();
+        let at = text.find("ref").unwrap();
+        let highlight = |marks| Highlight { place: "body".to_owned(), text: text.clone(), marks };
+        let shown = marked(&highlight(vec![[at, at + 9]]), ["<", ">"]);
+        assert_eq!(shown, "a \\u{1b}[1m <ref\\u{202e}und> b");
+        let wrong = marked(&highlight(vec![[9, 3]]), ["<", ">"]);
+        assert_eq!(wrong, "a \\u{1b}[1m ref\\u{202e}und b");
     }
 }

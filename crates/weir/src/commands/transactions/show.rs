@@ -7,12 +7,15 @@ use crate::{neutral, output};
 use anyhow::Context;
 use std::fmt::Write;
 use uuid::Uuid;
-use weir_admin::tracker::{Body, BodyFacts, Field, Transaction};
+use weir_admin::tracker::{Body, BodyFacts, Field, Side, Transaction};
+
+mod body;
 
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55\n  \
-    weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --json --data ./data")]
+    weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --json --data ./data\n  \
+    weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --raw request > body")]
 pub(crate) struct Args {
     /// Its id: the answer's `weir-transaction-id`
     id: Uuid,
@@ -22,17 +25,34 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Write the recorded bytes of one body as they were sent, and nothing else
+    #[arg(long, value_name = "request|response", value_parser = ["request", "response"],
+        conflicts_with_all = ["json", "limit"])]
+    raw: Option<String>,
     #[command(flatten)]
     place: PlaceArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let transaction: Transaction = match args.place.open()? {
+    let none = || format!("there is no transaction {}", args.id);
+    let place = args.place.open()?;
+    if let Some(side) = &args.raw {
+        let bytes = match place {
+            Place::Server(client) => {
+                client.raw(&format!("/v1/transactions/{}/{side}-body", args.id))?
+            }
+            Place::Folder(tracker) => {
+                let side = if side == "request" { Side::Request } else { Side::Response };
+                tracker.body(args.id.as_u128(), side)?.with_context(none)?
+            }
+        };
+        output::bytes(&bytes);
+        return Ok(Exit::Success);
+    }
+    let transaction: Transaction = match place {
         Place::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
-        Place::Folder(tracker) => tracker
-            .show(args.id.as_u128())?
-            .with_context(|| format!("there is no transaction {}", args.id))?,
+        Place::Folder(tracker) => tracker.show(args.id.as_u128())?.with_context(none)?,
     };
     if args.json {
         print_json(&transaction)?;
@@ -46,6 +66,12 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     let summary = &transaction.summary;
     let mut out = String::new();
     let status = summary.status.to_string();
+    let history: Vec<String> = (transaction.history.iter())
+        .map(|change| match &change.time {
+            Some(time) => format!("{} {time}", change.state),
+            None => format!("{} when weir ended", change.state),
+        })
+        .collect();
     let stages: Vec<String> = (transaction.stages.iter())
         .map(|stage| format!("{} {}", stage.name, took(stage.took_us)))
         .collect();
@@ -53,12 +79,15 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         (transaction.shortened, "only its outcome was recorded"),
         (transaction.damaged, "some of its records were lost"),
         (transaction.expired, "headers and bodies were dropped because of their age"),
+        (transaction.discarded, "headers and bodies were not kept: nothing went wrong"),
     ];
     let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
     for (name, value) in [
         ("id", summary.id.as_str()),
         ("time", &summary.time),
         ("state", &summary.state),
+        ("history", &history.join(", ")),
+        ("resolution", &summary.resolution),
         ("status", &status),
         ("took", &stages.join(", ")),
         ("api", &summary.api),
@@ -99,23 +128,16 @@ fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyFacts, lin
     for Field { name, value } in headers {
         let _ = writeln!(out, "{}", neutral::line(&format!("{name}: {value}")));
     }
-    if let Some(text) = body.text.as_ref().filter(|text| !text.is_empty()) {
-        let shown: Vec<&str> = text.lines().take(lines).collect();
-        let _ = writeln!(out, "\n{}", neutral::block(&shown.join("\n")));
-    } else if body.base64.is_some() {
-        let _ = writeln!(out, "\n(not text; --json has it in base64)");
+    let shown = body::readable(headers, body);
+    if !shown.is_empty() {
+        let some: Vec<&str> = shown.lines().take(lines).collect();
+        let _ = writeln!(out, "\n{}", some.join("\n"));
     }
-    let words = [
-        (facts.stored < facts.length && !facts.truncated, "not recorded"),
-        (facts.truncated, "truncated"),
-        (facts.withheld, "withheld"),
-        (facts.aborted, "broken off"),
-        (body.cut, "not all is shown"),
-    ];
-    let words: Vec<&str> = words.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+    let words = body::words(body, facts);
     if !words.is_empty() {
         let (stored, length) = (facts.stored, facts.length);
-        let _ = writeln!(out, "({stored} of {length} bytes recorded: {})", words.join(", "));
+        let words = neutral::line(&words.join(", "));
+        let _ = writeln!(out, "({stored} of {length} bytes recorded: {words})");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output;
 use anyhow::Context;
 use std::ops::ControlFlow;
-use weir_admin::tracker::Summary;
+use weir_admin::tracker::{Summary, TIMEOUT};
 
 /// Newest transactions of a folder that are shown if nobody says how many.
 const LAST: usize = 10;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let place = args.place.open()?;
     let Place::Server(client) = &place else {
         let limit = args.limit.unwrap_or(LAST);
-        let found = super::search::page(&place, "", limit, None)?;
+        let found = super::search::page(&place, "", limit, None, TIMEOUT)?;
         let newest = found.transactions.iter().take(limit).rev();
         newest.map(|hit| &hit.summary).try_for_each(print)?;
         return Ok(Exit::Success);

@@ -9,7 +9,7 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ("weir-config", &[]),
     ("weir-gateway", &["weir-wire", "weir-config", "weir-journal"]),
     ("weir-journal", &[]),
-    ("weir-index", &["weir-journal"]),
+    ("weir-index", &["weir-config", "weir-journal"]),
     ("weir-admin", &["weir-config", "weir-gateway"]),
     (
         "weir",

@@ -1,0 +1,187 @@
+//! One body as it passes: what is counted, stored, hashed or held of it.
+
+use super::mask::{self, Held};
+use super::rest::RestHash;
+use crate::worker::Worker;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use weir_config::{CaptureLevel, Tracker};
+use weir_journal::{BodyFacts, Side, Ticket, Withheld};
+use weir_wire::Headers;
+
+/// A body on its way.
+#[derive(Debug)]
+pub(super) struct Passing {
+    worker: &'static Worker,
+    facts: BodyFacts,
+    keep: Keep,
+    /// Most bytes that are stored.
+    limit: u64,
+}
+
+/// What is kept of its bytes.
+#[derive(Debug)]
+enum Keep {
+    /// Their number.
+    Nothing,
+    /// The first ones, at once; of the rest a hash.
+    First(Option<Box<RestHash>>),
+    /// All of them, until they can be masked.
+    Held(Held),
+}
+
+impl Passing {
+    /// Begins with a body that has these headers.
+    pub(super) fn new(
+        worker: &'static Worker,
+        level: CaptureLevel,
+        settings: &Tracker,
+        headers: &Headers,
+    ) -> Self {
+        let mut passing = Self {
+            worker,
+            facts: BodyFacts::default(),
+            keep: Keep::Nothing,
+            limit: settings.body_limit,
+        };
+        if level < CaptureLevel::Body {
+            return passing;
+        }
+        if settings.masked_bodies.is_empty() {
+            passing.keep = Keep::First(None);
+            return passing;
+        }
+        passing.limit = passing.limit.min(mask::LONGEST);
+        match Held::new(headers, worker) {
+            Ok(held) => passing.keep = Keep::Held(held),
+            Err(why) => passing.withhold(why),
+        }
+        passing
+    }
+
+    fn withhold(&mut self, why: Withheld) {
+        self.facts.withheld = Some(why);
+        self.keep = Keep::Nothing;
+    }
+
+    /// Counts bytes that pass and gives those that are to be stored now.
+    fn take<'b>(&mut self, bytes: &'b [u8], settings: &Tracker) -> &'b [u8] {
+        self.facts.length += bytes.len() as u64;
+        match &mut self.keep {
+            Keep::Nothing => b"",
+            Keep::First(_) => {
+                let room = self.limit.saturating_sub(self.facts.stored).min(bytes.len() as u64);
+                self.facts.stored += room;
+                let (stored, rest) = bytes.split_at(room as usize);
+                self.hash(rest);
+                stored
+            }
+            Keep::Held(held) => {
+                let added = if self.facts.length > self.limit {
+                    Err(Withheld::Long)
+                } else {
+                    held.add(bytes, settings.budget)
+                };
+                if let Err(why) = added {
+                    self.withhold(why);
+                }
+                b""
+            }
+        }
+    }
+
+    /// Bytes that are not stored.
+    fn hash(&mut self, rest: &[u8]) {
+        if let Keep::First(hash) = &mut self.keep
+            && !rest.is_empty()
+            && let Some(key) = &self.worker.shared.capture.key
+        {
+            hash.get_or_insert_with(|| Box::new(RestHash::new(key))).add(rest);
+        }
+    }
+
+    /// Bytes pass that belong to an open transaction.
+    pub(super) fn pass(&mut self, ticket: Ticket, side: Side, bytes: &[u8], settings: &Tracker) {
+        let before = self.facts.stored;
+        let stored = self.take(bytes, settings);
+        let Some(lane) = &self.worker.lane else { return };
+        if !stored.is_empty() && lane.borrow_mut().part(ticket, side, stored).is_err() {
+            // Nothing behind a gap: what is stored is the beginning.
+            self.facts.stored = before;
+            self.limit = before;
+            // The rest behind it has been hashed already; that hash would be of something else.
+            self.keep = Keep::Nothing;
+        }
+    }
+
+    /// It broke off.
+    pub(super) fn broke_off(&mut self) {
+        self.facts.aborted = true;
+    }
+
+    /// Whether any of it is in the journal.
+    pub(super) fn is_stored(&self) -> bool {
+        self.facts.stored > 0
+    }
+
+    /// The body is over; `last` are the bytes that have not passed. What is to be stored with the
+    /// end of the transaction, and the facts.
+    pub(super) fn finish<'b>(
+        mut self,
+        last: &'b [u8],
+        settings: &Tracker,
+    ) -> (BodyFacts, Cow<'b, [u8]>) {
+        let mut stored = Cow::Borrowed(self.take(last, settings));
+        match std::mem::replace(&mut self.keep, Keep::Nothing) {
+            Keep::Nothing => {}
+            Keep::First(hash) => self.facts.hash = hash.map_or([0; 16], |hash| hash.finish()),
+            Keep::Held(_) if self.facts.aborted => self.withhold(Withheld::Aborted),
+            Keep::Held(_) if self.facts.length == 0 => {}
+            Keep::Held(held) => match held.masked(&settings.masked_bodies, self.limit) {
+                Ok(masked) => {
+                    self.facts.stored = masked.len() as u64;
+                    stored = Cow::Owned(masked);
+                    return (self.facts, stored);
+                }
+                Err(why) => self.withhold(why),
+            },
+        }
+        if self.facts.length == 0 {
+            // There was nothing to withhold.
+            self.facts.withheld = None;
+        }
+        if self.facts.withheld.is_some() {
+            self.worker.stats.withheld.add(1);
+        }
+        self.facts.truncated = self.facts.stored < self.facts.length;
+        (self.facts, stored)
+    }
+
+    /// The body is over and nothing of it stays; `last` as above.
+    pub(super) fn forget(self, last: &[u8]) -> BodyFacts {
+        let BodyFacts { length, aborted, .. } = self.facts;
+        let length = length + last.len() as u64;
+        BodyFacts { length, aborted, truncated: length > 0, ..BodyFacts::default() }
+    }
+}
+
+/// Records a request's body as its bytes pass.
+#[derive(Debug)]
+pub(crate) struct Tee {
+    pub(super) ticket: Ticket,
+    pub(super) body: Rc<RefCell<Passing>>,
+    pub(super) live: Rc<crate::worker::Live>,
+}
+
+impl Tee {
+    pub(crate) fn pass(&self, bytes: &[u8]) {
+        let settings = &self.live.site.config.tracker;
+        self.body.borrow_mut().pass(self.ticket, Side::Request, bytes, settings);
+    }
+
+    /// The body broke off.
+    pub(crate) fn broke_off(&self) {
+        self.body.borrow_mut().broke_off();
+    }
+}

@@ -1,0 +1,165 @@
+//! Business keys: read out of what was recorded, and how a piece keeps them.
+//!
+//! A piece keeps them exactly, so that they are found, shown and counted without the journal, also
+//! when it has dropped the bodies they were read from. In the order of the rows, each key is the
+//! number of its row `u16`, the number of its name `u32`, the length of its value `u16`, all
+//! little-endian, and the value.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use weir_config::{BusinessKeys, RequestView};
+use weir_journal::Transaction;
+
+use crate::bitmap::Bitmap;
+use crate::content::{self, Kind};
+use crate::row::cut;
+
+/// Adds the keys that are read from a transaction to those that were recorded with it.
+pub(crate) fn read(keys: &BusinessKeys, transaction: &mut Transaction) {
+    if keys.is_empty() {
+        return;
+    }
+    let request = RequestView {
+        method: &transaction.method,
+        target: &transaction.target,
+        head: &transaction.request_head,
+        client: &transaction.client,
+        consumer: &transaction.consumer,
+    };
+    let body = |head, body| content::decoded(Kind::of(head), body).unwrap_or(Cow::Borrowed(&[]));
+    let asked = body(&transaction.request_head, &transaction.request_body);
+    let answered = body(&transaction.response_head, &transaction.response_body);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (name, value) in keys.extract(&request, &asked, &answered) {
+        let known = |pair: &(String, String)| pair.0 == name && pair.1 == value;
+        if !transaction.keys.iter().any(known) {
+            found.push((name.to_owned(), value.into_owned()));
+        }
+    }
+    transaction.keys.extend(found);
+}
+
+/// The keys of a piece's rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keys<'a> {
+    names: Cow<'a, [String]>,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> Keys<'a> {
+    /// As they were written.
+    pub(crate) fn new(names: Vec<String>, bytes: Vec<u8>) -> Self {
+        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes) }
+    }
+
+    /// Row, name and value of each; it ends where the bytes make no sense.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &str, &str)> {
+        let mut rest = &*self.bytes;
+        std::iter::from_fn(move || {
+            let (head, after) = rest.split_first_chunk::<8>()?;
+            let row = u16::from_le_bytes([head[0], head[1]]);
+            let name = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
+            let length = u16::from_le_bytes([head[6], head[7]]);
+            let (value, after) = after.split_at_checked(length.into())?;
+            rest = after;
+            let name = self.names.get(name as usize)?;
+            Some((row.into(), name.as_str(), std::str::from_utf8(value).ok()?))
+        })
+    }
+
+    /// The rows that have a key, with this value if one is given.
+    pub(crate) fn rows(&self, rows: usize, name: &str, value: Option<&str>) -> Bitmap {
+        let (name, value) = (cut(name), value.map(cut));
+        let mut found = Bitmap::none(rows);
+        if self.names.iter().any(|known| known == name) {
+            for (row, other, has) in self.iter() {
+                if other == name && value.is_none_or(|value| value == has) {
+                    found.add(row);
+                }
+            }
+        }
+        found
+    }
+
+    /// The keys of one row.
+    pub(crate) fn of(&self, row: usize) -> Vec<(String, String)> {
+        self.iter()
+            .skip_while(|(other, ..)| *other < row)
+            .take_while(|(other, ..)| *other == row)
+            .map(|(_, name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+/// The keys of a piece while it grows.
+#[derive(Debug, Default)]
+pub(crate) struct OpenKeys {
+    pub(crate) names: Vec<String>,
+    lookup: HashMap<String, u32, RandomState>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl OpenKeys {
+    pub(crate) fn push(&mut self, row: usize, keys: &[(String, String)]) {
+        for (name, value) in keys {
+            let (name, value) = (cut(name), cut(value));
+            let code = match self.lookup.get(name) {
+                Some(code) => *code,
+                None => {
+                    let code = self.names.len() as u32;
+                    self.names.push(name.to_owned());
+                    self.lookup.insert(name.to_owned(), code);
+                    code
+                }
+            };
+            self.bytes.extend_from_slice(&(row as u16).to_le_bytes());
+            self.bytes.extend_from_slice(&code.to_le_bytes());
+            self.bytes.extend_from_slice(&(value.len() as u16).to_le_bytes());
+            self.bytes.extend_from_slice(value.as_bytes());
+        }
+    }
+
+    pub(crate) fn view(&self) -> Keys<'_> {
+        Keys { names: Cow::Borrowed(&self.names), bytes: Cow::Borrowed(&self.bytes) }
+    }
+}
+
+/// Bytes that the keys of a transaction take in a piece, nearly.
+pub(crate) fn size(transaction: &Transaction) -> usize {
+    transaction.keys.iter().map(|(name, value)| 8 + name.len() + value.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Keys, OpenKeys};
+
+    #[test]
+    fn keys_are_kept_row_by_row() {
+        let mut open = OpenKeys::default();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        open.push(0, &[pair("order", "A-1"), pair("customer", "x")]);
+        open.push(2, &[pair("order", "A-1"), pair("order", &"é".repeat(400))]);
+        let keys = open.view();
+        let rows = |name, value| keys.rows(3, name, value).rows().collect::<Vec<_>>();
+        assert_eq!(rows("order", Some("A-1")), [0, 2]);
+        assert_eq!(rows("order", Some("a-1")), [0; 0]);
+        assert_eq!(rows("customer", None), [0]);
+        assert_eq!(rows("other", None), [0; 0]);
+        assert_eq!(rows("order", Some(&"é".repeat(400))), [2]);
+        assert_eq!(keys.of(0), [pair("order", "A-1"), pair("customer", "x")]);
+        assert_eq!(keys.of(1), []);
+        assert_eq!(keys.of(2)[1].1.len(), 256);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes: Vec<u8>, row in 0usize..9) {
+            let keys = Keys::new(vec!["a".to_owned()], bytes);
+            let _ = (keys.iter().count(), keys.rows(8, "a", None), keys.of(row));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `weir token`: tokens of the admin API.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use serde_json::{Value, json};
+use weir_admin::{Role, TokenInfo};
+
+/// Commands on tokens.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a token and print it: it is shown only then
+    #[command(after_help = "Roles, each with what those before it may do:\n  \
+        viewer          sees what happened\n  \
+        payload-viewer  sees headers, bodies and business keys\n  \
+        operator        acts on transactions\n  \
+        admin           makes and revokes tokens\n\n\
+        Example:\n  weir token new support --role payload-viewer > token")]
+    New(New),
+    /// List the tokens, without their secrets
+    List(List),
+    /// Revoke a token
+    #[command(after_help = "Example:\n  weir token revoke 1f2e3d4c5b6a")]
+    Revoke(Revoke),
+}
+
+/// Arguments of `weir token new`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct New {
+    /// Who gets it
+    name: String,
+    /// What it allows: viewer, payload-viewer, operator or admin
+    #[arg(long, default_value = "viewer")]
+    role: Role,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of `weir token list`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Most tokens
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of `weir token revoke`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Revoke {
+    /// Its id, which `weir token list` shows
+    id: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::New(args) => new(args)?,
+        Command::List(args) => list(args)?,
+        Command::Revoke(args) => revoke(args)?,
+    }
+    Ok(Exit::Success)
+}
+
+fn new(args: &New) -> anyhow::Result<()> {
+    let wanted = json!({"name": args.name, "role": args.role.name()});
+    let made: Value = args.server.client()?.post("/v1/tokens", &wanted)?;
+    if args.json {
+        output::line(&neutral::json(&made.to_string()));
+    } else {
+        // Alone on standard output, so that it can be put into a file.
+        output::line(&neutral::line(made["token"].as_str().unwrap_or_default()));
+        let id = neutral::line(made["id"].as_str().unwrap_or_default());
+        output::note(&format!("token {id} of {}; it is not shown again", args.role.name()));
+    }
+    Ok(())
+}
+
+fn list(args: &List) -> anyhow::Result<()> {
+    let all: Vec<TokenInfo> = args.server.client()?.get("/v1/tokens")?;
+    let all = all.into_iter().take(args.limit.unwrap_or(usize::MAX));
+    if args.json {
+        for token in all {
+            output::line(&neutral::json(&serde_json::to_string(&token)?));
+        }
+        return Ok(());
+    }
+    let role = |token: &TokenInfo| token.role.name().to_owned();
+    let rows: Vec<[String; 3]> = all
+        .map(|token| [neutral::line(&token.id), neutral::line(&token.name), role(&token)])
+        .collect();
+    output::text(&table(["ID", "NAME", "ROLE"], &rows));
+    Ok(())
+}
+
+fn revoke(args: &Revoke) -> anyhow::Result<()> {
+    let hexadecimal = args.id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    anyhow::ensure!(hexadecimal && !args.id.is_empty(), "'{}' is no id of a token", args.id);
+    args.server.client()?.delete(&format!("/v1/tokens/{}", args.id))
+}

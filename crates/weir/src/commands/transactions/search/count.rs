@@ -1,0 +1,109 @@
+//! `weir search --facets`: how many there are, by field and over time.
+
+use super::{Args, encode, failed};
+use crate::commands::place::Place;
+use crate::commands::transactions::print_json;
+use crate::table::table;
+use crate::{neutral, output};
+use weir_admin::tracker::{Counts, LONGEST_TIMEOUT, Search};
+
+/// Characters of the longest bar.
+const BAR: u64 = 40;
+
+pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
+    let timeout = args.timeout.min(LONGEST_TIMEOUT);
+    let counts = match args.place.open()? {
+        Place::Server(client) => {
+            let seconds = timeout.as_secs_f64().ceil().max(1.0);
+            let query = encode(&args.query);
+            let path = format!("/v1/transactions/summary?q={query}&keys={keys}&timeout={seconds}");
+            client.get(&path)?
+        }
+        Place::Folder(tracker) => {
+            let query = args.query.clone();
+            let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
+            tracker.count(&search, keys).map_err(failed)?
+        }
+    };
+    if counts.cut {
+        output::note("the time ran out: only the newest were counted (`--timeout 30s` gives more)");
+    } else if counts.incomplete {
+        output::note("the index is not complete: transactions may be missing");
+    }
+    if args.json { json(&counts) } else { Ok(output::text(&text(&counts))) }
+}
+
+/// One object a line, each with `id`.
+fn json(counts: &Counts) -> anyhow::Result<()> {
+    let matched = serde_json::json!({"id": "matched", "count": counts.matched});
+    print_json(&matched)?;
+    for facet in &counts.facets {
+        for one in &facet.values {
+            let id = format!("facet/{}/{}", facet.field, one.value);
+            print_json(&serde_json::json!({
+                "id": id, "field": facet.field, "value": one.value, "count": one.count,
+            }))?;
+        }
+    }
+    for bucket in &counts.histogram {
+        print_json(&serde_json::json!({
+            "id": format!("time/{}", bucket.time), "time": bucket.time, "count": bucket.count,
+            "bucket_ms": counts.bucket_ms,
+        }))?;
+    }
+    Ok(())
+}
+
+fn text(counts: &Counts) -> String {
+    let mut rows = vec![["".to_owned(), "all".to_owned(), counts.matched.to_string()]];
+    for facet in &counts.facets {
+        let of_value = |value: &str| match value {
+            "" => "-".to_owned(),
+            value => neutral::line(value),
+        };
+        rows.extend(
+            facet.values.iter().map(|one| {
+                [neutral::line(&facet.field), of_value(&one.value), one.count.to_string()]
+            }),
+        );
+        if facet.more {
+            rows.push([neutral::line(&facet.field), "(more)".to_owned(), String::new()]);
+        }
+    }
+    let mut out = table(["FIELD", "VALUE", "COUNT"], &rows);
+    let most = counts.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
+    let buckets: Vec<[String; 3]> = (counts.histogram.iter())
+        .map(|bucket| {
+            let length = (bucket.count * BAR).div_ceil(most) as usize;
+            [neutral::line(&bucket.time), bucket.count.to_string(), "#".repeat(length)]
+        })
+        .collect();
+    if !buckets.is_empty() {
+        out.push('\n');
+        out.push_str(&table(["TIME", "COUNT", ""], &buckets));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_admin::tracker::{Bucket, Counted, Facet};
+
+    #[test]
+    fn counts_are_shown_as_data() {
+        let value = "\u{1b}[2J".to_owned();
+        let bucket = |count| Bucket { time: "t".to_owned(), count };
+        let facet = Facet {
+            field: "key.order".to_owned(),
+            values: vec![Counted { value, count: 3 }],
+            more: true,
+        };
+        let (facets, histogram) = (vec![facet], vec![bucket(1), bucket(40)]);
+        let shown = text(&Counts { matched: 41, facets, histogram, ..Counts::default() });
+        assert!(shown.contains("key.order  \\u{1b}[2J  3") && shown.contains("(more)"), "{shown}");
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        let bars: Vec<usize> = shown.lines().map(|line| line.matches('#').count()).collect();
+        assert_eq!(bars[bars.len() - 2..], [1, 40]);
+    }
+}

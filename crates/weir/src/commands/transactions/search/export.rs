@@ -1,0 +1,60 @@
+//! `weir search --export`: all of what was found, as far as it may be seen.
+
+use super::{Args, encode, failed};
+use crate::commands::place::Place;
+use crate::{neutral, output};
+use anyhow::{Context, bail};
+use std::ops::ControlFlow;
+use weir_admin::tracker::{ExportEnd, Exported, Exporting, Search, TIMEOUT};
+
+/// Most transactions if nobody says how many.
+const EXPORT: usize = 10_000;
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let limit = args.limit.unwrap_or(EXPORT);
+    let end = match args.place.open()? {
+        Place::Server(client) => {
+            let after = args.cursor.as_ref().map(|c| format!("&cursor={}", encode(c)));
+            let query = encode(&args.query);
+            let path = format!("/v1/transactions/export?q={query}&limit={limit}");
+            let mut end = None;
+            client.lines(&(path + &after.unwrap_or_default()), |line| {
+                match serde_json::from_str::<ExportEnd>(line) {
+                    Ok(last) => end = Some(last.end),
+                    Err(_) => output::line(&neutral::json(line)),
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            end.context("the export was broken off: it is not whole")?
+        }
+        Place::Folder(tracker) => {
+            let (query, cursor) = (args.query.clone(), args.cursor.clone());
+            let search = Search { query, limit, cursor, payload: true, timeout: TIMEOUT };
+            let mut export = tracker.export(&search).map_err(failed)?;
+            loop {
+                match export()? {
+                    Some(Exporting::Found(list)) => {
+                        for transaction in list {
+                            super::print_json(&transaction)?;
+                        }
+                    }
+                    Some(Exporting::End(end)) => break end,
+                    None => bail!("the export was broken off: it is not whole"),
+                }
+            }
+        }
+    };
+    tell(&end);
+    Ok(())
+}
+
+/// Says what is not in it.
+fn tell(end: &Exported) {
+    if end.incomplete {
+        output::note("the index is not complete: transactions may be missing");
+    }
+    if let (true, Some(next)) = (end.cut, &end.next) {
+        let (count, next) = (end.transactions, neutral::line(next));
+        output::note(&format!("cut after {count} transactions; go on with --cursor {next}"));
+    }
+}

@@ -1,0 +1,354 @@
+//! What is kept of bodies, and what a record says beside them.
+
+use crate::harness::{self, Server, Upstream, Weir, eventually, files, transactions};
+use crate::recording::head;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use weir_journal::{BodyFacts, Outcome, Transaction, Withheld, stage};
+
+/// A server with these settings of the Tracker and these routes, in front of an upstream.
+fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {
+    let routes: String = routes.iter().map(|route| format!("      - {{{route}}}\n")).collect();
+    Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
+         tracker: {{enabled: true, index: none, {tracker}}}\n\
+         upstreams: {{up: {{targets: [\"http://{upstream}\"]}}}}\n\
+         auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+         apis:\n  all:\n    base: /\n    routes:\n{routes}",
+    ))
+    .start()
+}
+
+/// Header fields of a request.
+type Fields<'a> = &'a [(&'a str, &'a str)];
+
+/// Ends the server and reads what it recorded.
+fn recorded(weir: &mut Server) -> Vec<Transaction> {
+    weir.kill();
+    transactions(&weir.dir().join("data"))
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+#[test]
+fn headers_and_bodies_stay_only_where_something_went_wrong() {
+    let echo = harness::echo(&[]);
+    let mut weir = start(
+        echo.listen[0],
+        "capture: {level: body, when: [error, slow], slow: 300ms}",
+        &[
+            "path: \"/*\", proxy: up",
+            "get: /hosted, reply: {text: hosted}",
+            "get: /failing, reply: {status: 500, text: failing}",
+            "post: /errors, capture: {when: error}, proxy: up",
+            "post: /always, capture: body, proxy: up",
+        ],
+    );
+    let mut client = weir.connect();
+    for path in ["/status/200", "/status/404", "/status/503", "/errors", "/always"] {
+        client.post(path, "{\"a\": 1}");
+    }
+    client.get("/hosted");
+    client.get("/failing");
+    client.get("/delay/400ms");
+    let long = "x".repeat(100_000);
+    client.post("/status/200", &long);
+    let all = recorded(&mut weir);
+    let kept: Vec<bool> = all.iter().map(|one| !one.request_head.is_empty()).collect();
+    assert_eq!(kept, [false, true, true, false, true, false, true, true, false], "{all:?}");
+    for one in &all {
+        let kept = !one.request_head.is_empty();
+        assert_eq!(one.response_head.is_empty(), !kept, "{}", one.target);
+        assert_eq!(one.response_body.is_empty(), !kept, "{}", one.target);
+        assert!(kept || one.request_body.is_empty());
+        assert!(!one.damaged && !one.shortened && !one.target.is_empty());
+    }
+    let cut = BodyFacts { length: 100_000, truncated: true, ..BodyFacts::default() };
+    assert_eq!((all[8].request, all[8].response), (cut, cut), "true lengths stay");
+    assert!(all[8].discarded && !all[1].discarded);
+    assert_eq!(all[1].request_body, b"{\"a\": 1}");
+    assert_eq!(all[6].response_body, b"failing");
+}
+
+#[test]
+fn bodies_are_masked_before_they_are_written() {
+    let secret = r#"{"card": {"number": "4111-s3cret", "kind": "visa"}, "pin": "s3cret-pin"}"#;
+    let packed = gzip(secret);
+    let mut answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\
+         content-length: {}\r\n\r\n",
+        packed.len()
+    )
+    .into_bytes();
+    answer.extend_from_slice(&packed);
+    let upstream = Upstream::answering(answer);
+    let mask = "mask: {body: [\"$.card.number\", \"$..pin\"]}";
+    let mut weir = start(upstream.addr, mask, &["path: \"/*\", proxy: up"]);
+    let mut client = weir.connect();
+    let answer = client.post("/json", secret);
+    assert_eq!(answer.body, packed, "what is forwarded is as it was");
+    let form = "card[number]=4111-s3cret&pin=s3cret-pin&kind=visa";
+    let urlencoded = [("content-type", "application/x-www-form-urlencoded; charset=utf-8")];
+    client.request("POST", "/form", &urlencoded, form);
+    // Byte by byte, in chunks, and larger than one read.
+    let padded = secret.replace("visa", &"v".repeat(20_000));
+    client.send(
+        "POST /chunks HTTP/1.1\r\nHost: a\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\n\r\n",
+    );
+    for piece in padded.as_bytes().chunks(1000) {
+        client.send(format!("{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece)));
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(client.response().status, 200);
+    let all = recorded(&mut weir);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let masked = r#"{"card":{"number":"***","kind":"visa"},"pin":"***"}"#;
+    assert_eq!(text(&all[0].request_body), masked);
+    assert_eq!(text(&all[1].request_body), "card[number]=***&pin=***&kind=visa");
+    assert_eq!(text(&all[2].request_body), masked.replace("visa", &"v".repeat(20_000)));
+    for one in &all {
+        let mut plain = String::new();
+        GzDecoder::new(one.response_body.as_slice()).read_to_string(&mut plain).expect("gzip");
+        assert_eq!(plain, masked, "as sent, but for what is masked");
+        assert_eq!((one.response.length, one.response.withheld), (packed.len() as u64, None));
+        assert!(!one.request.truncated && !one.response.truncated);
+    }
+    for file in files(&weir.dir().join("data")) {
+        let bytes = std::fs::read(&file).expect("a file");
+        let found = memchr::memmem::find(&bytes, b"s3cret");
+        assert!(found.is_none(), "in {} at {found:?}", file.display());
+    }
+}
+
+#[test]
+fn what_cannot_be_masked_is_not_written_and_says_why() {
+    let echo = harness::echo(&[]);
+    let mask = "mask: {body: [\"$.pin\"]}, body_limit: 10KiB, budget: 8KiB";
+    let mut weir = start(echo.listen[0], mask, &["path: \"/*\", proxy: up"]);
+    let mut client = weir.connect();
+    let json = ("content-type", "application/json");
+    let long = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(20_000));
+    let middling = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(9_000));
+    let cases: [(Fields<'_>, &str, Withheld); 6] = [
+        (&[("content-type", "application/xml")], "<pin>s3cret</pin>", Withheld::Unreadable),
+        (&[], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
+        (&[json], "{\"pin\": \"s3cret\"", Withheld::Unreadable),
+        (&[json, ("content-encoding", "br")], "s3cret", Withheld::Coding),
+        (&[json], &long, Withheld::Long),
+        (&[json], &middling, Withheld::Budget),
+    ];
+    for (headers, body, _) in &cases {
+        assert_eq!(client.request("POST", "/a", headers, body).text(), *body);
+    }
+    // What there is nothing of is not withheld.
+    client.request("POST", "/status/204", &[("content-type", "application/xml")], "");
+    // The room that was taken has been given back.
+    client.post("/a", "{\"pin\": \"s3cret\"}");
+    assert!(weir.metric("weir_capture_withheld_total", &[]) >= 12.0);
+    let all = recorded(&mut weir);
+    for (one, (_, body, why)) in all.iter().zip(&cases) {
+        assert!(one.request_body.is_empty() && one.response_body.is_empty(), "{why:?}");
+        assert_eq!((one.request.withheld, one.request.length), (Some(*why), body.len() as u64));
+        assert!(!one.request_head.is_empty());
+    }
+    assert_eq!(all[6].request, BodyFacts::default());
+    assert_eq!(all[6].response.withheld, None);
+    assert_eq!(all[7].request_body, b"{\"pin\": \"***\"}");
+    for file in files(&weir.dir().join("data")) {
+        let bytes = std::fs::read(&file).expect("a file");
+        assert!(memchr::memmem::find(&bytes, b"s3cret").is_none(), "{}", file.display());
+    }
+}
+
+#[test]
+fn what_is_not_stored_of_a_long_body_is_told_apart_by_its_hash() {
+    let echo = harness::echo(&[]);
+    let mut weir = start(echo.listen[0], "body_limit: 4KiB", &["path: \"/*\", proxy: up"]);
+    let mut client = weir.connect();
+    let (one, other) = ("a".repeat(50_000), "a".repeat(49_999) + "b");
+    for body in [&one, &one, &other, &one[..4096].to_owned()] {
+        assert_eq!(client.post("/a", body).text().len(), body.len());
+    }
+    client.send("POST /a HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n");
+    for piece in one.as_bytes().chunks(4500) {
+        client.send(format!("{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece)));
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(client.response().body.len(), one.len());
+    let all = recorded(&mut weir);
+    let hashes: Vec<[u8; 16]> = all.iter().map(|one| one.request.hash).collect();
+    assert_ne!(hashes[0], [0; 16]);
+    assert_eq!(hashes[0], hashes[1]);
+    assert_ne!(hashes[0], hashes[2], "the last byte is hashed, too");
+    assert_eq!(hashes[3], [0; 16], "all of it is stored");
+    assert_eq!(hashes[0], hashes[4], "however it came");
+    assert!(all.iter().all(|one| one.request.hash == one.response.hash), "and both ways");
+}
+
+#[test]
+fn every_stage_that_did_something_is_timed() {
+    let echo = harness::echo(&[]);
+    let map = "request: {map: {b: \"$.a\"}}, response: {map: {c: \"$.b\"}}";
+    let mut weir = start(
+        echo.listen[0],
+        "capture: meta",
+        &[
+            "get: /hosted, reply: {text: hosted}",
+            "get: /limited, limit: {rate: 1000/s, key: address}, reply: {text: hosted}",
+            "get: /guarded, auth: [keys, anonymous], reply: {text: hosted}",
+            &format!("post: /mapped, {map}, proxy: up"),
+            "get: \"/delay/*\", proxy: up",
+        ],
+    );
+    let mut client = weir.connect();
+    for path in ["/hosted", "/limited", "/guarded"] {
+        assert_eq!(client.get(path).status, 200);
+    }
+    assert_eq!(client.post("/mapped", "{\"a\": 1}").text(), "{\"c\":1}");
+    client.get("/delay/100ms");
+    let all = recorded(&mut weir);
+    let codes = |one: &Transaction| one.stages.iter().map(|(code, _)| *code).collect::<Vec<_>>();
+    assert_eq!(codes(&all[0]), [stage::TOTAL]);
+    assert_eq!(codes(&all[1]), [stage::LIMIT, stage::TOTAL]);
+    assert_eq!(codes(&all[2]), [stage::AUTH, stage::TOTAL]);
+    let mapped = [
+        stage::REQUEST_MAP,
+        stage::CONNECT,
+        stage::FIRST_BYTE,
+        stage::RESPONSE_MAP,
+        stage::ANSWER,
+        stage::TOTAL,
+    ];
+    assert_eq!(codes(&all[3]), mapped);
+    assert_eq!(codes(&all[4]), [stage::FIRST_BYTE, stage::ANSWER, stage::TOTAL], "kept alive");
+    let took = |one: &Transaction, wanted| {
+        one.stages.iter().find(|(code, _)| *code == wanted).map_or(0, |(_, took)| *took)
+    };
+    assert!(took(&all[4], stage::FIRST_BYTE) >= 100_000, "{:?}", all[4].stages);
+    for one in &all {
+        let parts: u32 = one.stages.iter().map(|(_, took)| *took).max().unwrap_or_default();
+        assert_eq!(parts, took(one, stage::TOTAL), "no stage takes longer than all of it");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_made_up_and_what_was_not_sent_is_not_kept() {
+    let half = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nZZ\r\n";
+    let upstream = Upstream::answering(half);
+    let mut weir = start(upstream.addr, "capture: body", &["path: \"/*\", proxy: up"]);
+    let mut client = weir.connect();
+    client.send("BAD REQUEST\r\n\r\n");
+    assert_eq!(client.response().status, 400);
+    let answer = weir.connect().get("/half");
+    assert_eq!(answer.status, 502, "{}", answer.text());
+    let all = recorded(&mut weir);
+    assert_eq!((all[0].method.as_str(), all[0].target.as_str(), all[0].status), ("", "", 400));
+    assert_eq!((all[1].status, all[1].outcome), (502, Outcome::Failed));
+    assert_eq!(all[1].response_body, answer.body, "{}", head(&all[1]).1);
+    assert_eq!(all[1].response.length, answer.body.len() as u64);
+}
+
+#[test]
+fn streams_and_binaries_are_recorded_and_a_stream_that_ends_is_completed() {
+    let upstream = Upstream::by_hand();
+    let mut weir = start(upstream.addr, "capture: body", &["path: \"/*\", proxy: up"]);
+    let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                  connection: close\r\ntransfer-encoding: chunked\r\n\r\n8\r\ndata: a\n\r\n";
+    let ask = || {
+        let mut client = weir.connect();
+        client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut peer = upstream.accept();
+        peer.head().expect("a request");
+        assert!(peer.send(events));
+        (client, peer)
+    };
+    let (mut ends, mut peer) = ask();
+    assert!(peer.send("0\r\n\r\n"));
+    assert_eq!(ends.response().text(), "data: a\n");
+    let (leaves, mut peer) = ask();
+    drop(leaves);
+    eventually("it is noticed that the client left", || {
+        peer.send("2\r\n.\n\r\n");
+        weir.metric("weir_aborted_requests_total", &[]) >= 1.0
+    });
+    let (mut open, _peer) = ask();
+    assert!(open.rest_of(1) > 0, "it is being answered");
+    let addr = weir.listen[0];
+    let client = std::thread::spawn(move || harness::Client::connect(addr).get("/image").body);
+    let mut peer = upstream.accept();
+    peer.head().expect("a request");
+    let image = "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 4\r\n\r\n";
+    assert!(peer.send([image.as_bytes(), b"\x89PNG"].concat()));
+    assert_eq!(client.join().expect("an answer"), b"\x89PNG");
+    let all = recorded(&mut weir);
+    let told: Vec<_> = all.iter().map(|one| (one.target.as_str(), one.outcome)).collect();
+    let expected = [
+        ("/events", Outcome::Completed),
+        ("/events", Outcome::Interrupted),
+        ("/events", Outcome::Interrupted),
+        ("/image", Outcome::Completed),
+    ];
+    assert_eq!(told, expected);
+    assert!(all[..3].iter().all(|one| one.response_body.starts_with(b"data: a\n")), "{all:?}");
+    assert_eq!(all[3].response_body, b"\x89PNG");
+    assert!(all[1].response.aborted);
+}
+
+#[test]
+fn only_text_is_searched() {
+    let echo = harness::echo(&[]);
+    let tracker = "tracker: {enabled: true}\n";
+    let mut weir = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n{tracker}\
+         upstreams: {{up: {{targets: [\"http://{}\"]}}}}\n\
+         apis: {{all: {{base: /, routes: [{{path: \"/*\", proxy: up}}]}}}}\n",
+        echo.listen[0],
+    ))
+    .start();
+    let mut client = weir.connect();
+    let types = [
+        "text/plain",
+        "application/json",
+        "text/event-stream",
+        "image/png",
+        "application/octet-stream",
+        "video/mp4",
+    ];
+    for (number, kind) in types.iter().enumerate() {
+        // Of a type that says nothing the bytes decide.
+        let body = if kind.ends_with("octet-stream") { "\0\"needle\"" } else { "\"needle\"" };
+        client.request("POST", &format!("/{number}"), &[("content-type", kind)], body);
+    }
+    weir.kill();
+    let found = harness::weir(weir.dir(), &["search", "body:needle", "--data", "data", "--json"]);
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    let mut paths: Vec<String> = found
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|hit| hit["path"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    paths.sort();
+    assert_eq!(paths, ["/0", "/1"], "{found}");
+}
+
+#[test]
+fn a_long_hosted_answer_is_recorded_in_pieces() {
+    let long = "0123456789abcdef".repeat(1 << 17);
+    let reply = format!("get: /long, reply: {{text: \"{long}\"}}");
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut weir = start(nobody, "body_limit: 32MiB", &[&reply]);
+    let mut client = weir.connect();
+    assert_eq!(client.get("/long").body.len(), long.len());
+    let all = recorded(&mut weir);
+    let [one] = all.as_slice() else { panic!("{} records", all.len()) };
+    assert!(one.response_body == long.as_bytes() && !one.shortened && !one.response.truncated);
+    assert_eq!(one.response.length, long.len() as u64);
+}
