@@ -200,7 +200,7 @@ fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         let begun = Instant::now();
-        let summary = index.summary(&query, Duration::from_secs(1))?;
+        let summary = index.summary(&query, Duration::from_secs(1), false)?;
         println!(
             "  {what}: {:.2} ms for {hits}; counted {} in {:.0} ms{}",
             median(times),

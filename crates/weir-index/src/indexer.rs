@@ -186,7 +186,7 @@ impl Indexer {
     }
 
     /// Whether what is indexed now ended so long ago that idle time is not enough.
-    fn is_late(&self, taken: &[Transaction]) -> bool {
+    pub(crate) fn is_late(&self, taken: &[Transaction]) -> bool {
         let Some(last) = taken.last() else { return false };
         let ended = Duration::from_micros(ended(last, self.shared.settings.whole_stage));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -148,7 +148,8 @@ impl Index {
         let mut tail = Vec::new();
         // Half of the time is left for what is indexed.
         let tail_ends = Instant::now() + page.budget / 2;
-        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row, _| {
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |subject| {
+            let row = subject.row;
             let place = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| place < after) {
                 tail.push(Candidate {
@@ -217,7 +218,7 @@ impl Index {
         query: &Query,
         indexed: &[Position],
         deadline: Instant,
-        hit: &mut dyn FnMut(Row, &[(String, String)]),
+        hit: &mut dyn FnMut(Subject<'_>),
     ) -> Result<bool, Error> {
         let mut looked = 0;
         for (lane, from) in indexed.iter().enumerate() {
@@ -230,7 +231,7 @@ impl Index {
                 }
                 let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
                 if subject.holds(&query.root) {
-                    hit(subject.row, &transaction.keys);
+                    hit(subject);
                 }
             }
         }

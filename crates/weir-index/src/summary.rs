@@ -106,8 +106,8 @@ impl Index {
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
-        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |row, keys| {
-            counter.row(&row, keys);
+        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |subject| {
+            counter.row(&subject.row, &subject.transaction.keys);
         })?;
         let mut incomplete = snapshot.incomplete || unread;
         let mut cut = !self.count_unsure(query, &unsure, deadline, &mut counter)?;

@@ -8,9 +8,9 @@ mod model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused};
+use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused, Transaction};
 
 use crate::indexer::LONGEST_OPEN;
 use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
@@ -355,4 +355,24 @@ fn a_search_sees_all_that_was_written_before_it_whatever_the_indexer_does() {
             assert_eq!(bench.numbers("api:*", 500), all);
         }
     });
+}
+
+#[test]
+fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
+    let settings = Settings { in_idle_time: true, ..settings() };
+    let mut bench = Bench::open(tempfile::tempdir().unwrap(), 2, settings);
+    (0..300).for_each(|number| bench.write(number));
+    bench.indexer.catch_up().unwrap();
+    assert_eq!(bench.numbers("common", 1000).len(), 300);
+    // The 41st field of proc(5)'s stat is the policy, 39 behind the name in parentheses.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    assert_eq!(fields.nth(38), Some("0"), "{stat}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ended = |ago: u64| Transaction {
+        received_us: (now.as_secs() - ago) * 1_000_000,
+        ..Transaction::default()
+    };
+    assert!(!bench.indexer.is_late(&[ended(30)]));
+    assert!(bench.indexer.is_late(&[ended(90)]));
 }

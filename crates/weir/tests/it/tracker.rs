@@ -244,7 +244,7 @@ fn bodies_are_shown_decoded_and_harmless_and_given_as_they_were_sent() {
     let bombed = post_packed(&server, "/b", &bomb);
     let binary: Vec<u8> = (0..=255).cycle().take(1000).collect();
     let mut client = server.connect();
-    client.send(b"POST /c HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n".to_vec());
+    client.send(b"POST /c HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
     client.send(binary.clone());
     let odd = id(&client.response());
 
@@ -255,7 +255,7 @@ fn bodies_are_shown_decoded_and_harmless_and_given_as_they_were_sent() {
     assert!(out.contains("decoded from gzip") && out.contains("key        order: A-17"), "{out}");
     assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{out:?}");
     assert!(out.contains("history") && out.contains("received 20"), "{out}");
-    assert_eq!(found(&server, token, "key.order:A-17"), [sent.clone()]);
+    assert_eq!(found(&server, token, "key.order:A-17"), std::slice::from_ref(&sent));
     let shown = get(&server, &format!("/v1/transactions/{bombed}"), token);
     let body = &shown.json()["payload"]["request_body"];
     assert_eq!((&body["decoded_from"], &body["cut"]), (&json!("gzip"), &json!(true)));

@@ -30,7 +30,11 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
     } else if counts.incomplete {
         output::note("the index is not complete: transactions may be missing");
     }
-    if args.json { json(&counts) } else { Ok(output::text(&text(&counts))) }
+    if args.json {
+        return json(&counts);
+    }
+    output::text(&text(&counts));
+    Ok(())
 }
 
 /// One object a line, each with `id`.
