@@ -176,6 +176,8 @@ fn last_name(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::tests::{document, path};
+    use proptest::prelude::*;
 
     fn mask(paths: &[&str]) -> BodyMask {
         let mut mask = BodyMask::default();
@@ -235,5 +237,33 @@ mod tests {
         );
         assert_eq!(form(&["$[0]"], body), Err(Unreadable));
         assert_eq!(form(&["$.a", "$..*"], body), Err(Unreadable));
+    }
+
+    proptest! {
+        /// What is masked in the text is what would be masked in a tree of it, and nothing else.
+        #[test]
+        fn a_mask_does_what_it_would_do_to_a_tree(
+            body in document(),
+            paths in prop::collection::vec(path(), 1..4),
+        ) {
+            let texts: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let masked = json(&texts, &body).expect("valid JSON");
+            let mut expected: Value = serde_json::from_str(&body).expect("valid JSON");
+            let pointers: Vec<String> = paths
+                .iter()
+                .flat_map(|path| {
+                    let path = JsonPath::parse(path).expect("a path");
+                    let found = path.query_located(&expected);
+                    found.locations().map(|one| one.to_json_pointer()).collect::<Vec<_>>()
+                })
+                .collect();
+            for pointer in pointers {
+                if let Some(value) = expected.pointer_mut(&pointer) {
+                    *value = Value::from(MASKED);
+                }
+            }
+            let masked: Value = serde_json::from_str(&masked).expect("valid JSON");
+            prop_assert_eq!(masked, expected);
+        }
     }
 }

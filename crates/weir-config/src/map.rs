@@ -123,4 +123,4 @@ fn malformed(error: &serde_json::Error) -> MapError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

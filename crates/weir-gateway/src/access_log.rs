@@ -192,14 +192,14 @@ impl Line<'_> {
 
 impl Fields<'_> {
     fn text(&self) -> String {
+        let known = |text: &'_ str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         format!(
-            "{} {} {} {} {}{} HTTP/{} {} {}B {:.3}ms {} {}{}",
+            "{} {} {} {} {} HTTP/{} {} {}B {:.3}ms {} {}{}",
             self.time,
             self.client,
             self.id,
-            self.method,
-            self.host,
-            self.path,
+            known(self.method),
+            known(&format!("{}{}", self.host, self.path)),
             self.protocol,
             self.status,
             self.bytes,

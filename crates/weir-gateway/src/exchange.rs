@@ -12,6 +12,7 @@ use crate::path;
 use crate::problem::{Fault, Problem};
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -56,6 +57,8 @@ pub(crate) struct Exchange {
     pub(crate) problem: Option<Problem>,
     /// Bytes of the answer's body that were sent.
     pub(crate) sent: u64,
+    /// Interim answers that the client is still to get, as they stand on the wire.
+    pub(crate) interim: Rc<RefCell<Vec<u8>>>,
     protocol: Protocol,
     state: State,
 }
@@ -139,6 +142,7 @@ impl Exchange {
             unix: 0,
             problem: None,
             sent: 0,
+            interim: Rc::default(),
             protocol: Protocol::Http1,
             state: State::Idle,
         }
@@ -261,6 +265,12 @@ impl Exchange {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether the client may get interim answers (RFC 9110 section 15.2). Over HTTP/2 the library
+    /// that speaks it has no way to send them.
+    pub(crate) fn takes_interim(&self) -> bool {
+        self.protocol == Protocol::Http1 && self.request.version == Version::Http11
     }
 
     /// Limits the whole request; `None` lifts the limit.

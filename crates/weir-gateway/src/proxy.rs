@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::upstream::{Call, Connection, TakeError, Target};
 use sending::{Sending, SendingError};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -137,6 +138,7 @@ async fn attempt(
 ) -> Result<Box<Connection>, Refusal> {
     loop {
         let method = exchange.request.method;
+        let pass_on = exchange.takes_interim().then_some(&*exchange.interim);
         let failure = match send_and_wait(
             &mut connection,
             sending,
@@ -144,6 +146,7 @@ async fn attempt(
             &mut exchange.response,
             &exchange.deadline,
             limits,
+            pass_on,
         )
         .await
         {
@@ -188,8 +191,9 @@ async fn send_and_wait(
     response: &mut ResponseHead,
     deadline: &Deadline,
     limits: Limits,
+    pass_on: Option<&RefCell<Vec<u8>>>,
 ) -> Result<(), Failure> {
-    let mut reading = Reading { scan: Scan::new(), interim: 0 };
+    let mut reading = Reading { scan: Scan::new(), interim: 0, pass_on };
     deadline.progress();
     poll_fn(|cx| {
         let mut body_late = false;
@@ -221,12 +225,14 @@ async fn send_and_wait(
 }
 
 /// Where reading an answer's head stands.
-struct Reading {
+struct Reading<'i> {
     scan: Scan,
     interim: usize,
+    /// Where interim answers go to, if the client takes them.
+    pass_on: Option<&'i RefCell<Vec<u8>>>,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn poll(
         &mut self,
         connection: &mut Connection,
@@ -247,6 +253,10 @@ impl Reading {
                     self.interim += 1;
                     if response.status == 101 || self.interim > INTERIM {
                         return Poll::Ready(Err(Failure::Interim));
+                    }
+                    // Weir itself tells the client to go on.
+                    if let Some(interim) = self.pass_on.filter(|_| response.status != 100) {
+                        head::pass_interim(response, &mut interim.borrow_mut());
                     }
                     continue;
                 }

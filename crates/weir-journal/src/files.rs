@@ -133,7 +133,7 @@ impl Files {
             segment_bytes: budget.segment_bytes,
             state: RwLock::default(),
             spares: Mutex::default(),
-            damages: Arc::default(),
+            damages: Arc::new(Damages::new(faults.clone())),
             faults,
         };
         for number in of("spare") {
@@ -163,7 +163,7 @@ impl Files {
         for number in raw.clone().into_iter().rev() {
             let path = files.segment(number);
             let floor = carry.next_ticket;
-            begun |= !meta.contains(&number) && !segment::is_blank(&path, number, floor)?;
+            begun |= !meta.contains(&number) && !segment::is_blank(&files, number, floor)?;
             if meta.contains(&number) || !begun {
                 fs::remove_file(path)?;
                 raw.remove(&number);

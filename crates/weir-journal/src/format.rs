@@ -18,6 +18,7 @@
 //! A position is the segment number in the upper and the offset in the lower 32 bits. The first
 //! frame of a segment is `open`: pairs of ticket number and last position (`u64` each) of every
 //! transaction that was open when the segment began, so that recovery need read no earlier one.
+//! A header that is damaged is done without: `salvage` tells how.
 //! What is inside `received` and `completed` is told in [`crate::record`].
 
 /// Version written into new segments.

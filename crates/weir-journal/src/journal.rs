@@ -166,6 +166,7 @@ impl Journal {
             let files = Files::open(index, path.clone(), faults.clone(), &budget);
             let files = Arc::new(files.map_err(at(&path))?);
             let past = recovery::recover(&files, &mut report).map_err(at(&path))?;
+            files.damages.opened();
             let shared = Arc::new(Shared::default());
             let next = files.next();
             shared.end.store(Position::new(next, 0).to_bits(), Ordering::Release);

@@ -193,7 +193,7 @@ impl Reader {
                 (None, None) => return Ok(false),
                 (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
                     let floor = state.carry.next_ticket;
-                    let segment = Segment::open(&self.files.segment(*raw), *raw, floor);
+                    let segment = Segment::open(&self.files, *raw, floor);
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
@@ -265,7 +265,7 @@ fn frame_of(
     let number = position.segment();
     let segment = match opened.take() {
         Some(segment) if segment.header.number == number => segment,
-        _ => match Segment::open_single(&files.segment(number), number, state.carry.next_ticket) {
+        _ => match Segment::open_single(files, number, state.carry.next_ticket) {
             Ok(segment) => segment,
             Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);

@@ -47,7 +47,7 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
     let mut next_ticket = state.carry.next_ticket.max(1);
     let mut tail = Vec::new();
     for number in state.raw.iter().rev() {
-        match Segment::open(&files.segment(*number), *number, state.carry.next_ticket) {
+        match Segment::open(files, *number, state.carry.next_ticket) {
             Ok(mut segment) => {
                 let opening = segment.frame(HEADER as u32, segment.length)?;
                 tail.push(segment);

@@ -62,7 +62,7 @@ impl Inner {
         let files = &lane.files;
         let already = files.state().sealed.contains_key(&number);
         let floor = files.state().carry.next_ticket;
-        let sealed = match Segment::open(&files.segment(number), number, floor) {
+        let sealed = match Segment::open(files, number, floor) {
             // It only could not be recycled then.
             Ok(_) if already => None,
             Ok(segment) => Some(write(files, segment, !self.late.load(Ordering::Relaxed))?),
@@ -260,12 +260,11 @@ impl Sealing {
     /// Drops what the next segment does not know as open: its end was lost to damage.
     fn forget_lost(&mut self, files: &Files, number: u32) -> io::Result<()> {
         let next = number + 1;
-        let path = files.segment(next);
         let floor = self.carry.next_ticket;
-        if !files.state().raw.contains(&next) || segment::is_blank(&path, next, floor)? {
+        if !files.state().raw.contains(&next) || segment::is_blank(files, next, floor)? {
             return Ok(());
         }
-        let frame = match Segment::open_single(&path, next, floor) {
+        let frame = match Segment::open_single(files, next, floor) {
             Ok(mut segment) => segment.frame(HEADER as u32, segment.length)?,
             Err(error) if is_damage(&error) => None,
             Err(error) => return Err(error),

@@ -18,7 +18,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -130,6 +129,7 @@ impl Blocks {
         };
         let length = file.metadata()?.len();
         let damages = Arc::clone(&files.damages);
+        let of = (number, part.extension());
         let lost = || {
             damages.note(number, part.extension(), 0, length.max(1));
             Ok(None)
@@ -138,9 +138,9 @@ impl Blocks {
             return lost();
         }
         let mut head = [0; HEAD];
-        file.read_exact_at(&mut head, 0)?;
+        damages.read(&file, of, 0, &mut head)?;
         let mut tail = [0; TAIL];
-        file.read_exact_at(&mut tail, length - TAIL as u64)?;
+        damages.read(&file, of, length - TAIL as u64, &mut tail)?;
         let (count, place) = (u32_at(&tail, 0), u64_at(&tail, 16));
         let index_length = u64::from(count) * ENTRY as u64;
         let whole = head[..8] == MAGIC
@@ -153,7 +153,7 @@ impl Blocks {
             return lost();
         }
         let mut index = vec![0; index_length as usize];
-        file.read_exact_at(&mut index, place)?;
+        damages.read(&file, of, place, &mut index)?;
         let mut sum = crc32fast::Hasher::new();
         sum.update(&index);
         sum.update(&tail[..32]);
@@ -213,7 +213,8 @@ impl Blocks {
             return Ok(None);
         }
         let mut packed = vec![0; block.length as usize];
-        self.file.read_exact_at(&mut packed, block.place)?;
+        let of = (self.segment, self.part.extension());
+        self.damages.read(&self.file, of, block.place, &mut packed)?;
         if crc32fast::hash(&packed) != block.sum {
             return Ok(None);
         }

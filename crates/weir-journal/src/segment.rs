@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::sync::Arc;
 
+use crate::damage::Damages;
+use crate::files::Files;
 use crate::format::{
     BadHeader, FRAME, FRAME_MAGIC, FrameHeader, HEADER, Kind, Position, SegmentHeader, checksum,
     frame_length,
@@ -12,6 +13,8 @@ use crate::format::{
 use crate::recovery::is_damage;
 use crate::salvage;
 
+/// What it is called among [`Damages`].
+const KIND: &str = "segment";
 /// Bytes read at a time when a segment is read from end to end.
 const SEQUENTIAL: usize = 256 << 10;
 /// The same when single frames are wanted.
@@ -39,6 +42,7 @@ pub(crate) struct Segment {
     /// Its header is damaged.
     pub(crate) salvaged: bool,
     file: File,
+    damages: Arc<Damages>,
     ahead: usize,
     window: Vec<u8>,
     /// Offset of the window.
@@ -51,11 +55,13 @@ impl Segment {
     ///
     /// # Errors
     /// `InvalidData` if nothing in it can be read, `Unsupported` if its version is not known.
-    pub(crate) fn open(path: &Path, number: u32, floor: u64) -> io::Result<Self> {
-        let file = File::open(path)?;
+    pub(crate) fn open(files: &Files, number: u32, floor: u64) -> io::Result<Self> {
+        let path = files.segment(number);
+        let file = File::open(&path)?;
         let length = u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX);
         let mut bytes = [0; HEADER];
-        file.read_exact_at(&mut bytes, 0)?;
+        let damages = Arc::clone(&files.damages);
+        damages.read(&file, (number, KIND), 0, &mut bytes)?;
         // What stands for a header that cannot be used. Its lane is not asked for.
         let lost = SegmentHeader { lane: 0, number, first_ticket: 0, key: 0 };
         let (header, salvaged) = match SegmentHeader::decode(&bytes) {
@@ -67,7 +73,7 @@ impl Segment {
             }
         };
         let (ahead, window) = (SEQUENTIAL, Vec::new());
-        let mut segment = Self { header, length, salvaged, file, ahead, window, start: 0 };
+        let mut segment = Self { header, length, salvaged, file, damages, ahead, window, start: 0 };
         if salvaged {
             // Prepared segments have no header either; they are not read to their end for that.
             let end = if bytes == [0; HEADER] { length.min(BLANK) } else { length };
@@ -79,8 +85,8 @@ impl Segment {
     }
 
     /// Opens a segment to take single frames out of it.
-    pub(crate) fn open_single(path: &Path, number: u32, floor: u64) -> io::Result<Self> {
-        Ok(Self { ahead: SINGLE, ..Self::open(path, number, floor)? })
+    pub(crate) fn open_single(files: &Files, number: u32, floor: u64) -> io::Result<Self> {
+        Ok(Self { ahead: SINGLE, ..Self::open(files, number, floor)? })
     }
 
     /// `length` bytes at `at`, all of them before `end`.
@@ -89,7 +95,8 @@ impl Segment {
         if !inside {
             self.window.resize(length.max(self.ahead).min(end - at), 0);
             self.start = at;
-            if let Err(error) = self.file.read_exact_at(&mut self.window, at as u64) {
+            let of = (self.header.number, KIND);
+            if let Err(error) = self.damages.read(&self.file, of, at as u64, &mut self.window) {
                 self.window.clear();
                 return Err(error);
             }
@@ -147,17 +154,20 @@ impl Segment {
     }
 }
 
-/// Whether a segment was prepared and never begun.
-pub(crate) fn is_blank(path: &Path, number: u32, floor: u64) -> io::Result<bool> {
-    let mut bytes = [0; HEADER];
-    match File::open(path)?.read_exact_at(&mut bytes, 0) {
-        Ok(()) if bytes == [0; HEADER] => match Segment::open_single(path, number, floor) {
-            Ok(_) => Ok(false),
-            Err(error) if is_damage(&error) => Ok(true),
-            Err(error) => Err(error),
-        },
-        Ok(()) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+/// Whether a segment was prepared and never begun. One that cannot be read may well have been.
+pub(crate) fn is_blank(files: &Files, number: u32, floor: u64) -> io::Result<bool> {
+    let file = File::open(files.segment(number))?;
+    let length = file.metadata()?.len().min(BLANK.into()) as usize;
+    let mut bytes = vec![0; length];
+    if length < HEADER || files.damages.try_read(&file, 0, &mut bytes).is_err() {
+        return Ok(false);
+    }
+    if bytes[..HEADER] != [0; HEADER] {
+        return Ok(false);
+    }
+    match Segment::open_single(files, number, floor) {
+        Ok(_) => Ok(false),
+        Err(error) if is_damage(&error) => Ok(true),
         Err(error) => Err(error),
     }
 }

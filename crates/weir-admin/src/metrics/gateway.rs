@@ -141,7 +141,7 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
         Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
         Family::counter(
             "weir_unrecorded_total",
-            "Requests of which nothing, or not the end, could be recorded.",
+            "Requests of which nothing, or not the end, could be recorded, or not as durably as promised.",
             stats.unrecorded,
         ),
         Family::counter(

@@ -182,7 +182,7 @@ fn depth_does_not_overflow_the_stack() {
 }
 
 /// Small names and few of them, so that paths hit and names repeat.
-fn document() -> impl Strategy<Value = String> {
+pub(crate) fn document() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         Just("true".to_owned()),
@@ -202,7 +202,7 @@ fn document() -> impl Strategy<Value = String> {
     })
 }
 
-fn path() -> impl Strategy<Value = String> {
+pub(crate) fn path() -> impl Strategy<Value = String> {
     let step = prop_oneof![
         "[a-c]".prop_map(|n| format!(".{n}")),
         "[a-c]".prop_map(|n| format!("['{n}']")),

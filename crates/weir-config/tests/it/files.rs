@@ -215,6 +215,27 @@ fn what_needs_a_restart_is_said() {
     let keys: Vec<&str> =
         findings.iter().map(|f| f.message.split('`').nth(1).expect("key")).collect();
     assert_eq!(keys, ["listen", "admin", "data", "workers"]);
+    let new = load(
+        "workers: 2\nlisten: [127.0.0.1:1]\njournal: {disk: 1GiB, durability: disk}\n\
+         tracker: {enabled: true, index: none, keep: {failed: 1d}, keys: {a: $.a}, capture: meta}\n",
+    );
+    let findings = old.needs_restart(&new);
+    let keys: Vec<&str> =
+        findings.iter().map(|f| f.message.split('`').nth(1).expect("key")).collect();
+    let expected = ["disk", "index", "durability", "keep", "keys", "enabled"];
+    let last: Vec<&str> = keys.iter().map(|key| key.rsplit('.').next().expect("a key")).collect();
+    assert_eq!(last, expected);
+}
+
+#[test]
+fn there_are_at_most_sixteen_business_keys() {
+    let load = |count: usize| {
+        let keys: Vec<String> = (0..count).map(|n| format!("k{n}: $.a")).collect();
+        load_text("weir.yaml", &format!("tracker: {{keys: {{{}}}}}\n", keys.join(", ")))
+    };
+    assert_eq!(load(16).expect("loads").0.tracker.keys.names().count(), 16);
+    let findings = load(17).expect_err("refused");
+    assert_eq!(findings.list.iter().map(|f| f.code).collect::<Vec<_>>(), ["too-many"]);
 }
 
 #[test]

@@ -40,6 +40,8 @@ enum Form {
 #[derive(Debug)]
 pub(super) struct Held {
     bytes: Vec<u8>,
+    /// Bytes of the budget that it has.
+    room: u64,
     form: Form,
     gzip: bool,
     worker: &'static Worker,
@@ -59,7 +61,7 @@ impl Held {
             Some(coding) if coding.eq_ignore_ascii_case(b"x-gzip") => true,
             Some(_) => return Err(Withheld::Coding),
         };
-        Ok(Self { bytes: Vec::new(), form, gzip, worker })
+        Ok(Self { bytes: Vec::new(), room: 0, form, gzip, worker })
     }
 
     /// More of it has passed.
@@ -67,8 +69,14 @@ impl Held {
     /// # Errors
     /// There is no room for it.
     pub(super) fn add(&mut self, bytes: &[u8], budget: u64) -> Result<(), Withheld> {
-        if !self.worker.shared.capture.budget.take(bytes.len() as u64, budget) {
-            return Err(Withheld::Budget);
+        let needed = (self.bytes.len() + bytes.len()) as u64;
+        if needed > self.room {
+            // Twice as much, so that it does not move with every piece; less if there is no more.
+            let shared = &self.worker.shared.capture.budget;
+            let wanted = [needed.max(self.room * 2), needed];
+            let got = wanted.into_iter().find(|room| shared.take(room - self.room, budget));
+            self.room = got.ok_or(Withheld::Budget)?;
+            self.bytes.reserve_exact(self.room as usize - self.bytes.len());
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
@@ -98,8 +106,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = self.bytes.len() as u64;
-        self.worker.shared.capture.budget.0.fetch_sub(held, Ordering::Relaxed);
+        self.worker.shared.capture.budget.0.fetch_sub(self.room, Ordering::Relaxed);
     }
 }
 
@@ -119,7 +126,9 @@ fn masked(form: Form, plain: &[u8], mask: &BodyMask) -> Result<Vec<u8>, Withheld
         Form::Json => mask.json(plain).map(std::borrow::Cow::into_owned),
         Form::Urlencoded => mask.form(plain),
     };
-    masked.map_err(|_| Withheld::Unreadable)
+    let masked = masked.map_err(|_| Withheld::Unreadable)?;
+    // What stands for a value may be longer than the value.
+    if masked.len() as u64 > LONGEST { Err(Withheld::Long) } else { Ok(masked) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::path;
 use crate::trace_context::TraceContext;
 use std::borrow::Cow;
 use weir_config::{Credential, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
-use weir_wire::{Framing, Known, Method, encode};
+use weir_wire::{Framing, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
 /// route and handler are made, the way so far is told, weir's own credential is put in.
@@ -78,6 +78,24 @@ pub(super) fn receive(exchange: &mut Exchange) {
     strip_hop_by_hop(&mut response.headers, |known| {
         known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)
     });
+}
+
+/// Most bytes of interim answers that a client is given for one request: they have to fit into
+/// the buffer of its socket.
+const INTERIM_BYTES: usize = 16 * 1024;
+
+/// Writes an interim answer for the client.
+pub(super) fn pass_interim(response: &mut ResponseHead, out: &mut Vec<u8>) {
+    strip_hop_by_hop(&mut response.headers, |known| {
+        matches!(known, Known::WeirTransactionId | Known::ContentLength)
+    });
+    let before = out.len();
+    encode::status_line(out, response.status);
+    encode::fields(out, &response.headers);
+    out.extend_from_slice(b"\r\n");
+    if out.len() > INTERIM_BYTES {
+        out.truncate(before);
+    }
 }
 
 /// Path and query for the upstream.

@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub limited: u64,
     /// Requests refused by a quota.
     pub over_quota: u64,
-    /// Requests of which nothing, or not the end, could be recorded.
+    /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
     pub unrecorded: u64,
     /// Bodies that were not recorded because they could not be masked.
     pub withheld: u64,

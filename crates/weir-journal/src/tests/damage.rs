@@ -155,3 +155,61 @@ fn a_segment_of_a_later_version_is_left_alone() {
     assert!(said.contains("segment of version 2"), "{said}");
     assert_eq!(fs::read(segment(data.path(), 1)).unwrap(), bytes);
 }
+
+#[test]
+fn what_the_disk_does_not_give_is_waited_for_and_then_passed_over() {
+    let data = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
+    let written = fill(&journal, &mut lane, 3);
+    let failing = || faults.order("read", u32::MAX, std::io::ErrorKind::Other);
+
+    failing();
+    let mut reader = journal.reader(0, Position::START);
+    assert!(reader.next_transaction().is_err() && reader.next_transaction().is_err());
+    drop(lane);
+    assert!(journal.inner().seal_all().is_err());
+    faults.clear();
+    assert!(reader.next_transaction().unwrap().is_some(), "it goes on where it stopped");
+    assert_eq!(all(&journal).len(), written.len());
+
+    // One page of the second segment, for good: the file is opened, read, and read by pages.
+    let damages = &journal.inner().lanes[0].files.damages;
+    let mut reader = journal.reader(0, Position::new(2, 0));
+    let one_page = || {
+        let header_and_window = 2;
+        faults.order_after("read", header_and_window - 1, std::io::ErrorKind::Other);
+    };
+    one_page();
+    assert!(reader.next_transaction().is_ok(), "what fails once is tried again by pages");
+    failing();
+    let mut reader = journal.reader(0, Position::new(2, 0));
+    assert!(reader.next_transaction().is_err());
+    damages.wait_a_minute();
+    let kept = |journal: &Journal| {
+        let mut reader = journal.reader(0, Position::new(2, 0));
+        std::iter::from_fn(|| reader.next_transaction().unwrap()).count()
+    };
+    // Its header's page was given up, the others were not asked for yet.
+    assert!(reader.next_transaction().is_err() || kept(&journal) == 0);
+    faults.clear();
+    let behind = written.iter().filter(|(_, position)| position.segment() >= 2).count();
+    assert_eq!(kept(&journal), behind, "what can be read again is not lost");
+    journal.work().unwrap();
+    assert_eq!(all(&journal).len(), written.len());
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_does_not_keep_a_journal_from_being_opened() {
+    let data = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
+    let written = fill(&journal, &mut lane, 3);
+    drop((lane, journal));
+    // Enough for the header of the last segment, its window and each of its pages.
+    faults.order("read", 30, std::io::ErrorKind::Other);
+    let (journal, _, report) = open_with(data.path(), PAGES, &faults);
+    assert!(!report.damage.is_empty() && journal.statistics().damaged_bytes > 0, "{report:?}");
+    faults.clear();
+    assert_eq!(all(&journal).len(), written.len(), "and costs nothing that can be read later");
+}

@@ -14,7 +14,7 @@ fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {
     let routes: String = routes.iter().map(|route| format!("      - {{{route}}}\n")).collect();
     Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
-         tracker: {{enabled: true, index: none, {tracker}}}\n\
+         tracker: {{enabled: true, {tracker}}}\n\
          upstreams: {{up: {{targets: [\"http://{upstream}\"]}}}}\n\
          auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
          apis:\n  all:\n    base: /\n    routes:\n{routes}",
@@ -29,6 +29,15 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 fn recorded(weir: &mut Server) -> Vec<Transaction> {
     weir.kill();
     transactions(&weir.dir().join("data"))
+}
+
+/// What `weir show` says of a transaction to whoever looks into the data folder.
+fn shown(weir: &Server, one: &Transaction) -> String {
+    let id: String = one.id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let output = harness::weir(weir.dir(), &["show", &id, "--data", "data"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    told
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -159,6 +168,8 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
         assert_eq!((one.request.withheld, one.request.length), (Some(*why), body.len() as u64));
         assert!(!one.request_head.is_empty());
     }
+    let told = shown(&weir, &all[3]);
+    assert!(told.contains("withheld, in a coding that cannot be decoded"), "{told}");
     assert_eq!(all[6].request, BodyFacts::default());
     assert_eq!(all[6].response.withheld, None);
     assert_eq!(all[7].request_body, b"{\"pin\": \"***\"}");
@@ -187,6 +198,9 @@ fn what_is_not_stored_of_a_long_body_is_told_apart_by_its_hash() {
     let hashes: Vec<[u8; 16]> = all.iter().map(|one| one.request.hash).collect();
     assert_ne!(hashes[0], [0; 16]);
     assert_eq!(hashes[0], hashes[1]);
+    let told = shown(&weir, &all[0]);
+    let hash: String = hashes[0].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(told.contains(&hash) && told.contains("4096 of 50000 bytes"), "{told}");
     assert_ne!(hashes[0], hashes[2], "the last byte is hashed, too");
     assert_eq!(hashes[3], [0; 16], "all of it is stored");
     assert_eq!(hashes[0], hashes[4], "however it came");
@@ -233,6 +247,10 @@ fn every_stage_that_did_something_is_timed() {
         one.stages.iter().find(|(code, _)| *code == wanted).map_or(0, |(_, took)| *took)
     };
     assert!(took(&all[4], stage::FIRST_BYTE) >= 100_000, "{:?}", all[4].stages);
+    let told = shown(&weir, &all[3]);
+    for name in ["request-map", "connect", "first-byte", "response-map", "answer", "total"] {
+        assert!(told.contains(name), "{name} is not in {told}");
+    }
     for one in &all {
         let parts: u32 = one.stages.iter().map(|(_, took)| *took).max().unwrap_or_default();
         assert_eq!(parts, took(one, stage::TOTAL), "no stage takes longer than all of it");

@@ -240,3 +240,52 @@ fn a_client_that_breaks_its_connection_is_noticed_at_once() {
     assert_eq!(peer.some(), None, "the upstream is let go");
     eventually("it is counted", || server.metric("weir_aborted_requests_total", &[]) == 1.0);
 }
+
+#[test]
+fn a_client_that_cancels_a_stream_of_http2_is_noticed() {
+    let (upstream, server) = by_hand("");
+    let url = server.url("/any");
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "--http2-prior-knowledge", "--max-time", "2", &url]);
+    let mut curl = curl.spawn().unwrap();
+    let mut peer = upstream.accept();
+    assert!(peer.head().is_some());
+    curl.wait().unwrap();
+    eventually("it is counted", || server.metric("weir_aborted_requests_total", &[]) == 1.0);
+    assert_eq!(peer.some(), None, "the upstream is let go");
+}
+
+#[test]
+fn early_hints_reach_those_who_may_get_them_at_once() {
+    let (upstream, server) = by_hand("");
+    let (mut client, mut peer) = ask(&server, &upstream, ANY);
+    peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
+    let early = client.any_response();
+    assert_eq!((early.status, early.header("link")), (103, Some("</a.css>")));
+    assert_eq!((early.header("connection"), early.header("x-hop")), (None, None));
+    peer.send("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+    assert_eq!(client.any_response().status, 103);
+    assert_eq!(client.any_response().text(), "late");
+    // The next request on the connection is none the wiser.
+    client.send(ANY);
+    assert!(peer.head().is_some());
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext");
+    assert_eq!(client.any_response().text(), "next");
+
+    let old = "GET /any HTTP/1.0\r\nHost: h\r\n\r\n";
+    let mut client = server.connect();
+    client.send(old);
+    assert!(peer.head().is_some());
+    peer.send("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold");
+    assert_eq!(client.any_response().text(), "old");
+}
+
+#[test]
+fn more_early_hints_than_fit_are_left_out() {
+    let (upstream, server) = by_hand("");
+    let (mut client, mut peer) = ask(&server, &upstream, ANY);
+    let long = format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n", "x".repeat(20_000));
+    peer.send(long);
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+    assert_eq!(client.any_response().text(), "late");
+}

@@ -204,3 +204,39 @@ fn ten_thousand_header_names_take_no_memory_that_stays() {
     // Names are no labels of metrics.
     assert!(!weir.connect_admin().get("/metrics").text().contains("x-name"));
 }
+
+#[test]
+fn a_hundred_thousand_business_keys_are_found_and_take_no_memory_that_stays() {
+    const KEYS: usize = 100_000;
+    let config = "listen: [{addr: \"127.0.0.1:0\"}]\nworkers: 1\n\
+        tracker: {enabled: true, index: keys, keys: {order: \"$.order\"}}\n\
+        apis: {all: {base: /, routes: [{post: /order, reply: {text: taken}}]}}\n";
+    let weir = Weir::new(config).start();
+    let mut client = weir.connect();
+    let mut send = |from: usize, to: usize| {
+        // A hundred at a time, so that it does not take minutes.
+        for from in (from..to).step_by(100) {
+            let request = |key| {
+                let body = format!("{{\"order\":\"K-{key}\"}}");
+                let length = body.len();
+                format!(
+                    "POST /order HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+                     Content-Length: {length}\r\n\r\n{body}"
+                )
+            };
+            client.send((from..from + 100).map(request).collect::<String>());
+            (0..100).for_each(|_| assert_eq!(client.response().status, 200));
+        }
+    };
+    send(0, KEYS / 10);
+    wait_for_index(&weir);
+    let before = weir.anonymous_memory();
+    send(KEYS / 10, KEYS);
+    eventually("all are indexed", || weir.metric("weir_index_transactions", &[]) == KEYS as f64);
+    let after = weir.anonymous_memory();
+    assert!(after < before + BOUND, "{before} KiB became {after} KiB");
+    for key in [0, 1, 777, 54_321, KEYS - 1] {
+        assert_eq!(search(&weir, &format!("key.order:K-{key}")), 1, "K-{key}");
+    }
+    assert_eq!(search(&weir, &format!("key.order:K-{KEYS}")), 0);
+}

@@ -56,6 +56,7 @@ fn a_kill_anywhere_in_indexing_breaks_no_promise() {
         let load = Load::start(weir.listen[0]);
         eventually("some answers", || load.answered() > 300);
         let answers = load.end();
+        eventually("some are indexed", || weir.metric("weir_index_transactions", &[]) > 0.0);
         // What is in memory is written at the end.
         weir.signal(Signal::TERM);
         assert_eq!(weir.wait().code(), None, "{point}: ended by itself");

@@ -56,3 +56,16 @@ fn crates_depend_downwards_only() {
         manifests.iter().flat_map(|(path, text)| problems(path, text)).collect();
     assert_none(&problems);
 }
+
+/// Places where a test kills weir are in no binary but that of tests.
+#[test]
+fn only_tests_turn_failpoints_on() {
+    for (path, manifest) in files("crates", &["toml"]) {
+        let released = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let on = released.lines().filter(|line| line.contains("failpoints"));
+        let own = |line: &&str| *line == "failpoints = []";
+        let on: Vec<String> =
+            on.filter(|line| !own(line)).map(|l| format!("{path}: {l}")).collect();
+        assert_none(&on);
+    }
+}
