@@ -145,6 +145,9 @@ impl Index {
             open = candidates(query, view, None, page.after, limit)?;
             Ok(())
         })?;
+        let mut sealed = snapshot.sealed;
+        // Pages before this one have come to the end of those.
+        sealed.retain(|piece| page.after.is_none_or(|after| times(piece).0 <= after.time));
         let mut tail = Vec::new();
         // Half of the time is left for what is indexed.
         let tail_ends = Instant::now() + page.budget / 2;
@@ -167,8 +170,8 @@ impl Index {
             page,
             limit,
             deadline,
-            left: snapshot.sealed.len(),
-            sealed: snapshot.sealed,
+            left: sealed.len(),
+            sealed,
             heap: BinaryHeap::from(open),
             ready: VecDeque::new(),
             batch: 1,
