@@ -154,20 +154,29 @@ impl Api {
         match asked.await {
             Ok(Some(answer)) => answer.map_err(Into::into),
             Ok(None) => Err(not_recording()),
-            Err(_) => Err(Failure("the question could not be finished".to_owned()).into()),
+            Err(_) => {
+                Err(Failure::Unreadable("the question could not be finished".to_owned()).into())
+            }
         }
     }
 }
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        Self {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            kind: "unreadable",
-            title: "What was recorded cannot be read",
-            place: None,
-            detail: failure.0,
-        }
+        let (status, kind, title) = match failure {
+            Failure::Unreadable(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "unreadable",
+                "What was recorded cannot be read",
+            ),
+            Failure::NotIndexed => {
+                (StatusCode::CONFLICT, "not-indexed", "What is recorded here is not indexed")
+            }
+            Failure::Behind => {
+                (StatusCode::SERVICE_UNAVAILABLE, "index-behind", "The index is behind")
+            }
+        };
+        Self { status, kind, title, place: None, detail: format!("{failure}.") }
     }
 }
 

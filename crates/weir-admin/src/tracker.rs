@@ -24,10 +24,19 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a search may take at most.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Something could not be read; the text says what.
+/// Why something cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(pub String);
+pub enum Failure {
+    /// Files cannot be read; the text says which and why.
+    #[error("{0}")]
+    Unreadable(String),
+    /// There is no index.
+    #[error("nothing is indexed: `tracker.index` is none")]
+    NotIndexed,
+    /// The index has not come to what is asked for, or is being made again.
+    #[error("the index is behind, so it cannot be said whether there is such a transaction")]
+    Behind,
+}
 
 /// The doors to what was recorded.
 pub struct Tracker {
@@ -44,7 +53,7 @@ pub struct Tracker {
     /// All that a query finds, as far as the limit.
     pub export: Door<Search, Export, SearchFailure>,
     /// Follows what is recorded from now on.
-    pub tail: Box<dyn Fn() -> Tail + Send + Sync>,
+    pub tail: Box<dyn Fn() -> Result<Tail, Failure> + Send + Sync>,
     /// Reads the whole journal.
     pub verify: Box<dyn Fn() -> Verify + Send + Sync>,
 }

@@ -25,6 +25,10 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// The index has not come to the end of the journal, or is being made again, and the rest was
+    /// too much to be read in its place.
+    #[error("the index is behind")]
+    Behind,
 }
 
 impl Error {

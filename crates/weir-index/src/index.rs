@@ -233,7 +233,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Damaged { .. } => true,
         Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-        Error::Journal(_) => false,
+        Error::Journal(_) | Error::Behind => false,
     }
 }
 

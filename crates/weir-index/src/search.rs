@@ -183,11 +183,15 @@ impl Index {
     /// The whole transaction with an id; none if the journal does not have it.
     ///
     /// # Errors
-    /// As [`Index::search`].
+    /// As [`Index::search`], and [`Error::Behind`] if it cannot be said that there is none.
     pub fn show(&self, id: u128) -> Result<Option<Transaction>, Error> {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
-        Ok(found.hits.into_iter().find_map(|hit| hit.transaction))
+        match found.hits.into_iter().next() {
+            Some(hit) => Ok(hit.transaction),
+            None if found.incomplete || found.cut => Err(Error::Behind),
+            None => Ok(None),
+        }
     }
 
     /// Lets `look` at the open piece, and gives the others that may have hits.

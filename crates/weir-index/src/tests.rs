@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused, Transaction};
 
 use crate::indexer::LONGEST_OPEN;
-use crate::{Cursor, Depth, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
+use crate::{Cursor, Depth, Error, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000_000;
@@ -375,4 +375,17 @@ fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
     };
     assert!(!bench.indexer.is_late(&[ended(30)]));
     assert!(bench.indexer.is_late(&[ended(90)]));
+}
+
+#[test]
+fn an_index_that_is_far_behind_does_not_say_that_there_is_nothing() {
+    let mut bench = Bench::new(1);
+    (0..9000).for_each(|number| bench.write(number));
+    let found = bench.search("api:orders", &Page::default());
+    assert!(found.incomplete && !found.hits.is_empty());
+    assert!(bench.index.show(id(100)).unwrap().is_some(), "it is read through as far as that");
+    assert!(matches!(bench.index.show(id(8999)), Err(Error::Behind)));
+    bench.indexer.catch_up().unwrap();
+    assert!(bench.index.show(id(8999)).unwrap().is_some());
+    assert!(bench.index.show(id(9001)).unwrap().is_none());
 }

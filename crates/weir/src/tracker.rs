@@ -96,8 +96,7 @@ impl Tracker {
     }
 
     fn index(&self) -> Result<&Index, Failure> {
-        let none = || Failure("nothing is indexed: `tracker.index` is none".to_owned());
-        self.index.as_ref().ok_or_else(none)
+        self.index.as_ref().ok_or(Failure::NotIndexed)
     }
 
     /// The state of the journal.
@@ -110,12 +109,19 @@ impl Tracker {
         Ok(convert::state(self.journal.statistics(), &self.recovery, &lags, index))
     }
 
+    fn find(&self, id: u128) -> Result<Option<weir_journal::Transaction>, Failure> {
+        self.index()?.show(id).map_err(|error| match error {
+            weir_index::Error::Behind => Failure::Behind,
+            error => failure(error),
+        })
+    }
+
     /// A transaction, whole.
     ///
     /// # Errors
     /// It cannot be read.
     pub(crate) fn show(&self, id: u128) -> Result<Option<Transaction>, Failure> {
-        Ok(self.index()?.show(id).map_err(failure)?.map(convert::transaction))
+        Ok(self.find(id)?.map(convert::transaction))
     }
 
     /// A page of what a query finds.
@@ -147,8 +153,7 @@ impl Tracker {
     /// # Errors
     /// They cannot be read.
     pub(crate) fn body(&self, id: u128, side: Side) -> Result<Option<Vec<u8>>, Failure> {
-        let found = self.index()?.show(id).map_err(failure)?;
-        Ok(found.map(|transaction| match side {
+        Ok(self.find(id)?.map(|transaction| match side {
             Side::Request => transaction.request_body,
             Side::Response => transaction.response_body,
         }))
@@ -205,13 +210,15 @@ impl Tracker {
     }
 
     /// Follows what is recorded from now on.
-    pub(crate) fn tail(&self) -> Tail {
-        let mut tail = self.index().map(Index::follow);
-        Box::new(move || {
-            let tail = tail.as_mut().map_err(|failure| failure.clone())?;
+    ///
+    /// # Errors
+    /// There is no index.
+    pub(crate) fn tail(&self) -> Result<Tail, Failure> {
+        let mut tail = self.index()?.follow();
+        Ok(Box::new(move || {
             let ended = tail.next(LONGEST_PAGE).map_err(failure)?;
             Ok(ended.iter().map(convert::summary).collect())
-        })
+        }))
     }
 
     /// As the admin API asks it.
@@ -260,7 +267,7 @@ fn query(search: &Search) -> Result<Query, SearchFailure> {
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {
-    Failure(error.to_string())
+    Failure::Unreadable(error.to_string())
 }
 
 /// Microseconds since 1970.

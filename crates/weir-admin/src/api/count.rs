@@ -35,7 +35,8 @@ pub(super) struct Wanted {
     responses(
         (status = 200, description = "How many there are, by field and over time.", body = Counts),
         (status = 400, description = "The query or the timeout is wrong."),
-        (status = 403, description = "It asks for payloads; that needs payload-viewer.")))]
+        (status = 403, description = "It asks for payloads; that needs payload-viewer."),
+        (status = 409, description = "Nothing is recorded or indexed here.")))]
 pub(super) async fn summary(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,

@@ -60,7 +60,8 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
         (status = 200, description = "A page of what was found.", body = Page),
         (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
             `place` says which bytes of the query."),
-        (status = 403, description = "The query asks for payloads; that needs payload-viewer.")))]
+        (status = 403, description = "The query asks for payloads; that needs payload-viewer."),
+        (status = 409, description = "Nothing is recorded or indexed here.")))]
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -91,12 +92,13 @@ pub(super) async fn search(
     responses(
         (status = 200, description = "Summaries, one a line, without end.",
             content_type = "application/x-ndjson", body = crate::tracker::Summary),
+        (status = 409, description = "Nothing is recorded or indexed here."),
         (status = 503, description = "Too many follow already.")))]
 pub(super) async fn tail(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
         return Err(busy("followers"));
     };
-    let mut tail = api.ask(|tracker| Ok::<_, crate::tracker::Failure>((tracker.tail)())).await?;
+    let mut tail = api.ask(|tracker| (tracker.tail)()).await?;
     let source = move || tail().ok().map(|list| lines(&list));
     Ok(respond(Box::new(source), Pace::Waiting, permit))
 }
@@ -131,6 +133,7 @@ pub(super) struct Exported {
             content_type = "application/x-ndjson", body = Transaction),
         (status = 400, description = "The query, the limit or the cursor is wrong."),
         (status = 403, description = "The query asks for payloads; that needs payload-viewer."),
+        (status = 409, description = "Nothing is recorded or indexed here."),
         (status = 503, description = "There are too many exports already.")))]
 pub(super) async fn export(
     State(api): State<Arc<Api>>,
@@ -170,7 +173,9 @@ pub(super) async fn export(
     responses(
         (status = 200, description = "All that was recorded.", body = Transaction),
         (status = 400, description = "This is no transaction id."),
-        (status = 404, description = "It is not kept here.")))]
+        (status = 404, description = "It is not kept here."),
+        (status = 409, description = "Nothing is recorded or indexed here."),
+        (status = 503, description = "The index is behind: it may be there.")))]
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -199,7 +204,9 @@ pub(super) async fn show(
         (status = 200, description = "What was recorded of it.",
             content_type = "application/octet-stream"),
         (status = 400, description = "This is no transaction id."),
-        (status = 404, description = "The transaction is not kept here, or there is no such part.")))]
+        (status = 404, description = "The transaction is not kept here, or there is no such part."),
+        (status = 409, description = "Nothing is recorded or indexed here."),
+        (status = 503, description = "The index is behind: it may be there.")))]
 pub(super) async fn body(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,

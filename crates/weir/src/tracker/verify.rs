@@ -19,7 +19,6 @@ pub(crate) fn steps(journal: Arc<Journal>, recovery: &RecoveryReport) -> Verify 
         })
         .collect();
     let mut total = Verified { id: "end".to_owned(), end: true, ..Verified::default() };
-    total.damaged_bytes = found.iter().map(|one| one.damaged_bytes).sum();
     let (mut lane, mut reading) = (0, None);
     let mut ended = false;
     Box::new(move || {
@@ -39,6 +38,8 @@ pub(crate) fn steps(journal: Arc<Journal>, recovery: &RecoveryReport) -> Verify 
         if std::mem::replace(&mut ended, true) {
             return Ok(None);
         }
+        // Found at the start, or since then by whoever read them: each is counted once.
+        total.damaged_bytes = journal.statistics().damaged_bytes;
         told.push(total.clone());
         Ok(Some(told))
     })

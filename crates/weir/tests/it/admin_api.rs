@@ -357,6 +357,21 @@ fn commands_read_a_data_folder_that_nobody_uses() {
 }
 
 #[test]
+fn without_an_index_it_is_said_that_there_is_none() {
+    let config = "listen: [{addr: \"127.0.0.1:0\"}]\ntracker: {enabled: true, index: none}\n\
+        apis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
+    let server = Weir::new(config).start();
+    let token = first_token(&server);
+    let recorded = id(&server.connect().get("/"));
+    for path in ["", "/summary", "/export", "/tail", &format!("/{recorded}")] {
+        let answer = get(&server, &format!("/v1/transactions{path}"), &token);
+        assert_eq!(answer.status, 409, "{}", answer.text());
+        assert!(answer.text().contains("`tracker.index` is none"), "{}", answer.text());
+    }
+    assert_eq!(get(&server, "/v1/journal", &token).status, 200);
+}
+
+#[test]
 fn without_recording_there_is_nothing_to_ask_for() {
     let config = "listen: [{addr: \"127.0.0.1:0\"}]\napis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
     let server = Weir::new(config).start();

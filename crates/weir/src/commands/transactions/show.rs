@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn payloads_are_shown_as_data() {
-        let evil = "\u{1b}]0;owned\u{7}";
+        let evil = "\u{1b}]0;owned\u{7}\0\u{202e}";
         let field = || vec![Field { name: evil.to_owned(), value: evil.to_owned() }];
         let body = || Body { text: Some(format!("{evil}\nsecond")), ..Body::default() };
         let transaction = Transaction {
@@ -166,7 +166,7 @@ mod tests {
         };
         let shown = text(&transaction, 1);
         assert!(shown.matches("owned").count() >= 9, "{shown}");
-        assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\0', '\u{202e}']), "{shown:?}");
         assert!(!shown.contains("second"), "{shown}");
     }
 }

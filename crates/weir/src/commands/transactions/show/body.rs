@@ -37,7 +37,10 @@ pub(super) fn words(body: &Body, facts: &BodyFacts) -> Vec<String> {
     let withheld = !facts.withheld.is_empty();
     say(!body.decoded_from.is_empty(), &format!("decoded from {}", body.decoded_from));
     say(!body.still_in.is_empty(), &format!("still in {}", body.still_in));
-    say(facts.stored < facts.length && !facts.truncated && !withheld, "not recorded");
+    let whole = !facts.truncated && !withheld;
+    say(whole && facts.stored == 0 && facts.length > 0, "not recorded");
+    // What stands in place of a value has another length than that.
+    say(whole && facts.stored > 0 && facts.stored != facts.length, "masked");
     say(facts.truncated, "truncated");
     say(withheld, &format!("withheld, {}", facts.withheld));
     say(facts.aborted, "broken off");
@@ -135,6 +138,21 @@ mod tests {
         let body = Body { text: Some("[1]".to_owned()), ..Body::default() };
         assert_eq!(readable(&headers("application/problem+json; a=b"), &body), "[\n  1\n]");
         assert_eq!(readable(&headers("text/plain"), &body), "[1]");
+    }
+
+    #[test]
+    fn it_is_said_what_a_body_lacks() {
+        let said = |stored: u64, truncated, withheld: &str| {
+            let withheld = withheld.to_owned();
+            let facts =
+                BodyFacts { length: 50, stored, truncated, withheld, ..BodyFacts::default() };
+            words(&Body::default(), &facts).join(", ")
+        };
+        assert_eq!(said(50, false, ""), "");
+        assert_eq!(said(49, false, ""), "masked");
+        assert_eq!(said(0, false, ""), "not recorded");
+        assert_eq!(said(10, true, ""), "truncated");
+        assert_eq!(said(0, false, "too long to be masked"), "withheld, too long to be masked");
     }
 
     #[test]
