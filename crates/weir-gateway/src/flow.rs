@@ -49,7 +49,7 @@ async fn stages<'a>(
     exchange.set_timeout(route.timeout);
 
     authenticate(exchange, route)?;
-    limit(exchange)?;
+    limit(exchange, route)?;
     body.limit(route.body_limit)?;
     body.tee(capture::begin(exchange, route)?);
     if let Some(map) = &route.request_map {
@@ -166,8 +166,8 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
     match live.authenticator.authenticate(config, &route.access, headers, query, exchange.unix) {
         Ok(principal) => {
             exchange.principal = Some(principal);
-            if !route.access.any_of.is_empty() && route.capture.level != CaptureLevel::None {
-                exchange.recording.stage_ended(stage::AUTH, exchange.started);
+            if !route.access.any_of.is_empty() {
+                stage_ended(exchange, route, stage::AUTH);
             }
             Ok(())
         }
@@ -179,19 +179,20 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
 }
 
 /// Admits the request by the consumer's plan and the limits of API and route.
-fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
+fn limit(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
     let live = Rc::clone(exchange.live());
-    let (Some((api, route)), Some(principal)) = (exchange.route, exchange.principal.clone()) else {
+    let (Some((api, index)), Some(principal)) = (exchange.route, exchange.principal.clone()) else {
         return Err(Problem::Internal.into());
     };
-    let caller = Caller { api, route, principal: &principal, address: exchange.client.address };
+    let caller =
+        Caller { api, route: index, principal: &principal, address: exchange.client.address };
     let limits = &live.site.limits;
     let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
     match limits.admit(&live.site.config, &caller, || exchange.scope(), now) {
         Ok(admission) => {
             exchange.standing = admission.standing;
             if admission.standing.is_some() {
-                exchange.recording.stage_ended(stage::LIMIT, exchange.started);
+                stage_ended(exchange, route, stage::LIMIT);
             }
             Ok(())
         }
@@ -203,6 +204,13 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             counter.add(1);
             Err(rejection.problem.into())
         }
+    }
+}
+
+/// Notes how long a stage took that did something, where that is recorded.
+fn stage_ended(exchange: &mut Exchange, route: &Route, code: u8) {
+    if route.capture.level != CaptureLevel::None {
+        exchange.recording.stage_ended(code, exchange.started);
     }
 }
 

@@ -126,7 +126,9 @@ fn masked(form: Form, plain: &[u8], mask: &BodyMask) -> Result<Vec<u8>, Withheld
         Form::Json => mask.json(plain).map(std::borrow::Cow::into_owned),
         Form::Urlencoded => mask.form(plain),
     };
-    masked.map_err(|_| Withheld::Unreadable)
+    let masked = masked.map_err(|_| Withheld::Unreadable)?;
+    // What stands for a value may be longer than the value.
+    if masked.len() as u64 > LONGEST { Err(Withheld::Long) } else { Ok(masked) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The examples, as they are in the repository.
 
-use crate::harness::{self, Response, Server, Weir, weir};
+use crate::harness::{self, Response, Server, Weir, eventually, weir};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -109,6 +109,20 @@ fn quickstart_hosts_fronts_and_refuses() {
     let stranger = token(&server, &["--iss", "quickstart", "--aud", "other", "--sub", "you"]);
     let headers = [("content-type", "application/json"), ("authorization", &*stranger)];
     refused(&client.request("POST", "/orders/v1", &headers, order));
+    for (query, hits) in [("key.order:A-17", 1), ("body:utrecht", 1), ("status:>=400", 2)] {
+        eventually(query, || found(&server, query) == hits);
+    }
+}
+
+/// How many transactions `weir search` finds.
+fn found(server: &Server, query: &str) -> usize {
+    let admin = format!("http://{}", server.admin.expect("it has an admin listener"));
+    let token = server.dir().join("data/admin.token");
+    let arguments =
+        ["search", query, "--json", "--admin", &admin, "--token-file", &token.to_string_lossy()];
+    let output = weir(server.dir(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().count()
 }
 
 fn refused(answer: &Response) {
