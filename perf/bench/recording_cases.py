@@ -12,36 +12,44 @@ import urllib.request
 from pathlib import Path
 
 from . import corpus, footprint, host, load, servers
-from .recording import CONTENDERS, ECHO, HELLO, OFF, Ground, Recorder
+from .recording import CONTENDERS, ECHO, HELLO, OFF, Ground, Recorder, Spent
 from .session import Session
 
 KINDS = (HELLO, ECHO)
 #: What `ab` sends in a burst, and over how many connections.
 BURST, BURST_CONNECTIONS = 20_000, 150
+#: Windows of load before the first that counts.
+_WARM = 3
 #: Queries of each kind whose latency is taken.
 _SEARCHES = 200
 
 
 def cost(session: Session) -> dict:
-    """CPU of all threads, and of the workers alone, per request, until indexed and sealed."""
+    """CPU a request of the workers, by round, and of all other threads, over all rounds and until
+    everything is indexed and sealed: they work in lumps, when a piece of the index is full."""
     ground = Ground(session)
-    rounds: dict[str, list[dict]] = {}
+    kinds: dict[str, dict] = {}
     for kind in KINDS:
         recorders = [ground.start(name) for name in CONTENDERS]
         for recorder in recorders:
-            recorder.drive(kind, 1, requests=ground.requests)
-            recorder.settle()
-        rounds[kind] = []
+            # Until the files are made that are used again and again from then on.
+            for _ in range(_WARM):
+                recorder.drive(kind, session.pace.seconds, requests=ground.requests)
+                recorder.settle()
+        before = {r.name: r.spent() for r in recorders}
+        rounds = []
         for number in range(session.pace.rounds):
             order = recorders[number % 3:] + recorders[:number % 3]
-            rounds[kind].append({r.name: _charge(ground, r, kind, session.pace.seconds)
-                                 for r in order})
+            rounds.append({r.name: _charge(ground, r, kind, session.pace.seconds) for r in order})
             session.say(f"recording-cost {kind} " + "  ".join(
-                f"{name} {found['cpu_us']:.2f} (workers {found['worker_us']:.2f})"
-                for name, found in sorted(rounds[kind][-1].items())))
+                f"{name} {found['worker_us']:.2f}" for name, found in sorted(rounds[-1].items())))
+        others = {r.name: _others(r.spent().since(before[r.name]), rounds, r.name)
+                  for r in recorders}
+        session.say(f"recording-cost {kind} {others}")
+        kinds[kind] = {"rounds": rounds, "others_us": others}
         _end(ground, recorders)
     ground.close()
-    return {"kinds": rounds}
+    return {"kinds": kinds}
 
 
 def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
@@ -49,11 +57,16 @@ def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict
     answers = recorder.drive(kind, seconds, requests=ground.requests)
     recorder.settle()
     spent = recorder.spent().since(before)
-    each = 1e6 / answers.requests
-    return {"cpu_us": spent.charged() * each, "worker_us": spent.threads.get("worker", 0.0) * each,
-            "threads_us": {name: seconds * each for name, seconds in spent.threads.items()},
+    return {"worker_us": spent.threads.get("worker", 0.0) * 1e6 / answers.requests,
             "rate": answers.requests / answers.seconds, "p99_us": answers.p99,
             "requests": answers.requests}
+
+
+def _others(spent: Spent, rounds: list[dict], name: str) -> dict[str, float]:
+    """Microseconds a request by thread, and of `all` but the workers."""
+    each = 1e6 / sum(found[name]["requests"] for found in rounds)
+    threads = {thread: seconds * each for thread, seconds in spent.threads.items()}
+    return {**threads, "all": spent.charged() * each - threads.get("worker", 0.0)}
 
 
 def burst(session: Session) -> dict:

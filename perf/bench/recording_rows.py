@@ -33,27 +33,27 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
 
 def _cost(result: dict) -> list[Verdict]:
     rows = []
-    for kind, rounds in result["kinds"].items():
+    for kind, found in result["kinds"].items():
         for setting in _SETTINGS:
+            more = [r[setting]["worker_us"] - r["off"]["worker_us"] for r in found["rounds"]]
+            others, none = found["others_us"][setting], found["others_us"]["off"]
+            extra = others["all"] - none["all"]
+            threads = ", ".join(f"{name} {others.get(name, 0.0):.2f}"
+                                for name in ("tracker", "journal-seal", "journal-supply"))
+            off = statistics.median(r["off"]["worker_us"] for r in found["rounds"])
             rows.append(_more(f"recording, all threads, {_TRAFFIC[kind]}, `index: {setting}`",
-                              rounds, setting, "cpu_us", _COST[kind, setting]))
-        for setting in _SETTINGS:
+                              [m + extra for m in more], off + none["all"], _COST[kind, setting],
+                              threads))
             rows.append(_more(f"recording, workers alone, {_TRAFFIC[kind]}, `index: {setting}`",
-                              rounds, setting, "worker_us", _WORKERS[kind]))
+                              more, off, _WORKERS[kind], ""))
     return rows
 
 
-def _more(title: str, rounds: list[dict], setting: str, field: str, bar: float) -> Verdict:
-    on, off = ([r[name][field] for r in rounds] for name in (setting, "off"))
-    more = [a - b for a, b in zip(on, off)]
+def _more(title: str, more: list[float], off: float, bar: float, beside: str) -> Verdict:
     middle = statistics.median(more)
-    threads = {name: statistics.median(r[setting]["threads_us"].get(name, 0.0) for r in rounds)
-               for name in ("tracker", "journal-seal", "journal-supply")}
-    beside = ", ".join(f"{name} {value:.2f}" for name, value in threads.items())
-    return Verdict(title, "100 connections, saturated", f"+{middle:.2f} µs",
-                   f"off {statistics.median(off):.2f} µs", f"{min(more):+.2f} to {max(more):+.2f}",
-                   f"≤ +{bar:.1f} µs", _met(middle <= bar, min(more) <= bar <= max(more)),
-                   beside if field == "cpu_us" else "")
+    return Verdict(title, "100 connections, saturated", f"+{middle:.2f} µs", f"off {off:.2f} µs",
+                   f"{min(more):+.2f} to {max(more):+.2f}", f"≤ +{bar:.1f} µs",
+                   _met(middle <= bar, min(more) <= bar <= max(more)), beside)
 
 
 def _burst(result: dict) -> list[Verdict]:

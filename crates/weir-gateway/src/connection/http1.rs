@@ -1,13 +1,12 @@
 //! HTTP/1.x: one request after the other.
 
-use super::presence::Presence;
-use super::{Start, http2};
+use super::{Start, http2, presence};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
 use crate::capture;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
-use crate::flow::{self, Gone, flow};
+use crate::flow::{self, Gone};
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -191,24 +190,7 @@ impl Connection {
                 RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
             }
         };
-        // Boxed: a connection between requests should not hold the room that one needs, and the
-        // room of a request that needs no waiting is still in the cache from the one before.
-        let interim = Rc::clone(&exchange.interim);
-        interim.borrow_mut().clear();
-        let mut flow = Box::pin(flow(exchange, body));
-        let mut presence = Presence::Quiet;
-        let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer),
-            Poll::Pending if !pass(&mut interim.borrow_mut(), stream, cx) => Poll::Ready(Err(Gone)),
-            Poll::Pending => presence.poll_gone(stream, cx).map(|()| Err(Gone)),
-        });
-        let answered = answered.await;
-        drop(flow);
-        // What was not taken yet goes in front of the answer.
-        if !interim.borrow().is_empty() {
-            out.head().append(&mut interim.borrow_mut());
-        }
-        let answer = match answered {
+        let answer = match presence::answer(stream, exchange, out, body).await {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
@@ -283,23 +265,6 @@ impl Connection {
             self.deadline.poll(cx, Wait::Linger, LINGER).map(|_| ())
         })
         .await;
-    }
-}
-
-/// Sends interim answers; false if the connection is of no use any more. They go whole into the
-/// buffer of the socket, or wait until there is room.
-fn pass(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
-    if interim.is_empty() {
-        return true;
-    }
-    match stream.poll_write(cx, interim, b"") {
-        Poll::Pending => true,
-        Poll::Ready(Ok(count)) if count == interim.len() => {
-            interim.clear();
-            // TLS flushes on with the next write or read.
-            !matches!(stream.poll_flush(cx), Poll::Ready(Err(_)))
-        }
-        Poll::Ready(_) => false,
     }
 }
 

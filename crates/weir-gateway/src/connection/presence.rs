@@ -1,10 +1,17 @@
-//! Whether a client is still there while it waits for an answer.
+//! What goes on with a client while it waits for an answer: interim ones are sent to it, and
+//! whether it is still there is watched.
 //!
 //! A client that is gone would else be worked for until the upstream answers. Nothing is asked of
 //! the system unless something has happened on the connection: the runtime knows that already.
 
+use crate::body::{Body, RequestBody};
+use crate::exchange::Exchange;
+use crate::flow::{Gone, flow};
+use crate::outgoing::Outgoing;
 use crate::stream::{Sign, Stream};
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Sleep;
@@ -13,8 +20,51 @@ use tokio::time::Sleep;
 /// direction, as some do who have said all.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
+/// Answers a request, unless the client leaves before that.
+pub(super) async fn answer<'a>(
+    stream: &Stream,
+    exchange: &mut Exchange,
+    out: &mut Outgoing,
+    body: RequestBody<'a>,
+) -> Result<Body<'a>, Gone> {
+    let interim = Rc::clone(&exchange.interim);
+    interim.borrow_mut().clear();
+    // Boxed: a connection between requests should not hold the room that one needs, and the
+    // room of a request that needs no waiting is still in the cache from the one before.
+    let mut flow = Box::pin(flow(exchange, body));
+    let mut presence = Presence::Quiet;
+    let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(answer),
+        Poll::Pending if !pass(&mut interim.borrow_mut(), stream, cx) => Poll::Ready(Err(Gone)),
+        Poll::Pending => presence.poll_gone(stream, cx).map(|()| Err(Gone)),
+    });
+    let answered = answered.await;
+    // What was not taken yet goes in front of the answer.
+    if !interim.borrow().is_empty() {
+        out.head().append(&mut interim.borrow_mut());
+    }
+    answered
+}
+
+/// Sends interim answers; false if the connection is of no use any more. They go whole into the
+/// buffer of the socket, or wait until there is room.
+fn pass(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
+    if interim.is_empty() {
+        return true;
+    }
+    match stream.poll_write(cx, interim, b"") {
+        Poll::Pending => true,
+        Poll::Ready(Ok(count)) if count == interim.len() => {
+            interim.clear();
+            // TLS flushes on with the next write or read.
+            !matches!(stream.poll_flush(cx), Poll::Ready(Err(_)))
+        }
+        Poll::Ready(_) => false,
+    }
+}
+
 /// Watches a client while one request is answered.
-pub(super) enum Presence {
+enum Presence {
     /// Nothing has come from it.
     Quiet,
     /// It sends no more.
@@ -25,7 +75,7 @@ pub(super) enum Presence {
 
 impl Presence {
     /// Waits until the client is gone.
-    pub(super) fn poll_gone(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_gone(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self {
                 Self::Quiet => match ready!(stream.poll_sign(cx)) {

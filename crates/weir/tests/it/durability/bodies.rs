@@ -10,7 +10,7 @@ use weir_journal::{Outcome, Transaction};
 
 const MIB: usize = 1 << 20;
 /// What weir may take beyond what it took before, in KiB: far less than what passes.
-const BOUND: u64 = 48 * 1024;
+const BOUND: u64 = 20 * 1024;
 
 fn start(upstream: SocketAddr) -> Server {
     let config = format!(
