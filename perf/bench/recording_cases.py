@@ -32,10 +32,7 @@ def cost(session: Session) -> dict:
     for kind in KINDS:
         recorders = [ground.start(name) for name in CONTENDERS]
         for recorder in recorders:
-            # Until the files are made that are used again and again from then on.
-            for _ in range(_WARM):
-                recorder.drive(kind, session.pace.seconds, requests=ground.requests)
-                recorder.settle()
+            _warm(ground, recorder, kind, session.pace.seconds)
         before = {r.name: r.spent() for r in recorders}
         rounds = []
         for number in range(session.pace.rounds):
@@ -50,6 +47,13 @@ def cost(session: Session) -> dict:
         _end(ground, recorders)
     ground.close()
     return {"kinds": kinds}
+
+
+def _warm(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> None:
+    """Until the files are made that are used again and again from then on."""
+    for _ in range(_WARM):
+        recorder.drive(kind, seconds, requests=ground.requests)
+        recorder.settle()
 
 
 def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
@@ -153,6 +157,8 @@ def latency(session: Session) -> dict:
     kinds = {}
     for kind in KINDS:
         recorders = [ground.start(name) for name in CONTENDERS]
+        for recorder in recorders:
+            _warm(ground, recorder, kind, session.pace.seconds)
         full = recorders[0].drive(kind, session.pace.seconds, requests=ground.requests)
         rate = round(full.requests / full.seconds / 2, -2)
         rounds = []

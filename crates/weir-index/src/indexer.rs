@@ -45,6 +45,8 @@ pub struct Indexer {
     /// The number given last to a piece.
     number: u64,
     mending: Option<Mending>,
+    /// So much is left to do that idle time is not enough.
+    late: bool,
     /// Files that the journal had dropped when pieces were looked through last.
     dropped: u64,
 }
@@ -84,6 +86,7 @@ impl Indexer {
             turned: false,
             number,
             mending: None,
+            late: false,
             dropped: 0,
         })
     }
@@ -170,19 +173,22 @@ impl Indexer {
     /// Reads keys and terms out of transactions; gives the block that they finish. It holds
     /// nothing that others wait for, so it can be done when nothing else wants to run.
     fn take_apart(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
-        let idle = self.shared.settings.in_idle_time && !self.is_late(taken);
-        if idle {
-            run_when_idle(true);
-        }
+        self.late = self.is_late(taken);
+        self.run_idle(true);
         let mut block = None;
         for transaction in taken {
             self.shared.read_keys(transaction);
             block = self.build.add(transaction);
         }
-        if idle {
-            run_when_idle(false);
-        }
+        self.run_idle(false);
         block
+    }
+
+    /// Goes on when nothing else wants to run, or as everybody does.
+    fn run_idle(&self, idle: bool) {
+        if self.shared.settings.in_idle_time && !self.late {
+            run_when_idle(idle);
+        }
     }
 
     /// Whether what is indexed now ended so long ago that idle time is not enough.
@@ -225,9 +231,13 @@ impl Indexer {
         self.build = Build::new(self.shared.settings.depth);
         (self.day, self.turned) = (None, false);
         let written = {
+            // Searches read beside it; who writes is this thread alone.
             let state = self.shared.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
-            state.open.write(spans, &building, &place)
+            self.run_idle(true);
+            let written = state.open.write(spans, &building, &place);
+            self.run_idle(false);
+            written
         };
         let mut state = self.shared.write();
         state.open = OpenPiece::new(self.shared.settings.depth, self.build.seed());

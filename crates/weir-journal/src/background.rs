@@ -20,6 +20,8 @@ use crate::supply::{Bell, Supply};
 
 /// Pause of the supplying thread when nobody rings: how soon a full disk is tried again.
 const SUPPLY_PAUSE: Duration = Duration::from_millis(200);
+/// How much nicer than a worker the supplying thread is.
+const POLITE: i32 = 5;
 /// Pause of the sealing thread when nobody rings.
 const SEAL_PAUSE: Duration = Duration::from_secs(1);
 /// Behind by that much, sealing does not wait for idle time any more.
@@ -132,6 +134,9 @@ impl Inner {
 
     fn run_supply(&self) {
         self.supplying.hang();
+        // A worker that wakes up goes first; a quarter of a busy core is enough to keep up. Where
+        // that is not allowed, nothing changes.
+        let _ = rustix::process::nice(POLITE);
         while !self.supplying.stopped() {
             // Counted where it happened, and tried again.
             let _ = self.supply();
