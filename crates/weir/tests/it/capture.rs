@@ -146,7 +146,11 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     let json = ("content-type", "application/json");
     let long = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(20_000));
     let middling = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(9_000));
-    let cases: [(Fields<'_>, &str, Withheld); 6] = [
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let cases: [(Fields<'_>, &str, Withheld); 8] = [
+        // What `curl -d` says of everything.
+        (&[form], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
+        (&[form], "pin: s3cret", Withheld::Unreadable),
         (&[("content-type", "application/xml")], "<pin>s3cret</pin>", Withheld::Unreadable),
         (&[], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
         (&[json], "{\"pin\": \"s3cret\"", Withheld::Unreadable),
@@ -161,18 +165,18 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     client.request("POST", "/status/204", &[("content-type", "application/xml")], "");
     // The room that was taken has been given back.
     client.post("/a", "{\"pin\": \"s3cret\"}");
-    assert!(weir.metric("weir_capture_withheld_total", &[]) >= 12.0);
+    assert!(weir.metric("weir_capture_withheld_total", &[]) >= 16.0);
     let all = recorded(&mut weir);
     for (one, (_, body, why)) in all.iter().zip(&cases) {
         assert!(one.request_body.is_empty() && one.response_body.is_empty(), "{why:?}");
         assert_eq!((one.request.withheld, one.request.length), (Some(*why), body.len() as u64));
         assert!(!one.request_head.is_empty());
     }
-    let told = shown(&weir, &all[3]);
+    let told = shown(&weir, &all[5]);
     assert!(told.contains("withheld, in a coding that cannot be decoded"), "{told}");
-    assert_eq!(all[6].request, BodyFacts::default());
-    assert_eq!(all[6].response.withheld, None);
-    assert_eq!(all[7].request_body, b"{\"pin\": \"***\"}");
+    assert_eq!(all[8].request, BodyFacts::default());
+    assert_eq!(all[8].response.withheld, None);
+    assert_eq!(all[9].request_body, b"{\"pin\": \"***\"}");
     for file in files(&weir.dir().join("data")) {
         let bytes = std::fs::read(&file).expect("a file");
         assert!(memchr::memmem::find(&bytes, b"s3cret").is_none(), "{}", file.display());
