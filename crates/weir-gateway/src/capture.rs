@@ -120,18 +120,24 @@ impl Recording {
     }
 }
 
+/// The route of a request is known, and with it what is recorded.
+pub(crate) fn found(exchange: &mut Exchange, route: &Route) {
+    exchange.recording.capture = route.capture;
+    if route.capture.level == CaptureLevel::None {
+        exchange.recording.state = State::Off;
+    }
+}
+
 /// The request is admitted: what is durable of it begins.
 ///
 /// # Errors
 /// The journal is full, and requests are to be refused then.
 pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee>, Problem> {
     let Some(lane) = &exchange.worker.lane else { return Ok(None) };
-    exchange.recording.capture = route.capture;
-    let level = route.capture.level;
-    if level == CaptureLevel::None {
-        exchange.recording.state = State::Off;
+    if exchange.recording.state == State::Off {
         return Ok(None);
     }
+    let level = route.capture.level;
     // Where a request must not be answered without a record, room for it is made sure of first.
     let waits_for_nothing = matches!(route.handler, Handler::Reply(_))
         && exchange.live().site.config.journal.when_full == WhenFull::Shed;
