@@ -185,7 +185,13 @@ fn open(exchange: &mut Exchange) {
     let Some(lane) = &exchange.worker.lane else { return };
     let level = exchange.recording.capture.level;
     let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
-    exchange.recording.state = written.map_or(State::Off, State::Open);
+    exchange.recording.state = match written {
+        Ok(ticket) => State::Open(ticket),
+        Err(_) => {
+            exchange.worker.stats.unrecorded.add(1);
+            State::Off
+        }
+    };
 }
 
 /// The answer's body so far; it begins when its headers are known.
