@@ -146,8 +146,10 @@ impl<'a> RequestBody<'a> {
     /// Takes what is in memory already, without waiting for more. The part of a request's bytes
     /// that came with its head, most often all of them.
     pub(crate) fn at_hand(&mut self) -> Result<(), RequestBodyError> {
-        if let Source::Http1(body) = &mut self.source {
-            body.decode()?;
+        match &mut self.source {
+            Source::Http1(body) => body.decode()?,
+            Source::Http2(body) => body.take_at_hand()?,
+            Source::Empty | Source::Whole(_) => {}
         }
         self.within_limit()
     }

@@ -34,6 +34,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, stage};
+use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
 /// segment.
@@ -128,11 +129,15 @@ pub(crate) fn found(exchange: &mut Exchange, route: &Route) {
     }
 }
 
-/// The request is admitted: what is durable of it begins.
+/// The request is admitted: what is durable of it begins. `framing` is that of its body.
 ///
 /// # Errors
 /// The journal is full, and requests are to be refused then.
-pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee>, Problem> {
+pub(crate) fn begin(
+    exchange: &mut Exchange,
+    route: &Route,
+    framing: Framing,
+) -> Result<Option<Tee>, Problem> {
     let Some(lane) = &exchange.worker.lane else { return Ok(None) };
     if exchange.recording.state == State::Off {
         return Ok(None);
@@ -141,7 +146,7 @@ pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee
     // Where a request must not be answered without a record, room for it is made sure of first.
     let waits_for_nothing = matches!(route.handler, Handler::Reply(_))
         && exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    if waits_for_nothing && exchange.request.framing.is_empty() {
+    if waits_for_nothing && framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);
     }

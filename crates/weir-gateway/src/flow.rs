@@ -52,7 +52,7 @@ async fn stages<'a>(
     authenticate(exchange, route)?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
-    body.tee(capture::begin(exchange, route)?);
+    body.tee(capture::begin(exchange, route, body.framing())?);
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = Box::pin(transform::request(exchange, map, body)).await?;

@@ -46,6 +46,62 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
+/// A frame of HTTP/2 (RFC 9113 section 4.1) on the first stream, or on the connection if it is of
+/// kind 4.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let stream = u8::from(kind != 4);
+    [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// A POST over HTTP/2 that says that it has a body of so many bytes, and brings these.
+fn http2_post(path: &str, length: usize, body: &str) -> Vec<u8> {
+    const END: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let end = if body.len() == length { END } else { 0 };
+    // `:method: POST` and `:scheme: http` by their numbers, the rest as they are (RFC 7541).
+    let mut head = vec![0x83, 0x86];
+    let length = length.to_string();
+    let fields = [
+        (&[4][..], path),
+        (&[1][..], "localhost"),
+        (&[15, 13][..], length.as_str()),
+        (&[15, 16][..], "application/json"),
+    ];
+    for (name, value) in fields {
+        head.extend_from_slice(name);
+        head.push(u8::try_from(value.len()).expect("short"));
+        head.extend_from_slice(value.as_bytes());
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, &[]));
+    bytes.extend(frame(1, END_HEADERS, &head));
+    bytes.extend(frame(0, end, body.as_bytes()));
+    bytes
+}
+
+#[test]
+fn bodies_that_come_by_http2_are_recorded_wherever_they_go() {
+    let echo = harness::echo(&[]);
+    let routes = ["post: /hosted, reply: {text: taken}", "path: \"/*\", proxy: up"];
+    let mut weir = start(echo.listen[0], "capture: body", &routes);
+    let open: Vec<_> = ["/hosted", "/proxied"]
+        .into_iter()
+        .map(|path| {
+            let mut client = weir.connect();
+            client.send(http2_post(path, 8, "{\"a\": 1}"));
+            client
+        })
+        .collect();
+    eventually("both are answered", || {
+        weir.metric("weir_index_transactions", &[]) == open.len() as f64
+    });
+    for one in &recorded(&mut weir) {
+        assert_eq!(one.request_body, b"{\"a\": 1}", "{}", one.target);
+        assert_eq!((one.request.length, one.request.truncated), (8, false), "{}", one.target);
+    }
+}
+
 #[test]
 fn headers_and_bodies_stay_only_where_something_went_wrong() {
     let echo = harness::echo(&[]);
