@@ -158,6 +158,7 @@ pub(crate) fn begin(
             let settings = &live.site.config.tracker;
             let headers = &exchange.request.headers;
             let body = Passing::new(exchange.worker, level, settings, headers);
+            let body = body.of_request(framing);
             let body = Rc::new(RefCell::new(body));
             exchange.recording.request = Some(Rc::clone(&body));
             Ok(Some(Tee { ticket, body, live }))

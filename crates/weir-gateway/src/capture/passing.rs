@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Tracker};
 use weir_journal::{BodyFacts, Side, Ticket, Withheld};
-use weir_wire::Headers;
+use weir_wire::{Framing, Headers};
 
 /// A body on its way.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(super) struct Passing {
     keep: Keep,
     /// Most bytes that are stored.
     limit: u64,
+    /// How it is framed, if it is a request's and its end has not been read. An answer ends with
+    /// its transaction.
+    unread: Option<Framing>,
 }
 
 /// What is kept of its bytes.
@@ -44,6 +47,7 @@ impl Passing {
             facts: BodyFacts::default(),
             keep: Keep::Nothing,
             limit: settings.body_limit,
+            unread: None,
         };
         if level < CaptureLevel::Body {
             return passing;
@@ -58,6 +62,12 @@ impl Passing {
             Err(why) => passing.withhold(why),
         }
         passing
+    }
+
+    /// Begins with a request's body, which may have more than is read of it.
+    pub(super) fn of_request(mut self, framing: Framing) -> Self {
+        self.unread = Some(framing);
+        self
     }
 
     fn withhold(&mut self, why: Withheld) {
@@ -120,6 +130,28 @@ impl Passing {
         self.facts.aborted = true;
     }
 
+    /// Its end has been read.
+    pub(super) fn over(&mut self) {
+        self.unread = None;
+    }
+
+    /// Whether there may be more of it than was read: nobody wanted the rest. Its length is then
+    /// what the client declared, if it did.
+    fn is_cut(&mut self) -> bool {
+        let Some(framing) = self.unread.filter(|_| !self.facts.aborted) else { return false };
+        if let Framing::Length(length) = framing {
+            if length == self.facts.length {
+                return false;
+            }
+            self.facts.length = length;
+        }
+        if let Keep::First(hash) = &mut self.keep {
+            // It would be of a part of the rest.
+            *hash = None;
+        }
+        true
+    }
+
     /// Whether any of it is in the journal.
     pub(super) fn is_stored(&self) -> bool {
         self.facts.stored > 0
@@ -133,10 +165,11 @@ impl Passing {
         settings: &Tracker,
     ) -> (BodyFacts, Cow<'b, [u8]>) {
         let mut stored = Cow::Borrowed(self.take(last, settings));
+        let cut = self.is_cut();
         match std::mem::replace(&mut self.keep, Keep::Nothing) {
             Keep::Nothing => {}
             Keep::First(hash) => self.facts.hash = hash.map_or([0; 16], |hash| hash.finish()),
-            Keep::Held(_) if self.facts.aborted => self.withhold(Withheld::Aborted),
+            Keep::Held(_) if self.facts.aborted || cut => self.withhold(Withheld::Aborted),
             Keep::Held(_) if self.facts.length == 0 => {}
             Keep::Held(held) => match held.masked(&settings.masked_bodies, self.limit) {
                 Ok(masked) => {
@@ -154,15 +187,16 @@ impl Passing {
         if self.facts.withheld.is_some() {
             self.worker.stats.withheld.add(1);
         }
-        self.facts.truncated = self.facts.stored < self.facts.length;
+        self.facts.truncated = cut || self.facts.stored < self.facts.length;
         (self.facts, stored)
     }
 
     /// The body is over and nothing of it stays; `last` as above.
-    pub(super) fn forget(self, last: &[u8]) -> BodyFacts {
+    pub(super) fn forget(mut self, last: &[u8]) -> BodyFacts {
+        self.facts.length += last.len() as u64;
+        let cut = self.is_cut();
         let BodyFacts { length, aborted, .. } = self.facts;
-        let length = length + last.len() as u64;
-        BodyFacts { length, aborted, truncated: length > 0, ..BodyFacts::default() }
+        BodyFacts { length, aborted, truncated: cut || length > 0, ..BodyFacts::default() }
     }
 }
 
@@ -178,6 +212,11 @@ impl Tee {
     pub(crate) fn pass(&self, bytes: &[u8]) {
         let settings = &self.live.site.config.tracker;
         self.body.borrow_mut().pass(self.ticket, Side::Request, bytes, settings);
+    }
+
+    /// The end of the body has been read.
+    pub(crate) fn over(&self) {
+        self.body.borrow_mut().over();
     }
 
     /// The body broke off.

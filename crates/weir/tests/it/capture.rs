@@ -103,6 +103,64 @@ fn bodies_that_come_by_http2_are_recorded_wherever_they_go() {
 }
 
 #[test]
+fn what_was_not_read_to_its_end_is_not_taken_for_whole() {
+    // Answers before the body has come.
+    let upstream = Upstream::start(|_, peer| {
+        if peer.head().is_some() {
+            peer.some();
+            peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
+            peer.hang();
+        }
+    });
+    let routes = [
+        "path: /hosted, reply: {text: taken}",
+        "path: /meta, capture: meta, reply: {text: taken}",
+        "path: \"/*\", proxy: up",
+    ];
+    let (length, chunked) = ("content-length: 20000", "transfer-encoding: chunked");
+    let json = "content-type: application/json";
+    let sent = "{\"pin\": \"s3cret\"}, ";
+    let settings = [("body_limit: 10B", &sent[..10]), ("mask: {body: [\"$.pin\"]}", "")];
+    for (tracker, body) in settings {
+        let mut weir = start(upstream.addr, tracker, &routes);
+        for (path, framing) in [
+            ("/hosted", length),
+            ("/meta", length),
+            ("/proxied", length),
+            ("/hosted", chunked),
+            ("/proxied", chunked),
+        ] {
+            let mut client = weir.connect();
+            let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{json}\r\n{framing}\r\n\r\n");
+            let framed = if framing == chunked {
+                format!("{:x}\r\n{sent}\r\n", sent.len())
+            } else {
+                sent.to_owned()
+            };
+            client.send(head + &framed);
+            assert!(matches!(client.response().status, 200 | 401));
+        }
+        let mut client = weir.connect();
+        client.send(http2_post("/hosted", 100, sent));
+        eventually("all are answered", || weir.metric("weir_index_transactions", &[]) == 6.0);
+        let all = recorded(&mut weir);
+        let lengths: Vec<u64> = all.iter().map(|one| one.request.length).collect();
+        let came = sent.len() as u64;
+        assert_eq!(lengths, [20_000, 20_000, 20_000, came, came, 100]);
+        for (number, one) in all.iter().enumerate() {
+            let facts = one.request;
+            assert!(facts.truncated && !facts.aborted, "{number}: {one:?}");
+            assert_eq!(facts.hash, [0; 16], "a part of the rest has no hash");
+            let text = String::from_utf8_lossy(&one.request_body);
+            let meta = one.target == "/meta";
+            assert_eq!(text, if meta { "" } else { body }, "{number}");
+            let withheld = (body.is_empty() && !meta).then_some(Withheld::Aborted);
+            assert_eq!(facts.withheld, withheld, "{number}");
+        }
+    }
+}
+
+#[test]
 fn headers_and_bodies_stay_only_where_something_went_wrong() {
     let echo = harness::echo(&[]);
     let mut weir = start(
