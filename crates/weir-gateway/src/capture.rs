@@ -7,7 +7,7 @@
 //!
 //! Where headers and bodies are kept only of what went wrong, they are written all the same, and
 //! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
-//! they do have to.
+//! each does have to, until it is over.
 
 mod durable;
 mod heads;

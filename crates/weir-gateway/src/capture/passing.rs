@@ -32,6 +32,8 @@ enum Keep {
     First(Option<Box<RestHash>>),
     /// All of them, until they can be masked.
     Held(Held),
+    /// All of them are stored, masked.
+    Masked,
 }
 
 impl Passing {
@@ -79,7 +81,7 @@ impl Passing {
     fn take<'b>(&mut self, bytes: &'b [u8], settings: &Tracker) -> &'b [u8] {
         self.facts.length += bytes.len() as u64;
         match &mut self.keep {
-            Keep::Nothing => b"",
+            Keep::Nothing | Keep::Masked => b"",
             Keep::First(_) => {
                 let room = self.limit.saturating_sub(self.facts.stored).min(bytes.len() as u64);
                 self.facts.stored += room;
@@ -115,8 +117,13 @@ impl Passing {
     pub(super) fn pass(&mut self, ticket: Ticket, side: Side, bytes: &[u8], settings: &Tracker) {
         let before = self.facts.stored;
         let stored = self.take(bytes, settings);
+        self.store(ticket, side, stored, before);
+    }
+
+    /// Writes bytes that [`BodyFacts::stored`] counts already; before them there were `before`.
+    fn store(&mut self, ticket: Ticket, side: Side, bytes: &[u8], before: u64) {
         let Some(lane) = &self.worker.lane else { return };
-        if !stored.is_empty() && lane.borrow_mut().part(ticket, side, stored).is_err() {
+        if !bytes.is_empty() && lane.borrow_mut().part(ticket, side, bytes).is_err() {
             // Nothing behind a gap: what is stored is the beginning.
             self.facts.stored = before;
             self.limit = before;
@@ -125,14 +132,38 @@ impl Passing {
         }
     }
 
+    /// What is held, masked, now that all of it has passed.
+    fn mask(&mut self, settings: &Tracker) -> Option<Vec<u8>> {
+        let Keep::Held(held) = &self.keep else { return None };
+        if self.facts.length == 0 {
+            return None;
+        }
+        match held.masked(&settings.masked_bodies, self.limit) {
+            Ok(masked) => {
+                self.facts.stored = masked.len() as u64;
+                self.keep = Keep::Masked;
+                Some(masked)
+            }
+            Err(why) => {
+                self.withhold(why);
+                None
+            }
+        }
+    }
+
     /// It broke off.
     pub(super) fn broke_off(&mut self) {
         self.facts.aborted = true;
     }
 
-    /// Its end has been read.
-    pub(super) fn over(&mut self) {
-        self.unread = None;
+    /// Its end has been read: what was held is masked and written, and needs no more room.
+    pub(super) fn over(&mut self, ticket: Ticket, settings: &Tracker) {
+        if self.unread.take().is_none() {
+            return;
+        }
+        if let Some(masked) = self.mask(settings) {
+            self.store(ticket, Side::Request, &masked, 0);
+        }
     }
 
     /// Whether there may be more of it than was read: nobody wanted the rest. Its length is then
@@ -166,19 +197,18 @@ impl Passing {
     ) -> (BodyFacts, Cow<'b, [u8]>) {
         let mut stored = Cow::Borrowed(self.take(last, settings));
         let cut = self.is_cut();
-        match std::mem::replace(&mut self.keep, Keep::Nothing) {
-            Keep::Nothing => {}
+        if matches!(self.keep, Keep::Held(_)) {
+            if self.facts.aborted || cut {
+                self.withhold(Withheld::Aborted);
+            } else if let Some(masked) = self.mask(settings) {
+                stored = Cow::Owned(masked);
+            }
+        }
+        match self.keep {
+            // What stands for a value may be shorter than it.
+            Keep::Masked => return (self.facts, stored),
             Keep::First(hash) => self.facts.hash = hash.map_or([0; 16], |hash| hash.finish()),
-            Keep::Held(_) if self.facts.aborted || cut => self.withhold(Withheld::Aborted),
-            Keep::Held(_) if self.facts.length == 0 => {}
-            Keep::Held(held) => match held.masked(&settings.masked_bodies, self.limit) {
-                Ok(masked) => {
-                    self.facts.stored = masked.len() as u64;
-                    stored = Cow::Owned(masked);
-                    return (self.facts, stored);
-                }
-                Err(why) => self.withhold(why),
-            },
+            Keep::Nothing | Keep::Held(_) => {}
         }
         if self.facts.length == 0 {
             // There was nothing to withhold.
@@ -216,7 +246,7 @@ impl Tee {
 
     /// The end of the body has been read.
     pub(crate) fn over(&self) {
-        self.body.borrow_mut().over();
+        self.body.borrow_mut().over(self.ticket, &self.live.site.config.tracker);
     }
 
     /// The body broke off.

@@ -252,6 +252,36 @@ fn bodies_are_masked_before_they_are_written() {
 }
 
 #[test]
+fn a_masked_request_outlives_a_kill_while_its_answer_is_awaited() {
+    let upstream = Upstream::by_hand();
+    let mask = "mask: {body: [\"$.pin\"]}, budget: 4KiB";
+    let mut weir = start(upstream.addr, mask, &["path: \"/*\", proxy: up"]);
+    let json = ("content-type", "application/json");
+    // Each takes most of the budget; none of it once it is over.
+    let body = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(3000));
+    let open: Vec<_> = (0..3)
+        .map(|_| {
+            let mut client = weir.connect();
+            let (name, value) = json;
+            client.send(format!(
+                "POST /a HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            let mut peer = upstream.accept();
+            assert_eq!(peer.request().expect("a request"), body.as_bytes());
+            (client, peer)
+        })
+        .collect();
+    let all = recorded(&mut weir);
+    assert_eq!(all.len(), open.len());
+    for one in &all {
+        assert_eq!(one.outcome, Outcome::Interrupted);
+        let stored = String::from_utf8_lossy(&one.request_body);
+        assert_eq!(stored, body.replace("s3cret", "***"));
+    }
+}
+
+#[test]
 fn what_cannot_be_masked_is_not_written_and_says_why() {
     let echo = harness::echo(&[]);
     let mask = "mask: {body: [\"$.pin\"]}, body_limit: 10KiB, budget: 8KiB";
