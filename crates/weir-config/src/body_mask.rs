@@ -84,6 +84,11 @@ impl BodyMask {
         self.paths.is_empty()
     }
 
+    /// Whether masking JSON takes a tree of the whole.
+    pub fn needs_tree(&self) -> bool {
+        !self.tree.is_empty()
+    }
+
     /// A JSON body with what is masked replaced by `"***"`.
     ///
     /// # Errors
@@ -105,7 +110,7 @@ impl BodyMask {
             out.extend_from_slice(&body[at..]);
             masked = Cow::Owned(out);
         }
-        if self.tree.is_empty() { Ok(masked) } else { self.in_tree(&masked).map(Cow::Owned) }
+        if self.needs_tree() { self.in_tree(&masked).map(Cow::Owned) } else { Ok(masked) }
     }
 
     /// A tree knows the last of duplicate names only, so that nothing hides in what is written.

@@ -138,7 +138,7 @@ impl Passing {
         if self.facts.length == 0 {
             return None;
         }
-        match held.masked(&settings.masked_bodies, self.limit) {
+        match held.masked(&settings.masked_bodies, self.limit, settings.budget) {
             Ok(masked) => {
                 self.facts.stored = masked.len() as u64;
                 self.keep = Keep::Masked;

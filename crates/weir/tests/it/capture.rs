@@ -328,6 +328,43 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
 }
 
 #[test]
+fn what_would_take_much_memory_to_mask_is_not_written() {
+    let text = |length: usize| format!("{{\"pin\": 1, \"a\": \"{}\"}}", "x".repeat(length));
+    let upstream = Upstream::start(move |_, peer| {
+        while let Some(head) = peer.head() {
+            let length = head.split('/').nth(2).and_then(|rest| rest.split(' ').next());
+            let text = text(length.expect("a length").parse().expect("a number"));
+            let (body, coding) = match head.starts_with("GET /gzip") {
+                true => (gzip(&text), "gzip"),
+                false => (text.into_bytes(), "identity"),
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                 content-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            peer.send([head.as_bytes(), &body].concat());
+        }
+    });
+    let paths = ["/gzip/200000", "/gzip/1000000", "/gzip/2000000", "/plain/300000"];
+    let (long, budget) = (Some(Withheld::Long), Some(Withheld::Budget));
+    for (mask, room, expected) in [
+        ("$.pin", "64MiB", [None, None, long, None]),
+        ("$..pin", "64MiB", [None, long, long, long]),
+        ("$.pin", "512KiB", [None, budget, budget, None]),
+    ] {
+        let tracker = format!("mask: {{body: [\"{mask}\"]}}, body_limit: 1MiB, budget: {room}");
+        let mut weir = start(upstream.addr, &tracker, &["path: \"/*\", proxy: up"]);
+        let mut client = weir.connect();
+        for path in paths {
+            assert_eq!(client.get(path).status, 200);
+        }
+        let why: Vec<_> = recorded(&mut weir).iter().map(|one| one.response.withheld).collect();
+        assert_eq!(why, expected, "{mask} in {room}");
+    }
+}
+
+#[test]
 fn what_is_not_stored_of_a_long_body_is_told_apart_by_its_hash() {
     let echo = harness::echo(&[]);
     let mut weir = start(echo.listen[0], "body_limit: 4KiB", &["path: \"/*\", proxy: up"]);
