@@ -161,6 +161,15 @@ fn what_was_not_read_to_its_end_is_not_taken_for_whole() {
 }
 
 #[test]
+fn what_an_unreachable_upstream_did_not_get_is_recorded() {
+    let mut weir = start(harness::nobody(), "capture: body", &["path: \"/*\", proxy: up"]);
+    assert_eq!(weir.connect().post("/a", "{\"a\": 1}").status, 502);
+    let all = recorded(&mut weir);
+    assert_eq!(all[0].request_body, b"{\"a\": 1}");
+    assert!(all[0].request.length == 8 && !all[0].request.truncated);
+}
+
+#[test]
 fn headers_and_bodies_stay_only_where_something_went_wrong() {
     let echo = harness::echo(&[]);
     let mut weir = start(
