@@ -51,7 +51,7 @@ def _cost(result: dict) -> list[Verdict]:
 
 def _more(title: str, more: list[float], off: float, bar: float, beside: str) -> Verdict:
     middle = statistics.median(more)
-    return Verdict(title, "100 connections, saturated", f"+{middle:.2f} µs", f"off {off:.2f} µs",
+    return Verdict(title, "100 connections, saturated", f"{middle:+.2f} µs", f"off {off:.2f} µs",
                    f"{min(more):+.2f} to {max(more):+.2f}", f"≤ +{bar:.1f} µs",
                    _met(middle <= bar, min(more) <= bar <= max(more)), beside)
 
@@ -59,9 +59,9 @@ def _more(title: str, more: list[float], off: float, bar: float, beside: str) ->
 def _burst(result: dict) -> list[Verdict]:
     rows = []
     for setting in _SETTINGS:
-        ratios = [r[setting]["rate"] / r["off"]["rate"] for r in result["rounds"]]
+        ratios = [r[setting]["rate"] / r["off"]["rate"] for r in result["bursts"]]
         ratio = statistics.median(ratios)
-        lag = max(r[setting]["lag_s"] for r in result["rounds"])
+        lag = max(r[setting]["lag_s"] for r in result["bursts"])
         met = ratio >= _BURST and lag <= _LAG_SECONDS
         rows.append(Verdict(
             f"burst of `ab -k -n 20000 -c 150`, `index: {setting}`", "hello",
