@@ -65,8 +65,8 @@ def _burst(result: dict) -> list[Verdict]:
         met = ratio >= _BURST and lag <= _LAG_SECONDS
         rows.append(Verdict(
             f"burst of `ab -k -n 20000 -c 150`, `index: {setting}`", "hello",
-            f"{statistics.median(r[setting]['rate'] for r in result['rounds']):,.0f}/s",
-            f"off {statistics.median(r['off']['rate'] for r in result['rounds']):,.0f}/s",
+            f"{statistics.median(r[setting]['rate'] for r in result['bursts']):,.0f}/s",
+            f"off {statistics.median(r['off']['rate'] for r in result['bursts']):,.0f}/s",
             f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})",
             f"≥ {_BURST:.2f}, lag ≤ {_LAG_SECONDS:.0f} s",
             _met(met, min(ratios) <= _BURST <= max(ratios)), f"lag at most {lag:.1f} s"))
