@@ -149,20 +149,11 @@ impl Files {
         {
             fs::remove_file(files.path(number, kind))?;
         }
-        let mut carry = Carry::default();
-        for number in of("carry").into_iter().rev() {
-            let whole = meta.contains(&number) || !raw.contains(&number);
-            if whole && carry.segment == 0 {
-                carry = Carry::read(&files, number)?;
-            } else {
-                fs::remove_file(files.path(number, "carry"))?;
-            }
-        }
+        let (carry, floor) = Carry::find(&files, &of("carry"), &raw, &meta)?;
         // Those that were never begun are the last ones.
         let mut begun = false;
         for number in raw.clone().into_iter().rev() {
             let path = files.segment(number);
-            let floor = carry.next_ticket;
             begun |= !meta.contains(&number) && !segment::is_blank(&files, number, floor)?;
             if meta.contains(&number) || !begun {
                 fs::remove_file(path)?;
