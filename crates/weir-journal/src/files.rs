@@ -253,6 +253,7 @@ impl Files {
             fs::remove_file(&path)?;
             budget.give_back(length);
         }
+        self.damages.fails_no_more((number, "segment"), 0..u64::MAX);
         Ok(())
     }
 

@@ -320,3 +320,23 @@ fn a_checkpoint_that_cannot_be_read_begins_again() {
     let (journal, ..) = open_with(data.path(), SMALL, &faults);
     assert_eq!(journal.follower("tracker").unwrap().position(0), Position::START);
 }
+
+#[test]
+fn a_page_that_was_read_in_between_has_not_failed_for_a_minute() {
+    let data = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
+    let written = fill(&journal, &mut lane, 3).len();
+    drop(lane);
+    let damages = &journal.inner().lanes[0].files.damages;
+    let header_and_its_page = 2;
+    let outage = || faults.order("read", header_and_its_page, std::io::ErrorKind::Other);
+    outage();
+    assert!(journal.inner().seal_all().is_err());
+    assert_eq!(all(&journal).len(), written, "the disk is back");
+    damages.wait_a_minute();
+    outage();
+    assert!(journal.inner().seal_all().is_err(), "it has failed for a moment only");
+    journal.work().unwrap();
+    assert_eq!((all(&journal).len(), journal.statistics().damaged_bytes), (written, 0));
+}
