@@ -232,15 +232,30 @@ impl Files {
 
     /// Gives room back that is only kept to be used again.
     pub(crate) fn drop_spares(&self, budget: &Budget) {
-        for spare in self.spares().drain(..) {
-            if fs::remove_file(spare).is_ok() {
-                budget.give_back(u64::from(budget.segment_bytes));
-            }
+        self.spares().retain(|spare| !self.remove_spare(spare, budget));
+    }
+
+    /// Removes a spare file that was taken and could not be used. If that fails as well it is kept,
+    /// as it still takes its room, and the others are tried before it.
+    pub(crate) fn reject_spare(&self, spare: PathBuf, budget: &Budget) {
+        if !self.remove_spare(&spare, budget) {
+            self.spares().insert(0, spare);
         }
+    }
+
+    /// Whether it is gone now.
+    fn remove_spare(&self, spare: &Path, budget: &Budget) -> bool {
+        let removed = self.faults.check("spare.remove").and_then(|()| fs::remove_file(spare));
+        let gone = removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true);
+        if gone {
+            budget.give_back(u64::from(budget.segment_bytes));
+        }
+        gone
     }
 
     /// Removes a segment's file, or keeps it to be used again if it is as long as new ones are.
     pub(crate) fn recycle(&self, number: u32, budget: &Budget) -> io::Result<()> {
+        self.faults.check("seal.recycle")?;
         let path = self.segment(number);
         let length = fs::metadata(&path)?.len();
         let most = if budget.is_half_used() { FEW_SPARES } else { SPARES };

@@ -87,8 +87,8 @@ impl Inner {
                 _ => {}
             }
         }
-        state.raw.remove(&number);
         files.recycle(number, &self.budget)?;
+        state.raw.remove(&number);
         files.faults().check("seal.recycled")?;
         self.sealed.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -239,12 +239,6 @@ fn used_again(data: &Path, begun: bool) -> usize {
     written + 1
 }
 
-fn of_kind(data: &Path, kind: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(data.join("journal/lane-0000")).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension() == Some(kind.as_ref())).collect()
-}
-
 fn next_ticket(journal: &Journal) -> u64 {
     journal.inner().lanes[0].shared.next_ticket.load(std::sync::atomic::Ordering::Relaxed)
 }
