@@ -11,7 +11,7 @@ use crate::check::{Highlight, Subject};
 use crate::error::Error;
 use crate::evaluate::{View, evaluate};
 use crate::index::{Index, is_damage, times};
-use crate::keys::Keys;
+use crate::keys::{self, Keys};
 use crate::piece::SealedPiece;
 use crate::query::{Node, Number, Query, Term};
 use crate::row::Row;
@@ -427,10 +427,12 @@ impl Search<'_> {
         transaction: Option<Transaction>,
     ) -> Result<Option<Hit>, Error> {
         if let Some(mut transaction) = transaction {
-            // What they were read from may be gone, or whoever asks may not know what is a key.
-            let unread = transaction.expired || self.index.shared.settings.keys.is_empty();
-            if let Some(piece) = candidate.piece.filter(|_| unread && transaction.keys.is_empty()) {
-                transaction.keys = self.keys(piece, candidate.row)?;
+            // What they were read from may be gone, and what is a key may have been another thing.
+            let shared = &self.index.shared;
+            let unread =
+                transaction.expired || shared.settings.keys.is_empty() || self.query.names_keys();
+            if let Some(piece) = candidate.piece.filter(|_| unread) {
+                keys::merge(&mut transaction, self.keys(piece, candidate.row)?);
             }
             let whole = self.index.shared.settings.whole_stage;
             let subject = Subject::new(&transaction, whole);

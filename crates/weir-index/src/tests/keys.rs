@@ -10,8 +10,12 @@ use super::{Bench, NOON, append, id, settings};
 use crate::{Index, Page, Query, Settings};
 
 fn with_keys() -> Settings {
-    let text = "tracker: {keys: {order: \"$.orderId\", customer: {cel: 'request.headers[\"x-customer\"]'}}}";
-    let (config, _) = weir_config::load_text("weir.yaml", text).unwrap();
+    keyed("{order: \"$.orderId\", customer: {cel: 'request.headers[\"x-customer\"]'}}")
+}
+
+fn keyed(keys: &str) -> Settings {
+    let text = format!("tracker: {{keys: {keys}}}");
+    let (config, _) = weir_config::load_text("weir.yaml", &text).unwrap();
     Settings { keys: Arc::clone(&config.tracker.keys), ..settings() }
 }
 
@@ -71,6 +75,30 @@ fn keys_are_read_from_bodies_and_heads_before_and_after_they_are_indexed() {
     let mut bench = bench.reopen(with_keys());
     bench.indexer.catch_up().unwrap();
     found_by_key(&bench);
+}
+
+#[test]
+fn a_key_and_a_word_together_find_what_the_index_has_whatever_is_a_key_now() {
+    let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, with_keys());
+    for number in 0..200 {
+        let body = format!("{{\"orderId\": \"A-{}\", \"note\": \"acme\"}}", number % 100);
+        write(&mut bench, number, b"", body.as_bytes());
+    }
+    bench.indexer.catch_up().unwrap();
+    bench.indexer.seal().unwrap();
+    for settings in [with_keys(), keyed("{other: \"$.other\"}"), settings()] {
+        bench = bench.reopen(settings);
+        assert_eq!(bench.numbers("key.order:A-17", 50), [117, 17]);
+        assert_eq!(bench.numbers("key.order:A-17 body:acme", 50), [117, 17]);
+        assert_eq!(bench.numbers("-key.order:A-17 body:acme", 50).len(), 198);
+        let query = Query::parse("key.order:A-17 body:acme", NOON).unwrap();
+        let summary = bench.index.summary(&query, Duration::from_secs(60), true).unwrap();
+        assert_eq!(summary.matched, 2);
+        let facet = summary.facets.iter().find(|facet| facet.field == "key.order").unwrap();
+        assert_eq!(facet.values, [("A-17".to_owned(), 2)]);
+        let without = bench.index.summary(&query, Duration::from_secs(60), false).unwrap();
+        assert_eq!(without.matched, 2);
+    }
 }
 
 #[test]
