@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -55,6 +56,10 @@ pub struct Statistics {
     pub missing: u64,
     /// Pieces found damaged since it was opened.
     pub damaged: u64,
+    /// Transactions indexed without words or keys, since reading them panicked.
+    pub skipped: u64,
+    /// Times that [`Indexer::recover`] was called.
+    pub restarts: u64,
 }
 
 /// A stretch of the journal that no piece covers.
@@ -91,6 +96,8 @@ pub(crate) struct Shared {
 pub(crate) struct Counts {
     pub(crate) indexed: AtomicU64,
     pub(crate) damaged: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) restarts: AtomicU64,
     /// When the transaction indexed last had ended; 0 when nothing is left.
     pub(crate) behind_since: AtomicU64,
 }
@@ -158,6 +165,8 @@ impl Index {
             lag_us: if since == 0 { 0 } else { now.saturating_sub(since) },
             missing: state.gaps.len() as u64,
             damaged: counts.damaged.load(Ordering::Relaxed),
+            skipped: counts.skipped.load(Ordering::Relaxed),
+            restarts: counts.restarts.load(Ordering::Relaxed),
         }
     }
 }
@@ -171,9 +180,11 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the business keys that can be read out of a transaction.
-    pub(crate) fn read_keys(&self, transaction: &mut Transaction) {
-        keys::read(&self.settings.keys, transaction);
+    /// Adds the business keys that can be read out of a transaction; false if that panicked. What
+    /// was recorded was sent by anybody, and must not end who reads it.
+    pub(crate) fn read_keys(&self, transaction: &mut Transaction) -> bool {
+        let keys = &self.settings.keys;
+        catch_unwind(AssertUnwindSafe(|| keys::read(keys, transaction))).is_ok()
     }
 
     /// Notes a damaged piece, to be made again by the indexer.

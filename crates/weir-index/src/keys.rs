@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use weir_config::{BusinessKeys, RequestView};
-use weir_journal::Transaction;
+use weir_journal::{Transaction, failpoint};
 
 use crate::bitmap::Bitmap;
 use crate::content::{self, Kind};
@@ -22,6 +22,7 @@ pub(crate) fn read(keys: &BusinessKeys, transaction: &mut Transaction) {
     if keys.is_empty() {
         return;
     }
+    failpoint::pass("index.keys");
     let request = RequestView {
         method: &transaction.method,
         target: &transaction.target,

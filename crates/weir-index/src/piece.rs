@@ -84,9 +84,14 @@ impl Build {
         self.block.seed()
     }
 
-    /// Adds a transaction; gives the block that it finishes.
-    pub(crate) fn add(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
+    /// Adds the terms of a transaction.
+    pub(crate) fn add_terms(&mut self, transaction: &Transaction) {
+        failpoint::pass("index.words");
         self.block.add(transaction, self.depth);
+    }
+
+    /// Ends the transaction whose terms were added last; gives the block that it finishes.
+    pub(crate) fn end_row(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.rows += 1;
         self.key_bytes += keys::size(transaction);
         self.rows.is_multiple_of(ROWS).then(|| {
