@@ -153,8 +153,9 @@ pub struct Page {
     pub next: Option<String>,
     /// The time for one search ran out: ask on with the cursor.
     pub cut: bool,
-    /// Transactions may be missing: the time ran out, parts of the index are being made again, or
-    /// it is too far behind for the rest of the journal to be read in its place.
+    /// Transactions may be missing: the time ran out, parts of the index are being made again, it
+    /// is too far behind for the rest of the journal to be read in its place, or a part of it was
+    /// made without knowing what is a business key, and the query asks for one.
     pub incomplete: bool,
     /// The query asked for payloads.
     pub payload: bool,

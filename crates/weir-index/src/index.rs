@@ -5,6 +5,10 @@
 //! dropped whole. Each piece says where it begins and ends in every lane of the journal; where one
 //! does not end where the next begins, something was lost, and that stretch is read again. So any
 //! part of the index can be deleted, and all of it.
+//!
+//! Pieces that were made without knowing what is a business key are provisional: whoever knows it
+//! drops them when the index is opened, and indexes that stretch again. They never move the
+//! checkpoint, so the journal still has it whole.
 
 use std::collections::HashSet;
 use std::fs;
@@ -37,6 +41,8 @@ pub struct Settings {
     pub keys: Arc<BusinessKeys>,
     /// Index when nothing else wants to run, unless it is more than a minute behind.
     pub in_idle_time: bool,
+    /// Nobody knows what is a business key: what is indexed now is indexed again by whoever does.
+    pub provisional: bool,
 }
 
 /// What the index has and does.
@@ -120,7 +126,7 @@ impl Index {
     ) -> Result<(Self, Indexer), Error> {
         let folder = data.join("index");
         make_folder(&folder)?;
-        let found = find(&folder)?;
+        let found = find(&folder, settings.provisional)?;
         let damaged = found.damaged;
         let (sealed, gaps, indexed) = chain(found.pieces, begins(&journal));
         let build = Build::new(settings.depth);
@@ -214,8 +220,9 @@ struct Found {
     next: u64,
 }
 
-/// Opens all pieces; what is damaged or unfinished is removed.
-fn find(folder: &Path) -> Result<Found, Error> {
+/// Opens all pieces; what is damaged or unfinished is removed, and what is provisional unless that
+/// is as good as it gets.
+fn find(folder: &Path, provisional: bool) -> Result<Found, Error> {
     let mut found = Found { pieces: Vec::new(), damaged: 0, next: 1 };
     for partition in folders(folder)? {
         for place in folders(&partition)? {
@@ -227,6 +234,9 @@ fn find(folder: &Path) -> Result<Found, Error> {
             };
             found.next = found.next.max(number + 1);
             match SealedPiece::open(&place) {
+                Ok(piece) if piece.head.about.provisional && !provisional => {
+                    fs::remove_dir_all(&place).map_err(Error::io(&place))?;
+                }
                 Ok(piece) => found.pieces.push(piece),
                 Err(error) if is_damage(&error) => {
                     found.damaged += 1;

@@ -239,7 +239,8 @@ impl Indexer {
             let state = self.shared.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
             self.run_idle(true);
-            let written = state.open.write(spans, &building, &place);
+            let provisional = self.shared.settings.provisional;
+            let written = state.open.write(spans, provisional, &building, &place);
             self.run_idle(false);
             written
         };
@@ -258,6 +259,10 @@ impl Indexer {
         }
         drop(state);
         failpoint::pass("index.sealed");
+        if self.shared.settings.provisional {
+            // The journal keeps it for whoever indexes it again.
+            return Ok(());
+        }
         self.readers.iter().for_each(|reader| self.follower.pass(reader));
         self.follower.commit().map_err(Error::Journal)
     }
@@ -387,7 +392,8 @@ impl Indexer {
         if let Some(day) = mending.day {
             let place = self.place(day);
             let spans = mending.gap.from.iter().copied().zip(reached.iter().copied()).collect();
-            let piece = mending.piece.write(spans, &self.building(), &place)?;
+            let provisional = self.shared.settings.provisional;
+            let piece = mending.piece.write(spans, provisional, &self.building(), &place)?;
             sealed = Some(Arc::new(piece));
         }
         let mut state = self.shared.write();

@@ -108,7 +108,8 @@ pub struct Hits {
     /// The time ran out: there may be more between the last hit and `next`, and behind it.
     pub cut: bool,
     /// Parts of the index are being made again, or the journal is too far ahead to be read
-    /// through: hits may be missing.
+    /// through, or the query asks for business keys and of a part nobody knows them: hits may be
+    /// missing.
     pub incomplete: bool,
 }
 
@@ -207,7 +208,11 @@ impl Index {
         look(&View::Open(&state.open))?;
         let mut sealed = state.sealed.clone();
         let indexed = state.indexed.clone();
-        let incomplete = !state.gaps.is_empty();
+        let mut incomplete = !state.gaps.is_empty();
+        if query.names_keys() && self.shared.settings.provisional {
+            let without = |piece: &Arc<SealedPiece>| piece.head.about.provisional;
+            incomplete |= state.open.columns.len() > 0 || sealed.iter().any(without);
+        }
         drop(state);
         let (low, high) = query.times();
         sealed.retain(|piece| {

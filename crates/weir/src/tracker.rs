@@ -73,7 +73,8 @@ impl Tracker {
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
-    /// It is indexed as its configuration says; without one, as it was indexed last.
+    /// It is indexed as its configuration says; without one as deep as it was indexed last, and
+    /// provisionally, without business keys.
     ///
     /// # Errors
     /// There is none, a server has it, or it cannot be read.
@@ -85,6 +86,8 @@ impl Tracker {
             None => Some(weir_index::Settings {
                 depth: weir_index::stored_depth(data).unwrap_or_default(),
                 whole_stage: stage::TOTAL,
+                // It says what is a business key: only a server, or who reads with it, knows.
+                provisional: true,
                 ..weir_index::Settings::default()
             }),
         };
@@ -248,7 +251,8 @@ pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
         IndexDepth::Payload => Depth::Payload,
     };
     let keys = Arc::clone(&config.tracker.keys);
-    Some(weir_index::Settings { depth, keys, whole_stage: stage::TOTAL, in_idle_time: false })
+    let whole_stage = stage::TOTAL;
+    Some(weir_index::Settings { depth, keys, whole_stage, ..weir_index::Settings::default() })
 }
 
 /// The query of a search, if whoever asks may ask it.

@@ -78,6 +78,40 @@ fn keys_are_read_from_bodies_and_heads_before_and_after_they_are_indexed() {
 }
 
 #[test]
+fn what_was_indexed_without_knowing_the_keys_is_indexed_again_by_who_knows_them() {
+    let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, with_keys());
+    let order = |bench: &mut Bench, number: u64| {
+        let body = format!("{{\"orderId\": \"A-{number}\"}}");
+        write(bench, number, b"", body.as_bytes());
+        bench.indexer.catch_up().unwrap();
+        bench.indexer.seal().unwrap();
+    };
+    order(&mut bench, 1);
+    let passed = |bench: &Bench| bench.journal.follower("tracker").unwrap().position(0);
+    let before = passed(&bench);
+    let mut bench = bench.reopen(Settings { provisional: true, ..settings() });
+    order(&mut bench, 2);
+    assert_eq!(bench.pieces().len(), 2);
+    assert_eq!(passed(&bench), before, "the journal keeps it");
+    let found = bench.search("key.order:*", &Page::default());
+    assert_eq!((found.hits.len(), found.incomplete), (1, true));
+    assert_eq!(bench.numbers("body:\"A 2\"", 50), [2]);
+    // Without a configuration it is not made again, and stays provisional.
+    let mut bench = bench.reopen(Settings { provisional: true, ..settings() });
+    assert_eq!(bench.indexer.step(100).unwrap(), 0);
+    assert!(bench.search("key.order:*", &Page::default()).incomplete);
+    let mut bench = bench.reopen(with_keys());
+    assert_eq!(bench.pieces().len(), 1);
+    for _ in 0..2 {
+        assert_eq!(bench.numbers("key.order:A-2", 50), [2]);
+        bench.indexer.catch_up().unwrap();
+        bench.indexer.seal().unwrap();
+    }
+    assert_eq!(bench.pieces().len(), 2);
+    assert!(passed(&bench) > before);
+}
+
+#[test]
 fn a_key_and_a_word_together_find_what_the_index_has_whatever_is_a_key_now() {
     let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, with_keys());
     for number in 0..200 {
