@@ -9,6 +9,7 @@ mod verify;
 pub(crate) use verify::steps as verify;
 
 use anyhow::Context;
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,7 +24,7 @@ use weir_journal::{Journal, RecoveryReport, Settings, stage};
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
-/// Transactions of an export that are read at once.
+/// Transactions of an export that are read at once, as they were recorded.
 const EXPORT_PAGE: usize = 64;
 
 /// An open Tracker.
@@ -119,12 +120,12 @@ impl Tracker {
         })
     }
 
-    /// A transaction, whole.
+    /// A transaction, with its `payload` if that is wanted.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn show(&self, id: u128) -> Result<Option<Transaction>, Failure> {
-        Ok(self.find(id)?.map(convert::transaction))
+    pub(crate) fn show(&self, id: u128, payload: bool) -> Result<Option<Transaction>, Failure> {
+        Ok(self.find(id)?.map(|whole| convert::transaction(whole, payload)))
     }
 
     /// A page of what a query finds.
@@ -185,9 +186,15 @@ impl Tracker {
         self.index().map_err(SearchFailure::Failed)?;
         let (this, search) = (Arc::clone(self), search.clone());
         let (mut end, mut more, mut ended) = (Exported::default(), true, false);
+        let mut read = VecDeque::new();
         Ok(Box::new(move || {
             if ended {
                 return Ok(None);
+            }
+            if let Some(hit) = read.pop_front() {
+                end.transactions += 1;
+                let shown = convert::exported(hit, search.payload);
+                return Ok(Some(Exporting::Found(Box::new(shown))));
             }
             let left = search.limit.saturating_sub(end.transactions as usize);
             if left == 0 || !more {
@@ -201,9 +208,8 @@ impl Tracker {
             let found = this.index()?.search(&query, &page).map_err(failure)?;
             (after, more) = (found.next, found.next.is_some());
             end.incomplete |= found.incomplete;
-            end.transactions += found.hits.len() as u64;
-            let shown = found.hits.into_iter().map(|hit| convert::exported(hit, search.payload));
-            Ok(Some(Exporting::Found(shown.collect())))
+            read = found.hits.into();
+            Ok(Some(Exporting::Later))
         }))
     }
 
@@ -232,7 +238,7 @@ impl Tracker {
         let (export, verify) = (Arc::clone(self), Arc::clone(self));
         weir_admin::tracker::Tracker {
             journal: Box::new(move |()| state.state()),
-            show: Box::new(move |id| show.show(*id)),
+            show: Box::new(move |(id, payload)| show.show(*id, *payload)),
             search: Box::new(move |wanted| search.search(wanted)),
             body: Box::new(move |(id, side)| body.body(*id, *side)),
             count: Box::new(move |(search, keys)| count.count(search, *keys)),
