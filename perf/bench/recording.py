@@ -133,10 +133,11 @@ class Ground:
         return self._session.fleet
 
     def start(self, name: str, *, folder: Path | None = None,
-              settings: dict[str, str] | None = None) -> Recorder:
+              settings: dict[str, str] | None = None,
+              cores: set[int] = servers.SERVER_CORE) -> Recorder:
         """Starts a contender; in a folder that another one left, if given."""
         server, folder = self._session.workshop.start_recording(
-            self.fleet, {**CONTENDERS[name], **(settings or {})}, cores=servers.SERVER_CORE,
+            self.fleet, {**CONTENDERS[name], **(settings or {})}, cores=cores,
             backend=self._answers.ports["hello"], folder=folder)
         return Recorder(name, server, folder)
 

@@ -90,7 +90,7 @@ def burst(session: Session) -> dict:
                 f"{name} {f['rate']:,.0f}/s, lag {f['lag_s']:.1f} s" for name, f in found.items()))
     _end(ground, recorders)
     ground.close()
-    return {"rounds": rounds}
+    return {"bursts": rounds}
 
 
 def _ab(recorder: Recorder) -> float:
@@ -196,7 +196,7 @@ def search(session: Session) -> dict:
     """Searches over many transactions under half load, and a start with that journal."""
     ground = Ground(session)
     settings = {"tracker.keys.order": "$.order"}
-    recorder = ground.start("payload", settings=settings)
+    recorder = ground.start("payload", settings=settings, cores=servers.ALL_CORES)
     count, rate = 0, 0.0
     while count < session.pace.transactions:
         answers = recorder.drive(ECHO, 10, requests=ground.requests)
@@ -212,7 +212,7 @@ def search(session: Session) -> dict:
     recorder.server.process.popen.wait()
     folder = recorder.data.parent
     began = time.monotonic()
-    again = ground.start("payload", folder=folder, settings=settings)
+    again = ground.start("payload", folder=folder, settings=settings, cores=servers.ALL_CORES)
     footprint.first_answer(again.server, began + 60, path="/hello")
     first = time.monotonic() - began
     lag = again.settle()
@@ -240,7 +240,7 @@ def _some_ids(recorder: Recorder) -> list[str]:
     while len(found) < _SEARCHES:
         page = _get(recorder, "/v1/transactions", limit=1000, cursor=cursor)
         found += [one["id"] for one in page["transactions"][::100]]
-        cursor = page.get("cursor") or ""
+        cursor = page.get("next") or ""
         if not cursor:
             break
     return found[:_SEARCHES]

@@ -51,7 +51,7 @@ def _cost(result: dict) -> list[Verdict]:
 
 def _more(title: str, more: list[float], off: float, bar: float, beside: str) -> Verdict:
     middle = statistics.median(more)
-    return Verdict(title, "100 connections, saturated", f"+{middle:.2f} µs", f"off {off:.2f} µs",
+    return Verdict(title, "100 connections, saturated", f"{middle:+.2f} µs", f"off {off:.2f} µs",
                    f"{min(more):+.2f} to {max(more):+.2f}", f"≤ +{bar:.1f} µs",
                    _met(middle <= bar, min(more) <= bar <= max(more)), beside)
 
@@ -59,14 +59,14 @@ def _more(title: str, more: list[float], off: float, bar: float, beside: str) ->
 def _burst(result: dict) -> list[Verdict]:
     rows = []
     for setting in _SETTINGS:
-        ratios = [r[setting]["rate"] / r["off"]["rate"] for r in result["rounds"]]
+        ratios = [r[setting]["rate"] / r["off"]["rate"] for r in result["bursts"]]
         ratio = statistics.median(ratios)
-        lag = max(r[setting]["lag_s"] for r in result["rounds"])
+        lag = max(r[setting]["lag_s"] for r in result["bursts"])
         met = ratio >= _BURST and lag <= _LAG_SECONDS
         rows.append(Verdict(
             f"burst of `ab -k -n 20000 -c 150`, `index: {setting}`", "hello",
-            f"{statistics.median(r[setting]['rate'] for r in result['rounds']):,.0f}/s",
-            f"off {statistics.median(r['off']['rate'] for r in result['rounds']):,.0f}/s",
+            f"{statistics.median(r[setting]['rate'] for r in result['bursts']):,.0f}/s",
+            f"off {statistics.median(r['off']['rate'] for r in result['bursts']):,.0f}/s",
             f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})",
             f"≥ {_BURST:.2f}, lag ≤ {_LAG_SECONDS:.0f} s",
             _met(met, min(ratios) <= _BURST <= max(ratios)), f"lag at most {lag:.1f} s"))

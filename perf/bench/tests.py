@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import credentials, payload, report, rows  # noqa: E402  (the path must be set first)
+from bench import corpus, credentials, payload, recording, report, rows  # noqa: E402  (the path must be set first)
 
 
 class Payloads(unittest.TestCase):
@@ -73,6 +73,36 @@ class Verdicts(unittest.TestCase):
                  for kind in ("weir", "nginx", "haproxy")}
         verdicts = [row.result for row in rows.verdicts({"memory": {"servers": found}})]
         self.assertEqual(verdicts, ["met", "INVALID: only 9,000 stayed open"])
+
+
+class Recording(unittest.TestCase):
+    def test_bodies_are_exact_json_and_an_id_of_their_own_fits_in(self):
+        requests, answers = corpus.bodies("request"), corpus.bodies("answer")
+        for number in (0, 4711, corpus.BODIES - 1):
+            self.assertEqual(len(requests[number]), corpus.SIZE)
+            self.assertTrue(requests[number].startswith(b'{"id":"%012d",' % number))
+            self.assertEqual(json.loads(answers[number])["id"], f"{number:012}")
+            self.assertNotEqual(requests[number], answers[number])
+
+    def test_what_is_left_to_seal_is_charged_at_the_price_of_the_rest(self):
+        spent = recording.Spent(10.0, {"journal-seal": 2.0}, 0, 4 * (16 << 20), 2)
+        self.assertEqual(spent.charged(), 12.0)
+
+    def test_workers_are_compared_by_round_and_other_threads_over_all(self):
+        rounds = [{name: {"worker_us": us + n} for name, us in
+                   (("off", 9.0), ("keys", 9.5), ("payload", 10.0))} for n in range(3)]
+        others = {"off": {"all": 0.0}, "keys": {"all": 1.0}, "payload": {"all": 3.5}}
+        result = {"kinds": {"hello": {"rounds": rounds, "others_us": others}}}
+        found = [(row.weir, row.result) for row in rows.verdicts({"recording-cost": result})]
+        self.assertEqual(found, [
+            ("+1.50 µs", "met"), ("+0.50 µs", "met"),
+            ("+4.50 µs", "MISSED"), ("+1.00 µs", "MISSED")])
+
+    def test_a_burst_that_lags_is_missed(self):
+        burst = {name: {"rate": 100.0, "lag_s": 6.0 if name == "payload" else 0.1}
+                 for name in ("off", "keys", "payload")}
+        found = rows.verdicts({"recording-burst": {"bursts": [burst]}})
+        self.assertEqual([row.result for row in found], ["met", "MISSED"])
 
 
 class Reports(unittest.TestCase):

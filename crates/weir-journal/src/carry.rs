@@ -7,12 +7,13 @@
 //! CRC-32 of everything before it. It is kept in memory: of each open transaction no more than
 //! what was captured of it.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::io;
 
 use crate::files::Files;
 use crate::format::{Kind, Position, u32_at, u64_at};
+use crate::recovery;
 use crate::segment::Frame;
 
 const MAGIC: [u8; 8] = *b"WEIRCRRY";
@@ -27,6 +28,8 @@ pub(crate) struct Carry {
     /// Number that the first transaction after it gets.
     pub(crate) next_ticket: u64,
     pub(crate) frames: BTreeMap<Position, Frame>,
+    /// It could not be read: there may be frames, and the number is told by other files.
+    pub(crate) lost: bool,
 }
 
 impl Carry {
@@ -48,13 +51,56 @@ impl Carry {
         bytes
     }
 
-    /// Reads the carry of a segment. One that is damaged is taken for an empty one: the
+    /// Finds the carry of the last sealed segment when a lane is opened, and removes those `there`
+    /// that are of other segments. Says as well from which number on a frame can only be of a
+    /// segment that is not sealed.
+    pub(crate) fn find(
+        files: &Files,
+        there: &BTreeSet<u32>,
+        raw: &BTreeSet<u32>,
+        meta: &BTreeSet<u32>,
+    ) -> io::Result<(Self, u64)> {
+        // One that was written while its segment was being sealed does not count yet.
+        let whole = there.iter().filter(|number| meta.contains(number) || !raw.contains(number));
+        let last = whole.chain(meta.last()).max().copied();
+        for number in there.iter().filter(|number| Some(**number) != last) {
+            fs::remove_file(files.path(*number, "carry"))?;
+        }
+        let Some(last) = last else { return Ok((Self::default(), 0)) };
+        let mut carry = Self::read(files, last)?;
+        if !carry.lost {
+            let floor = carry.next_ticket;
+            return Ok((carry, floor));
+        }
+        let behind = raw.range(last..).copied().filter(|number| !meta.contains(number));
+        if let Some(first) = recovery::first_ticket(files, behind)? {
+            carry.next_ticket = first;
+            return Ok((carry, first));
+        }
+        // What sealed segments tell is no bound for all that was open in them.
+        carry.next_ticket = recovery::last_ticket(files, meta)?.saturating_add(1);
+        Ok((carry, u64::MAX))
+    }
+
+    /// Reads the carry of a segment. One that is damaged or missing is taken for an empty one: the
     /// transactions in it then show as damaged.
+    ///
+    /// # Errors
+    /// As long as the disk does not give it.
     pub(crate) fn read(files: &Files, segment: u32) -> io::Result<Self> {
-        let bytes = fs::read(files.path(segment, "carry"))?;
-        Ok(Self::decode(&bytes).unwrap_or_else(|| {
-            files.damages.note(segment, "carry", 0, bytes.len() as u64);
-            Self { segment, ..Self::default() }
+        let mut bytes = Vec::new();
+        match File::open(files.path(segment, "carry")) {
+            Ok(file) => {
+                bytes.resize(file.metadata()?.len() as usize, 0);
+                files.damages.read(&file, (segment, "carry"), 0, &mut bytes)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let carry = Self::decode(&bytes).filter(|carry| carry.segment == segment);
+        Ok(carry.unwrap_or_else(|| {
+            files.damages.note(segment, "carry", 0, bytes.len().max(1) as u64);
+            Self { segment, lost: true, ..Self::default() }
         }))
     }
 

@@ -1,11 +1,13 @@
 //! What of a lane could not be read, each stretch counted once however often it is met.
 //!
 //! What the disk does not give is waited for: that a cable is out must not cost what is there. Only
-//! what has failed for a minute is passed over like damage, so that one bad sector holds up neither
-//! sealing nor who reads; while the journal is opened, when nobody can wait, at once.
+//! what has failed for a minute, whenever it was asked for, is passed over like damage, so that one
+//! bad sector holds up neither sealing nor who reads; while the journal is opened, when nobody can
+//! wait, at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,8 +27,10 @@ const PAGE: usize = 4096;
 pub(crate) struct Damages {
     stretches: Mutex<BTreeSet<Stretch>>,
     bytes: AtomicU64,
-    /// Since when stretches have failed to be read.
+    /// Since when pages have failed to be read.
     failing: Mutex<BTreeMap<Stretch, Instant>>,
+    /// Whether there are any, so that reading well takes no lock.
+    any_failing: AtomicBool,
     opened: AtomicBool,
     faults: Faults,
 }
@@ -57,6 +61,7 @@ impl Damages {
         bytes: &mut [u8],
     ) -> io::Result<()> {
         if self.try_read(file, place, bytes).is_ok() {
+            self.fails_no_more((segment, kind), place..place + bytes.len() as u64);
             return Ok(());
         }
         let mut done = 0;
@@ -65,7 +70,7 @@ impl Damages {
             let page = (PAGE - (place as usize % PAGE)).min(bytes.len() - done);
             let part = &mut bytes[done..done + page];
             match self.try_read(file, place, part) {
-                Ok(()) => {}
+                Ok(()) => self.fails_no_more((segment, kind), place..place + page as u64),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(error),
                 Err(error) => {
                     let start = place - place % PAGE as u64;
@@ -97,8 +102,22 @@ impl Damages {
         if failing.len() >= STRETCHES && !failing.contains_key(&stretch) {
             return false;
         }
+        self.any_failing.store(true, Ordering::Relaxed);
         let since = failing.entry(stretch).or_insert_with(Instant::now);
         since.elapsed() >= PATIENCE || !self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Forgets failures of a file's pages: something in them was read, or there is no such file any
+    /// more.
+    pub(crate) fn fails_no_more(&self, (segment, kind): (u32, &'static str), places: Range<u64>) {
+        if !self.any_failing.load(Ordering::Relaxed) {
+            return;
+        }
+        let start = places.start - places.start % PAGE as u64;
+        let pages = (segment, kind, start)..(segment, kind, places.end);
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.extract_if(pages, |_, _| true).for_each(drop);
+        self.any_failing.store(!failing.is_empty(), Ordering::Relaxed);
     }
 
     /// Lets time pass for what fails.
@@ -124,5 +143,30 @@ impl Damages {
     /// Bytes in all of them.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_again_or_gone_makes_room_for_other_failures() {
+        let damages = Damages::default();
+        for page in 0..STRETCHES as u64 {
+            assert!(damages.give_up((1, "segment", page * PAGE as u64)), "nobody can wait");
+        }
+        let other = (2, "segment", 0);
+        assert!(!damages.give_up(other), "there is no room");
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * PAGE as u64).unwrap();
+        damages.read(&file, (1, "segment"), PAGE as u64 + 10, &mut [0; PAGE]).unwrap();
+        let failing = || damages.failing.lock().unwrap().len();
+        assert_eq!(failing(), STRETCHES - 2, "two pages were read");
+        assert!(damages.give_up(other));
+        damages.fails_no_more((1, "segment"), 0..u64::MAX);
+        assert_eq!(failing(), 1);
+        damages.fails_no_more((2, "meta"), 0..u64::MAX);
+        assert_eq!(failing(), 1, "that was another file");
     }
 }

@@ -149,20 +149,11 @@ impl Files {
         {
             fs::remove_file(files.path(number, kind))?;
         }
-        let mut carry = Carry::default();
-        for number in of("carry").into_iter().rev() {
-            let whole = meta.contains(&number) || !raw.contains(&number);
-            if whole && carry.segment == 0 {
-                carry = Carry::read(&files, number)?;
-            } else {
-                fs::remove_file(files.path(number, "carry"))?;
-            }
-        }
+        let (carry, floor) = Carry::find(&files, &of("carry"), &raw, &meta)?;
         // Those that were never begun are the last ones.
         let mut begun = false;
         for number in raw.clone().into_iter().rev() {
             let path = files.segment(number);
-            let floor = carry.next_ticket;
             begun |= !meta.contains(&number) && !segment::is_blank(&files, number, floor)?;
             if meta.contains(&number) || !begun {
                 fs::remove_file(path)?;
@@ -241,15 +232,30 @@ impl Files {
 
     /// Gives room back that is only kept to be used again.
     pub(crate) fn drop_spares(&self, budget: &Budget) {
-        for spare in self.spares().drain(..) {
-            if fs::remove_file(spare).is_ok() {
-                budget.give_back(u64::from(budget.segment_bytes));
-            }
+        self.spares().retain(|spare| !self.remove_spare(spare, budget));
+    }
+
+    /// Removes a spare file that was taken and could not be used. If that fails as well it is kept,
+    /// as it still takes its room, and the others are tried before it.
+    pub(crate) fn reject_spare(&self, spare: PathBuf, budget: &Budget) {
+        if !self.remove_spare(&spare, budget) {
+            self.spares().insert(0, spare);
         }
+    }
+
+    /// Whether it is gone now.
+    fn remove_spare(&self, spare: &Path, budget: &Budget) -> bool {
+        let removed = self.faults.check("spare.remove").and_then(|()| fs::remove_file(spare));
+        let gone = removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true);
+        if gone {
+            budget.give_back(u64::from(budget.segment_bytes));
+        }
+        gone
     }
 
     /// Removes a segment's file, or keeps it to be used again if it is as long as new ones are.
     pub(crate) fn recycle(&self, number: u32, budget: &Budget) -> io::Result<()> {
+        self.faults.check("seal.recycle")?;
         let path = self.segment(number);
         let length = fs::metadata(&path)?.len();
         let most = if budget.is_half_used() { FEW_SPARES } else { SPARES };
@@ -262,6 +268,7 @@ impl Files {
             fs::remove_file(&path)?;
             budget.give_back(length);
         }
+        self.damages.fails_no_more((number, "segment"), 0..u64::MAX);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::damage::Damages;
 use crate::failpoint::Faults;
 use crate::files::create_folder;
 use crate::format::{Position, u64_at};
@@ -47,7 +48,7 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Reads the checkpoints. A follower whose checkpoint is damaged begins again.
+    /// Reads the checkpoints. A follower whose checkpoint is damaged or cannot be read begins again.
     pub(crate) fn open(folder: PathBuf, faults: Faults) -> io::Result<Self> {
         create_folder(&folder)?;
         let mut durable = BTreeMap::new();
@@ -57,7 +58,7 @@ impl Checkpoints {
             if path.extension().is_some_and(|extension| extension == "new") {
                 fs::remove_file(&path)?;
             } else if is_name(name) {
-                durable.insert(name.to_owned(), decode(&fs::read(&path)?).unwrap_or_default());
+                durable.insert(name.to_owned(), read(&path, &faults)?.unwrap_or_default());
             }
         }
         Ok(Self { folder, faults, durable: Mutex::new(durable) })
@@ -95,6 +96,14 @@ impl Checkpoints {
         self.all().insert(name.to_owned(), lanes.to_vec());
         Ok(())
     }
+}
+
+/// None if what is there is damaged, or the disk does not give it: nobody can wait for it now.
+fn read(path: &Path, faults: &Faults) -> io::Result<Option<Vec<Passed>>> {
+    let file = File::open(path)?;
+    let mut bytes = vec![0; file.metadata()?.len() as usize];
+    let read = Damages::new(faults.clone()).try_read(&file, 0, &mut bytes);
+    Ok(read.ok().and_then(|()| decode(&bytes)))
 }
 
 fn decode(bytes: &[u8]) -> Option<Vec<Passed>> {

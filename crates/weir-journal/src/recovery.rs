@@ -4,13 +4,14 @@
 //! read, or those back to the last one whose `open` frame is whole. When all are sealed, what they
 //! carry tells it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
 use crate::files::Files;
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::lane::Past;
+use crate::sealed::Sealed;
 use crate::segment::Segment;
 
 /// A stretch that could not be read.
@@ -67,6 +68,39 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
         scan(files, segment, &mut open, &mut next_ticket, report)?;
     }
     Ok(Past { next_ticket, open: open.into_iter().collect() })
+}
+
+/// The number of the first ticket of these segments, as the first of their headers that is whole
+/// says.
+pub(crate) fn first_ticket(
+    files: &Files,
+    segments: impl Iterator<Item = u32>,
+) -> io::Result<Option<u64>> {
+    for number in segments {
+        match Segment::open_single(files, number, u64::MAX) {
+            Ok(segment) if !segment.salvaged => return Ok(Some(segment.header.first_ticket)),
+            Err(error) if !is_damage(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The greatest ticket number in the last of these sealed segments that has any; 0 if none has.
+pub(crate) fn last_ticket(files: &Files, sealed: &BTreeSet<u32>) -> io::Result<u64> {
+    for number in sealed.iter().rev() {
+        let mut segment = Sealed::open(files, *number)?;
+        let (mut offset, mut last) = (0, 0);
+        while let Some(found) = segment.next(offset)? {
+            last = segment.get(found, false)?.map_or(last, |one| last.max(one.ticket));
+            let Some(behind) = found.checked_add(1) else { break };
+            offset = behind;
+        }
+        if last > 0 {
+            return Ok(last);
+        }
+    }
+    Ok(0)
 }
 
 /// Whether a segment is to be passed over rather than the reading given up.

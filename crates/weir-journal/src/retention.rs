@@ -81,6 +81,7 @@ impl Inner {
             _ => {}
         }
         failpoint::pass("retention.dropped");
+        lane.files.damages.fails_no_more((number, part.extension()), 0..u64::MAX);
         if let Some(summary) = state.sealed.get_mut(&number) {
             self.budget.give_back(std::mem::take(&mut summary.sizes[part as usize]));
         }

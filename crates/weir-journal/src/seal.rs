@@ -60,6 +60,7 @@ impl Inner {
 
     fn seal(&self, lane: &LaneState, number: u32) -> io::Result<()> {
         let files = &lane.files;
+        find_again(files)?;
         let already = files.state().sealed.contains_key(&number);
         let floor = files.state().carry.next_ticket;
         let sealed = match Segment::open(files, number, floor) {
@@ -81,16 +82,30 @@ impl Inner {
             state.sealed.insert(number, summary);
             self.budget.charge(summary.bytes());
             files.faults().check("seal.before-recycling")?;
-            if before != 0 {
-                fs::remove_file(files.path(before, "carry"))?;
+            match fs::remove_file(files.path(before, "carry")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
             }
         }
-        state.raw.remove(&number);
         files.recycle(number, &self.budget)?;
+        state.raw.remove(&number);
         files.faults().check("seal.recycled")?;
         self.sealed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Looks once more for a carry that could not be read when the journal was opened: then nobody
+/// could wait for the disk, and after this the next one takes its place.
+fn find_again(files: &Files) -> io::Result<()> {
+    let Carry { lost, segment, .. } = files.state().carry;
+    if lost {
+        let carry = Carry::read(files, segment)?;
+        if !carry.lost {
+            files.change().carry = carry;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the sealed form and renames it into place. What takes long is done in idle time if that

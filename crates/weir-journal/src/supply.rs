@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -181,13 +182,12 @@ impl Supply {
         if budget.is_over() {
             self.files.drop_spares(budget);
         }
-        let reused = if let Some(spare) = self.files.take_spare() {
-            let file = OpenOptions::new().read(true).write(true).open(&spare)?;
-            file.write_all_at(&[0; HEADER], 0)?;
-            fs::rename(&spare, &path)?;
-            Some(file)
-        } else {
-            None
+        let reused = match self.files.take_spare() {
+            Some(spare) => Some(
+                self.reuse(&spare, &path)
+                    .inspect_err(|_| self.files.reject_spare(spare, budget))?,
+            ),
+            None => None,
         };
         let made = match reused {
             Some(file) => Mapping::new(&file, length as usize),
@@ -206,7 +206,16 @@ impl Supply {
         Ok(Some(Prepared { number, mapping }))
     }
 
-    fn create(&self, path: &std::path::Path, length: u64) -> io::Result<File> {
+    /// Makes a spare file a segment that was not begun.
+    fn reuse(&self, spare: &Path, path: &Path) -> io::Result<File> {
+        self.files.faults().check("segment.reuse")?;
+        let file = OpenOptions::new().read(true).write(true).open(spare)?;
+        file.write_all_at(&[0; HEADER], 0)?;
+        fs::rename(spare, path)?;
+        Ok(file)
+    }
+
+    fn create(&self, path: &Path, length: u64) -> io::Result<File> {
         self.files.faults().check("segment.create")?;
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;

@@ -74,6 +74,12 @@ fn segment(data: &Path, number: u32) -> PathBuf {
     data.join(format!("journal/lane-0000/{number:010}.segment"))
 }
 
+fn of_kind(data: &Path, kind: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(data.join("journal/lane-0000")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension() == Some(kind.as_ref())).collect()
+}
+
 #[test]
 fn a_transaction_comes_back_whole_however_it_was_written() {
     let data = tempfile::tempdir().unwrap();
@@ -239,6 +245,43 @@ fn a_full_journal_completes_what_it_took_on_and_recovers() {
     while lane.whole(&request(3), &answer()).is_ok() {}
     journal.work().unwrap();
     lane.whole(&request(3), &answer()).unwrap();
+}
+
+#[test]
+fn a_disk_that_takes_no_change_for_a_while_costs_no_room() {
+    let data = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let settings = Settings { disk_bytes: 8 * 4096, ..SMALL };
+    let (journal, mut lane, _) = open_with(data.path(), settings, &faults);
+    for _ in 0..60 {
+        whole(&journal, &mut lane, 1);
+        journal.work().unwrap();
+    }
+    assert!(!of_kind(data.path(), "spare").is_empty());
+    for point in ["segment.reuse", "spare.remove"] {
+        faults.order(point, u32::MAX, std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+    for _ in 0..60 {
+        while lane.whole(&request(2), &answer()).is_ok() {}
+        let _ = journal.work();
+    }
+    assert!(lane.whole(&request(2), &answer()).is_err(), "all spare files were tried");
+    faults.clear();
+    for _ in 0..60 {
+        journal.work().unwrap();
+        lane.whole(&request(3), &answer()).unwrap();
+    }
+    // One that cannot be used, but removed, makes room for a new one.
+    faults.order("segment.reuse", u32::MAX, std::io::ErrorKind::Other);
+    for _ in 0..60 {
+        let _ = journal.work();
+        lane.whole(&request(3), &answer()).unwrap();
+    }
+    let paths = fs::read_dir(data.path().join("journal/lane-0000")).unwrap();
+    let counted = paths.map(|entry| entry.unwrap().path());
+    let counted = counted.filter(|path| path.extension() != Some("carry".as_ref()));
+    let bytes: u64 = counted.map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert_eq!(journal.statistics().disk_bytes, bytes);
 }
 
 #[test]

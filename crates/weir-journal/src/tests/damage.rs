@@ -213,3 +213,124 @@ fn a_disk_that_cannot_be_read_does_not_keep_a_journal_from_being_opened() {
     faults.clear();
     assert_eq!(all(&journal).len(), written.len(), "and costs nothing that can be read later");
 }
+
+/// Some sealed segments, maybe some that were begun since, and prepared ones made of files that
+/// were used before. Gives how many transactions are in them, one of them open if some are begun.
+fn used_again(data: &Path, begun: bool) -> usize {
+    let (journal, mut lane, _) = open(data);
+    let long = lane.received(&request(200)).unwrap();
+    let mut written = fill(&journal, &mut lane, 6).len();
+    lane.leave();
+    journal.work().unwrap();
+    written += fill(&journal, &mut lane, 3).len();
+    if !begun {
+        lane.completed(long, &answer()).unwrap();
+        lane.leave();
+        journal.work().unwrap();
+        journal.inner().supply().unwrap();
+    }
+    assert!(journal.statistics().sealed >= 6);
+    drop((lane, journal));
+    let prepared = |path: &PathBuf| {
+        let bytes = fs::read(path).unwrap();
+        bytes[..64] == [0; 64] && bytes.windows(4).any(|four| four == b"WJR1")
+    };
+    assert!(of_kind(data, "segment").iter().any(prepared));
+    written + 1
+}
+
+fn next_ticket(journal: &Journal) -> u64 {
+    journal.inner().lanes[0].shared.next_ticket.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+#[test]
+fn a_lost_carry_brings_nothing_back_and_leaves_nothing_open() {
+    let spoil: [fn(&Path); 2] = [
+        |path| {
+            let mut bytes = fs::read(path).unwrap();
+            bytes[17] ^= 0x55;
+            fs::write(path, bytes).unwrap();
+        },
+        |path| fs::remove_file(path).unwrap(),
+    ];
+    for (spoil, begun) in spoil.into_iter().flat_map(|spoil| [(spoil, true), (spoil, false)]) {
+        let data = tempfile::tempdir().unwrap();
+        let mut written = used_again(data.path(), begun);
+        let carry = of_kind(data.path(), "carry");
+        assert_eq!(carry.len(), 1);
+        spoil(&carry[0]);
+        let (journal, mut lane, report) = open(data.path());
+        assert_eq!((report.interrupted, report.left_open), (u64::from(begun), 0));
+        assert!(next_ticket(&journal) > written as u64, "{}", next_ticket(&journal));
+        assert!(journal.statistics().damaged_bytes > 0);
+        let read = all(&journal);
+        assert_eq!(read.len(), written);
+        // What was received of it was in the carry.
+        assert!(read[..written - 1].iter().all(|one| !one.damaged));
+        assert_eq!(read[written - 1].damaged, begun);
+        // It goes on, and is the same when it is opened once more.
+        written += fill(&journal, &mut lane, 4).len();
+        lane.leave();
+        journal.work().unwrap();
+        assert_eq!(all(&journal).len(), written);
+        drop((lane, journal));
+        let (journal, _, report) = open(data.path());
+        assert_eq!((report.interrupted, report.damage.len()), (0, 0));
+        assert_eq!((all(&journal).len(), journal.statistics().damaged_bytes), (written, 0));
+    }
+}
+
+#[test]
+fn a_carry_that_the_disk_gives_later_has_lost_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let written = used_again(data.path(), true);
+    let faults = Faults::default();
+    let whole_and_by_pages = 2;
+    faults.order("read", whole_and_by_pages, std::io::ErrorKind::Other);
+    let (journal, lane, report) = open_with(data.path(), SMALL, &faults);
+    assert_eq!((report.interrupted, all(&journal).len()), (1, written));
+    drop(lane);
+    faults.order("read", whole_and_by_pages, std::io::ErrorKind::Other);
+    assert!(journal.work().is_err(), "sealing waits for it");
+    journal.work().unwrap();
+    let read = all(&journal);
+    let last = read.last().unwrap();
+    assert_eq!((read.len(), last.id[0], last.damaged), (written, 200, false));
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_read_begins_again() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    fill(&journal, &mut lane, 2);
+    let mut follower = journal.follower("tracker").unwrap();
+    let mut reader = journal.follow(&follower, 0);
+    while reader.next_transaction().unwrap().is_some() {}
+    follower.pass(&reader);
+    follower.commit().unwrap();
+    drop((reader, lane, journal, follower));
+    let faults = Faults::default();
+    faults.order("read", 1, std::io::ErrorKind::Other);
+    let (journal, ..) = open_with(data.path(), SMALL, &faults);
+    assert_eq!(journal.follower("tracker").unwrap().position(0), Position::START);
+}
+
+#[test]
+fn a_page_that_was_read_in_between_has_not_failed_for_a_minute() {
+    let data = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
+    let written = fill(&journal, &mut lane, 3).len();
+    drop(lane);
+    let damages = &journal.inner().lanes[0].files.damages;
+    let header_and_its_page = 2;
+    let outage = || faults.order("read", header_and_its_page, std::io::ErrorKind::Other);
+    outage();
+    assert!(journal.inner().seal_all().is_err());
+    assert_eq!(all(&journal).len(), written, "the disk is back");
+    damages.wait_a_minute();
+    outage();
+    assert!(journal.inner().seal_all().is_err(), "it has failed for a moment only");
+    journal.work().unwrap();
+    assert_eq!((all(&journal).len(), journal.statistics().damaged_bytes), (written, 0));
+}

@@ -23,13 +23,16 @@ enum Action {
     Crash,
 }
 
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 13] = [
     "segment.create",
+    "segment.reuse",
+    "spare.remove",
     "seal.scanned",
     "seal.part",
     "seal.carried",
     "seal.written",
     "seal.before-recycling",
+    "seal.recycle",
     "seal.recycled",
     "retention.drop",
     "checkpoint.write",

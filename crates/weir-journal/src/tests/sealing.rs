@@ -5,12 +5,13 @@ use std::io::ErrorKind;
 use super::*;
 
 /// Places where sealing may end.
-const POINTS: [&str; 6] = [
+const POINTS: [&str; 7] = [
     "seal.scanned",
     "seal.part",
     "seal.carried",
     "seal.written",
     "seal.before-recycling",
+    "seal.recycle",
     "seal.recycled",
 ];
 
@@ -142,6 +143,9 @@ fn an_error_while_sealing_is_tried_again() {
         journal.work().unwrap();
         assert_eq!(all(&journal), before, "{point}");
         assert_eq!(journal.statistics().unsealed, 0);
+        let segments = of_kind(data.path(), "segment").len();
+        let known = journal.inner().lanes[0].files.state().raw.len();
+        assert_eq!(segments, known, "{point}: what is there is known");
     }
 }
 

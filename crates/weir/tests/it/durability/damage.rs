@@ -1,7 +1,7 @@
 //! What is spoilt on the disk costs what was there: the rest is found, and the damage is told.
 
 use super::{config, show, wait_for_index};
-use crate::harness::{self, Server, Signal, Weir, files};
+use crate::harness::{self, Server, Signal, Weir, eventually, files};
 use std::path::{Path, PathBuf};
 
 const PAGE: usize = 4096;
@@ -106,4 +106,40 @@ fn a_damaged_sealed_file_costs_a_block_and_the_index_is_made_again() {
     compare(&mut weir, &ids, 1..=200);
     let known = weir.metric("weir_index_transactions", &[]);
     assert!(known > 5.0, "{known}");
+}
+
+#[test]
+fn a_damaged_carry_brings_nothing_back_and_leaves_nothing_open() {
+    let echo = harness::echo(&[]);
+    let mut weir = Weir::new(&config(&echo, 1, "", "")).start();
+    let of_kind = |weir: &Server, kind: &str| -> Vec<PathBuf> {
+        let found = files(&weir.data()).into_iter();
+        found.filter(|path| path.extension() == Some(kind.as_ref())).collect()
+    };
+    // Until a segment is ready in a file that was used before.
+    let used_before = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.starts_with(&[0; 64]) && bytes.windows(4).any(|four| four == b"WJR1")
+    };
+    let body = "0123456789abcdef".repeat(4096);
+    let mut client = weir.connect();
+    let mut sent = 0;
+    while !of_kind(&weir, "segment").iter().any(used_before) {
+        for _ in 0..100 {
+            assert_eq!(client.post("/echo", &body).status, 200);
+            sent += 1;
+        }
+    }
+    let mut unfinished = weir.connect();
+    unfinished.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234");
+    eventually("it has begun", || weir.metric("http_server_active_requests", &[]) == 1.0);
+    weir.kill();
+    let carry = of_kind(&weir, "carry");
+    assert_eq!(carry.len(), 1);
+    spoil(&carry[0], |bytes| bytes[17] ^= 0x55);
+    weir.restart(&[]);
+    wait_for_index(&weir);
+    assert_eq!(weir.metric("weir_index_transactions", &[]), f64::from(sent + 1));
+    assert_eq!(super::search(&weir, "state:interrupted"), 1);
+    assert!(weir.metric("weir_journal_damaged_bytes_total", &[]) > 0.0);
 }
