@@ -42,8 +42,8 @@ pub enum Failure {
 pub struct Tracker {
     /// The state of the journal.
     pub journal: Door<(), JournalState, Failure>,
-    /// The transaction with an id, whole; none if it is not kept.
-    pub show: Door<u128, Option<Transaction>, Failure>,
+    /// The transaction with an id, with its payload if that may be seen; none if it is not kept.
+    pub show: Door<(u128, bool), Option<Transaction>, Failure>,
     /// A page of what a query finds.
     pub search: Door<Search, Page, SearchFailure>,
     /// The recorded bytes of a body; none if the transaction is not kept.
@@ -80,11 +80,14 @@ pub type Export = Box<dyn FnMut() -> Result<Option<Exporting>, Failure> + Send>;
 /// Gives more of what was found in the journal; none when all of it was read. It may block.
 pub type Verify = Box<dyn FnMut() -> Result<Option<Vec<Verified>>, Failure> + Send>;
 
-/// A part of an export.
+/// A part of an export. A transaction is made only when it is asked for: its bodies may be much
+/// larger decoded than they were recorded.
 #[derive(Clone, Debug)]
 pub enum Exporting {
-    /// Some transactions, or none for now.
-    Found(Vec<Transaction>),
+    /// The next transaction.
+    Found(Box<Transaction>),
+    /// None for now: there was a search, which took its time.
+    Later,
     /// There is nothing more.
     End(Exported),
 }
@@ -153,8 +156,9 @@ pub struct Page {
     pub next: Option<String>,
     /// The time for one search ran out: ask on with the cursor.
     pub cut: bool,
-    /// Transactions may be missing: the time ran out, parts of the index are being made again, or
-    /// it is too far behind for the rest of the journal to be read in its place.
+    /// Transactions may be missing: the time ran out, parts of the index are being made again, it
+    /// is too far behind for the rest of the journal to be read in its place, or a part of it was
+    /// made without knowing what is a business key, and the query asks for one.
     pub incomplete: bool,
     /// The query asked for payloads.
     pub payload: bool,

@@ -22,6 +22,7 @@
 //! | 64 | for each lane where the piece begins and ends in it: two `u64` |
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
+//! | 67 | empty; there only if nobody knew what is a business key |
 
 use std::fs::File;
 use std::io;
@@ -54,6 +55,7 @@ const KEYS: u8 = 42;
 const SPANS: u8 = 64;
 const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
+const PROVISIONAL: u8 = 67;
 
 /// Where a piece begins and ends in a lane.
 pub(crate) type Span = (Position, Position);
@@ -65,6 +67,8 @@ pub(crate) struct About {
     /// Length and CRC-32 of the file of the terms.
     pub(crate) terms: (u64, u32),
     pub(crate) depth: Depth,
+    /// As of [`crate::Settings`].
+    pub(crate) provisional: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +162,9 @@ pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
     terms.extend_from_slice(&about.terms.1.to_le_bytes());
     builder.add(TERMS, 0, (0, 0), &terms);
     builder.add(DEPTH, 0, (0, 0), &[u8::from(about.depth == Depth::Payload)]);
+    if about.provisional {
+        builder.add(PROVISIONAL, 0, (0, 0), &[]);
+    }
     builder.finish(columns.len())
 }
 
@@ -291,7 +298,8 @@ impl Head {
         let terms = (terms.number(8).ok_or_else(bad)?, terms.number(4).ok_or_else(bad)? as u32);
         let (_, depth) = self.bytes(file, DEPTH)?;
         let depth = if depth == [1] { Depth::Payload } else { Depth::Keys };
-        Ok(About { spans, terms, depth })
+        let provisional = self.section(PROVISIONAL).is_ok();
+        Ok(About { spans, terms, depth, provisional })
     }
 }
 

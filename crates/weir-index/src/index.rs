@@ -5,10 +5,15 @@
 //! dropped whole. Each piece says where it begins and ends in every lane of the journal; where one
 //! does not end where the next begins, something was lost, and that stretch is read again. So any
 //! part of the index can be deleted, and all of it.
+//!
+//! Pieces that were made without knowing what is a business key are provisional: whoever knows it
+//! drops them when the index is opened, and indexes that stretch again. They never move the
+//! checkpoint, so the journal still has it whole.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,6 +41,8 @@ pub struct Settings {
     pub keys: Arc<BusinessKeys>,
     /// Index when nothing else wants to run, unless it is more than a minute behind.
     pub in_idle_time: bool,
+    /// Nobody knows what is a business key: what is indexed now is indexed again by whoever does.
+    pub provisional: bool,
 }
 
 /// What the index has and does.
@@ -55,6 +62,10 @@ pub struct Statistics {
     pub missing: u64,
     /// Pieces found damaged since it was opened.
     pub damaged: u64,
+    /// Transactions indexed without words or keys, since reading them panicked.
+    pub skipped: u64,
+    /// Times that [`Indexer::recover`] was called.
+    pub restarts: u64,
 }
 
 /// A stretch of the journal that no piece covers.
@@ -91,6 +102,8 @@ pub(crate) struct Shared {
 pub(crate) struct Counts {
     pub(crate) indexed: AtomicU64,
     pub(crate) damaged: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) restarts: AtomicU64,
     /// When the transaction indexed last had ended; 0 when nothing is left.
     pub(crate) behind_since: AtomicU64,
 }
@@ -113,7 +126,7 @@ impl Index {
     ) -> Result<(Self, Indexer), Error> {
         let folder = data.join("index");
         make_folder(&folder)?;
-        let found = find(&folder)?;
+        let found = find(&folder, settings.provisional)?;
         let damaged = found.damaged;
         let (sealed, gaps, indexed) = chain(found.pieces, begins(&journal));
         let build = Build::new(settings.depth);
@@ -158,6 +171,8 @@ impl Index {
             lag_us: if since == 0 { 0 } else { now.saturating_sub(since) },
             missing: state.gaps.len() as u64,
             damaged: counts.damaged.load(Ordering::Relaxed),
+            skipped: counts.skipped.load(Ordering::Relaxed),
+            restarts: counts.restarts.load(Ordering::Relaxed),
         }
     }
 }
@@ -171,9 +186,11 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the business keys that can be read out of a transaction.
-    pub(crate) fn read_keys(&self, transaction: &mut Transaction) {
-        keys::read(&self.settings.keys, transaction);
+    /// Adds the business keys that can be read out of a transaction; false if that panicked. What
+    /// was recorded was sent by anybody, and must not end who reads it.
+    pub(crate) fn read_keys(&self, transaction: &mut Transaction) -> bool {
+        let keys = &self.settings.keys;
+        catch_unwind(AssertUnwindSafe(|| keys::read(keys, transaction))).is_ok()
     }
 
     /// Notes a damaged piece, to be made again by the indexer.
@@ -203,8 +220,9 @@ struct Found {
     next: u64,
 }
 
-/// Opens all pieces; what is damaged or unfinished is removed.
-fn find(folder: &Path) -> Result<Found, Error> {
+/// Opens all pieces; what is damaged or unfinished is removed, and what is provisional unless that
+/// is as good as it gets.
+fn find(folder: &Path, provisional: bool) -> Result<Found, Error> {
     let mut found = Found { pieces: Vec::new(), damaged: 0, next: 1 };
     for partition in folders(folder)? {
         for place in folders(&partition)? {
@@ -216,6 +234,9 @@ fn find(folder: &Path) -> Result<Found, Error> {
             };
             found.next = found.next.max(number + 1);
             match SealedPiece::open(&place) {
+                Ok(piece) if piece.head.about.provisional && !provisional => {
+                    fs::remove_dir_all(&place).map_err(Error::io(&place))?;
+                }
                 Ok(piece) => found.pieces.push(piece),
                 Err(error) if is_damage(&error) => {
                     found.damaged += 1;

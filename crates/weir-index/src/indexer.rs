@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -177,8 +178,7 @@ impl Indexer {
         self.run_idle(true);
         let mut block = None;
         for transaction in taken {
-            self.shared.read_keys(transaction);
-            block = self.build.add(transaction);
+            block = read(&self.shared, &mut self.build, transaction);
         }
         self.run_idle(false);
         block
@@ -216,6 +216,10 @@ impl Indexer {
         taken.iter().for_each(|transaction| state.open.columns.push(transaction, whole));
         state.open.blocks.extend(block);
         state.indexed[lane] = reached;
+        drop(state);
+        if !taken.is_empty() {
+            failpoint::pass("index.published");
+        }
     }
 
     /// Writes the open piece and begins another; nothing if it is empty.
@@ -235,7 +239,8 @@ impl Indexer {
             let state = self.shared.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
             self.run_idle(true);
-            let written = state.open.write(spans, &building, &place);
+            let provisional = self.shared.settings.provisional;
+            let written = state.open.write(spans, provisional, &building, &place);
             self.run_idle(false);
             written
         };
@@ -254,8 +259,26 @@ impl Indexer {
         }
         drop(state);
         failpoint::pass("index.sealed");
+        if self.shared.settings.provisional {
+            // The journal keeps it for whoever indexes it again.
+            return Ok(());
+        }
         self.readers.iter().for_each(|reader| self.follower.pass(reader));
         self.follower.commit().map_err(Error::Journal)
+    }
+
+    /// To be called before it is used again after a panic: what is only in memory may be half done,
+    /// and is read from the journal again.
+    pub fn recover(&mut self) {
+        self.late = false;
+        self.run_idle(false);
+        self.shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
+        self.build = Build::new(self.shared.settings.depth);
+        (self.day, self.turned, self.mending) = (None, false, None);
+        let mut state = self.shared.write();
+        state.open = OpenPiece::new(self.shared.settings.depth, self.build.seed());
+        state.indexed = state.from.clone();
+        self.readers = readers(&self.shared, &state.indexed);
     }
 
     fn building(&self) -> PathBuf {
@@ -344,10 +367,10 @@ impl Indexer {
                 if transaction.address.is_none_or(|address| address.position >= to) {
                     break;
                 }
-                self.shared.read_keys(&mut transaction);
                 let day = transaction.received_us / DAY;
                 mending.day = Some(mending.day.unwrap_or(day).max(day));
-                mending.piece.blocks.extend(mending.build.add(&transaction));
+                let block = read(&self.shared, &mut mending.build, &mut transaction);
+                mending.piece.blocks.extend(block);
                 mending.piece.columns.push(&transaction, self.shared.settings.whole_stage);
                 done += 1;
             }
@@ -369,7 +392,8 @@ impl Indexer {
         if let Some(day) = mending.day {
             let place = self.place(day);
             let spans = mending.gap.from.iter().copied().zip(reached.iter().copied()).collect();
-            let piece = mending.piece.write(spans, &self.building(), &place)?;
+            let provisional = self.shared.settings.provisional;
+            let piece = mending.piece.write(spans, provisional, &self.building(), &place)?;
             sealed = Some(Arc::new(piece));
         }
         let mut state = self.shared.write();
@@ -380,6 +404,18 @@ impl Indexer {
         }
         Ok(())
     }
+}
+
+/// Reads the keys and terms of a transaction; gives the block that it finishes. If that panics it
+/// is indexed without, and counted: what one client sent must not end the indexing of all.
+fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Option<BlockTerms> {
+    let keys = shared.read_keys(transaction);
+    // What it may leave behind is terms of the block, which may have more than it needs.
+    let words = catch_unwind(AssertUnwindSafe(|| build.add_terms(transaction))).is_ok();
+    if !(keys && words) {
+        shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+    build.end_row(transaction)
 }
 
 /// When a transaction ended, in microseconds since 1970.

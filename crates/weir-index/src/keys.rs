@@ -6,11 +6,12 @@
 //! little-endian, and the value.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use weir_config::{BusinessKeys, RequestView};
-use weir_journal::Transaction;
+use weir_journal::{Transaction, failpoint};
 
 use crate::bitmap::Bitmap;
 use crate::content::{self, Kind};
@@ -21,6 +22,7 @@ pub(crate) fn read(keys: &BusinessKeys, transaction: &mut Transaction) {
     if keys.is_empty() {
         return;
     }
+    failpoint::pass("index.keys");
     let request = RequestView {
         method: &transaction.method,
         target: &transaction.target,
@@ -41,22 +43,39 @@ pub(crate) fn read(keys: &BusinessKeys, transaction: &mut Transaction) {
     transaction.keys.extend(found);
 }
 
+/// Adds keys as a piece has them to those of a transaction.
+pub(crate) fn merge(transaction: &mut Transaction, kept: Vec<(String, String)>) {
+    // There may be very many of both.
+    let known = transaction.keys.iter().map(|(name, value)| (cut(name), cut(value)));
+    let known: HashSet<_, RandomState> = known.collect();
+    let is_new =
+        |(name, value): &(String, String)| !known.contains(&(name.as_str(), value.as_str()));
+    let new: Vec<_> = kept.into_iter().filter(is_new).collect();
+    transaction.keys.extend(new);
+}
+
 /// The keys of a piece's rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys<'a> {
     names: Cow<'a, [String]>,
     bytes: Cow<'a, [u8]>,
+    /// Where the keys of each row begin in the bytes, once somebody asks for those of a row.
+    begins: OnceCell<Vec<u32>>,
 }
 
 impl<'a> Keys<'a> {
     /// As they were written.
     pub(crate) fn new(names: Vec<String>, bytes: Vec<u8>) -> Self {
-        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes) }
+        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes), begins: OnceCell::new() }
     }
 
     /// Row, name and value of each; it ends where the bytes make no sense.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &str, &str)> {
-        let mut rest = &*self.bytes;
+        self.iter_from(0)
+    }
+
+    fn iter_from(&self, begin: usize) -> impl Iterator<Item = (usize, &str, &str)> {
+        let mut rest = self.bytes.get(begin..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, after) = rest.split_first_chunk::<8>()?;
             let row = u16::from_le_bytes([head[0], head[1]]);
@@ -85,11 +104,23 @@ impl<'a> Keys<'a> {
 
     /// The keys of one row.
     pub(crate) fn of(&self, row: usize) -> Vec<(String, String)> {
-        self.iter()
-            .skip_while(|(other, ..)| *other < row)
+        let begins = self.begins.get_or_init(|| self.begins());
+        let Some(begin) = begins.get(row) else { return Vec::new() };
+        self.iter_from(*begin as usize)
             .take_while(|(other, ..)| *other == row)
             .map(|(_, name, value)| (name.to_owned(), value.to_owned()))
             .collect()
+    }
+
+    fn begins(&self) -> Vec<u32> {
+        let (mut begins, mut at) = (Vec::new(), 0);
+        for (row, _, value) in self.iter() {
+            while begins.len() <= row {
+                begins.push(at);
+            }
+            at += (8 + value.len()) as u32;
+        }
+        begins
     }
 }
 
@@ -122,7 +153,8 @@ impl OpenKeys {
     }
 
     pub(crate) fn view(&self) -> Keys<'_> {
-        Keys { names: Cow::Borrowed(&self.names), bytes: Cow::Borrowed(&self.bytes) }
+        let (names, bytes) = (Cow::Borrowed(&*self.names), Cow::Borrowed(&*self.bytes));
+        Keys { names, bytes, begins: OnceCell::new() }
     }
 }
 
@@ -153,6 +185,7 @@ mod tests {
         assert_eq!(keys.of(0), [pair("order", "A-1"), pair("customer", "x")]);
         assert_eq!(keys.of(1), []);
         assert_eq!(keys.of(2)[1].1.len(), 256);
+        assert_eq!(keys.of(3), []);
     }
 
     proptest! {

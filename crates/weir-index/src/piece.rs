@@ -18,7 +18,7 @@ use crate::bitmap::Bitmap;
 use crate::block::{Block, Depth, ROWS};
 use crate::columns::Columns;
 use crate::error::Error;
-use crate::file::{self, About, Head};
+use crate::file::{self, About, Head, Span};
 use crate::keys;
 use crate::terms::{self, BlockTerms, Reader};
 
@@ -84,9 +84,14 @@ impl Build {
         self.block.seed()
     }
 
-    /// Adds a transaction; gives the block that it finishes.
-    pub(crate) fn add(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
+    /// Adds the terms of a transaction.
+    pub(crate) fn add_terms(&mut self, transaction: &Transaction) {
+        failpoint::pass("index.words");
         self.block.add(transaction, self.depth);
+    }
+
+    /// Ends the transaction whose terms were added last; gives the block that it finishes.
+    pub(crate) fn end_row(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.rows += 1;
         self.key_bytes += keys::size(transaction);
         self.rows.is_multiple_of(ROWS).then(|| {
@@ -113,10 +118,12 @@ impl Build {
 }
 
 impl OpenPiece {
-    /// Writes the piece into the folder `building` and puts it in its place.
+    /// Writes the piece into the folder `building` and puts it in its place; `provisional` as of
+    /// [`crate::Settings`].
     pub(crate) fn write(
         &self,
-        spans: Vec<(Position, Position)>,
+        spans: Vec<Span>,
+        provisional: bool,
         building: &Path,
         place: &Path,
     ) -> Result<SealedPiece, Error> {
@@ -132,6 +139,7 @@ impl OpenPiece {
             spans,
             terms: (terms.len() as u64, crc32fast::hash(&terms)),
             depth: self.depth,
+            provisional,
         };
         let path = building.join("terms");
         write(&path, &terms).map_err(Error::io(&path))?;

@@ -122,6 +122,11 @@ impl Query {
 }
 
 impl Query {
+    /// Whether it asks for business keys.
+    pub(crate) fn names_keys(&self) -> bool {
+        self.root.any(&|term| matches!(term, Term::Key(..)))
+    }
+
     /// The least and greatest time that a hit can have.
     pub(crate) fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);

@@ -11,7 +11,7 @@ use crate::check::{Highlight, Subject};
 use crate::error::Error;
 use crate::evaluate::{View, evaluate};
 use crate::index::{Index, is_damage, times};
-use crate::keys::Keys;
+use crate::keys::{self, Keys};
 use crate::piece::SealedPiece;
 use crate::query::{Node, Number, Query, Term};
 use crate::row::Row;
@@ -108,7 +108,8 @@ pub struct Hits {
     /// The time ran out: there may be more between the last hit and `next`, and behind it.
     pub cut: bool,
     /// Parts of the index are being made again, or the journal is too far ahead to be read
-    /// through: hits may be missing.
+    /// through, or the query asks for business keys and of a part nobody knows them: hits may be
+    /// missing.
     pub incomplete: bool,
 }
 
@@ -207,7 +208,11 @@ impl Index {
         look(&View::Open(&state.open))?;
         let mut sealed = state.sealed.clone();
         let indexed = state.indexed.clone();
-        let incomplete = !state.gaps.is_empty();
+        let mut incomplete = !state.gaps.is_empty();
+        if query.names_keys() && self.shared.settings.provisional {
+            let without = |piece: &Arc<SealedPiece>| piece.head.about.provisional;
+            incomplete |= state.open.columns.len() > 0 || sealed.iter().any(without);
+        }
         drop(state);
         let (low, high) = query.times();
         sealed.retain(|piece| {
@@ -427,10 +432,12 @@ impl Search<'_> {
         transaction: Option<Transaction>,
     ) -> Result<Option<Hit>, Error> {
         if let Some(mut transaction) = transaction {
-            // What they were read from may be gone, or whoever asks may not know what is a key.
-            let unread = transaction.expired || self.index.shared.settings.keys.is_empty();
-            if let Some(piece) = candidate.piece.filter(|_| unread && transaction.keys.is_empty()) {
-                transaction.keys = self.keys(piece, candidate.row)?;
+            // What they were read from may be gone, and what is a key may have been another thing.
+            let shared = &self.index.shared;
+            let unread =
+                transaction.expired || shared.settings.keys.is_empty() || self.query.names_keys();
+            if let Some(piece) = candidate.piece.filter(|_| unread) {
+                keys::merge(&mut transaction, self.keys(piece, candidate.row)?);
             }
             let whole = self.index.shared.settings.whole_stage;
             let subject = Subject::new(&transaction, whole);

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use weir_journal::Address;
+
 use crate::bitmap::Bitmap;
 use crate::check::Subject;
 use crate::error::Error;
 use crate::evaluate::{View, evaluate};
 use crate::index::{Index, is_damage};
+use crate::keys::{self, Keys};
 use crate::query::{Name, Number, Query};
 use crate::row::Row;
 
@@ -102,7 +105,7 @@ impl Index {
             counter.rows(view, &known.sure)?;
             let View::Open(open) = view else { return Ok(()) };
             let rows = known.maybe.rows().filter(|row| !known.sure.contains(*row));
-            unsure.extend(rows.map(|row| (open.address(row), open.columns.ids[row])));
+            unsure.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
@@ -110,7 +113,8 @@ impl Index {
             counter.row(&subject.row, &subject.transaction.keys);
         })?;
         let mut incomplete = snapshot.incomplete || unread;
-        let mut cut = !self.count_unsure(query, &unsure, deadline, &mut counter)?;
+        // What is in memory has its keys from the same configuration as whoever reads it again.
+        let mut cut = !self.count_unsure(query, &unsure, None, deadline, &mut counter)?;
         for piece in snapshot.sealed.iter().rev() {
             if cut || Instant::now() >= deadline {
                 cut = true;
@@ -130,10 +134,12 @@ impl Index {
                 let View::Sealed(_, columns) = &view else { return Ok(true) };
                 let mut unsure = Vec::new();
                 for row in maybe.rows() {
-                    unsure.push((columns.address(row)?, ids[row]));
+                    unsure.push((columns.address(row)?, (ids[row], row)));
                 }
                 unsure.reverse();
-                self.count_unsure(query, &unsure, deadline, &mut counter)
+                let wanted = query.names_keys() || counter.keys.is_some();
+                let kept = wanted.then(|| columns.keys()).transpose()?;
+                self.count_unsure(query, &unsure, kept.as_ref(), deadline, &mut counter)
             });
             match counted {
                 Ok(whole) => cut = !whole,
@@ -147,11 +153,13 @@ impl Index {
         Ok(counter.finish(cut, incomplete))
     }
 
-    /// Counts those that are hits; false if the time ran out.
+    /// Counts those that are hits, with the keys that their piece has `kept`; false if the time
+    /// ran out. They are told by address, id and row.
     fn count_unsure(
         &self,
         query: &Query,
-        unsure: &[(weir_journal::Address, u128)],
+        unsure: &[(Address, (u128, usize))],
+        kept: Option<&Keys<'_>>,
         deadline: Instant,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
@@ -164,10 +172,14 @@ impl Index {
             let mut read = self.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
             let ids: HashMap<_, _> = some.iter().copied().collect();
             for transaction in &mut read {
+                let wanted = transaction.address.and_then(|address| ids.get(&address));
+                let Some((id, row)) = wanted else { continue };
                 self.shared.read_keys(transaction);
+                if let Some(kept) = kept {
+                    keys::merge(transaction, kept.of(*row));
+                }
                 let subject = Subject::new(transaction, self.shared.settings.whole_stage);
-                let id = transaction.address.and_then(|address| ids.get(&address));
-                if id == Some(&subject.row.id) && subject.holds(&query.root) {
+                if *id == subject.row.id && subject.holds(&query.root) {
                     counter.row(&subject.row, &subject.transaction.keys);
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! Tests of this crate order failures with [`Faults`]. Tests of the whole program build it with
 //! the feature `failpoints` and name the place where the process kills itself in `WEIR_KILL_AT`,
-//! with `:N` behind it after passing there N times. Without the feature there is nothing of this
-//! in the program.
+//! or the thread panics in `WEIR_PANIC_AT`, with `:N` behind it after passing there N times.
+//! Without the feature there is nothing of this in the program.
 
 use std::io;
 #[cfg(test)]
@@ -12,23 +12,43 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Ends the process as `kill -9` does, if a test has named this place.
+/// Ends the process as `kill -9` does, or panics, if a test has named this place.
 #[cfg(feature = "failpoints")]
 pub fn pass(point: &str) {
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static ORDERED: OnceLock<Option<(String, u32)>> = OnceLock::new();
-    static PASSED: AtomicU32 = AtomicU32::new(0);
-    let ordered = ORDERED.get_or_init(|| {
-        let ordered = std::env::var("WEIR_KILL_AT").ok()?;
-        let (name, after) = ordered.split_once(':').unwrap_or((&ordered, "0"));
-        Some((name.to_owned(), after.parse().ok()?))
-    });
-    if let Some((_, after)) = ordered.as_ref().filter(|(name, _)| name == point)
-        && PASSED.fetch_add(1, Ordering::Relaxed) == *after
-    {
+    static KILL: Order = Order::new("WEIR_KILL_AT");
+    static PANIC: Order = Order::new("WEIR_PANIC_AT");
+    if KILL.is_due(point) {
         let own = rustix::process::getpid();
         let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+    }
+    assert!(!PANIC.is_due(point), "a test has ordered this panic");
+}
+
+/// What a test has ordered, once.
+#[cfg(feature = "failpoints")]
+struct Order {
+    variable: &'static str,
+    said: std::sync::OnceLock<Option<(String, u32)>>,
+    passed: std::sync::atomic::AtomicU32,
+}
+
+#[cfg(feature = "failpoints")]
+impl Order {
+    const fn new(variable: &'static str) -> Self {
+        let said = std::sync::OnceLock::new();
+        Self { variable, said, passed: std::sync::atomic::AtomicU32::new(0) }
+    }
+
+    fn is_due(&self, point: &str) -> bool {
+        let said = self.said.get_or_init(|| {
+            let said = std::env::var(self.variable).ok()?;
+            let (name, after) = said.split_once(':').unwrap_or((&said, "0"));
+            Some((name.to_owned(), after.parse().ok()?))
+        });
+        let Some((_, after)) = said.as_ref().filter(|(name, _)| name == point) else {
+            return false;
+        };
+        self.passed.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == *after
     }
 }
 

@@ -52,12 +52,12 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     };
     let config = Arc::new(config);
     let journal::Opened { journal, lanes, recovery } = journal::open(&config)?;
+    let messages = Messages::start().context("cannot start a thread")?;
     let tracker = match &journal {
-        Some(journal) => tracker::start(&config, journal)?,
+        Some(journal) => tracker::start(&config, journal, &messages)?,
         None => None,
     };
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
-    let messages = Messages::start().context("cannot start a thread")?;
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
         opened.access
@@ -69,10 +69,10 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     runtime.spawn(admin.serve(control.sources(access, journal.clone(), index, recovery)));
     let exit = runtime.block_on(control.run());
-    messages.finish();
     // The journal's lock is given up when everything is written and read.
     drop(tracker);
     drop(journal);
+    messages.finish();
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)

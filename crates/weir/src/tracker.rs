@@ -9,6 +9,7 @@ mod verify;
 pub(crate) use verify::steps as verify;
 
 use anyhow::Context;
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,7 +24,7 @@ use weir_journal::{Journal, RecoveryReport, Settings, stage};
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
-/// Transactions of an export that are read at once.
+/// Transactions of an export that are read at once, as they were recorded.
 const EXPORT_PAGE: usize = 64;
 
 /// An open Tracker.
@@ -73,7 +74,8 @@ impl Tracker {
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
-    /// It is indexed as its configuration says; without one, as it was indexed last.
+    /// It is indexed as its configuration says; without one as deep as it was indexed last, and
+    /// provisionally, without business keys.
     ///
     /// # Errors
     /// There is none, a server has it, or it cannot be read.
@@ -85,6 +87,8 @@ impl Tracker {
             None => Some(weir_index::Settings {
                 depth: weir_index::stored_depth(data).unwrap_or_default(),
                 whole_stage: stage::TOTAL,
+                // It says what is a business key: only a server, or who reads with it, knows.
+                provisional: true,
                 ..weir_index::Settings::default()
             }),
         };
@@ -116,12 +120,12 @@ impl Tracker {
         })
     }
 
-    /// A transaction, whole.
+    /// A transaction, with its `payload` if that is wanted.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn show(&self, id: u128) -> Result<Option<Transaction>, Failure> {
-        Ok(self.find(id)?.map(convert::transaction))
+    pub(crate) fn show(&self, id: u128, payload: bool) -> Result<Option<Transaction>, Failure> {
+        Ok(self.find(id)?.map(|whole| convert::transaction(whole, payload)))
     }
 
     /// A page of what a query finds.
@@ -182,9 +186,15 @@ impl Tracker {
         self.index().map_err(SearchFailure::Failed)?;
         let (this, search) = (Arc::clone(self), search.clone());
         let (mut end, mut more, mut ended) = (Exported::default(), true, false);
+        let mut read = VecDeque::new();
         Ok(Box::new(move || {
             if ended {
                 return Ok(None);
+            }
+            if let Some(hit) = read.pop_front() {
+                end.transactions += 1;
+                let shown = convert::exported(hit, search.payload);
+                return Ok(Some(Exporting::Found(Box::new(shown))));
             }
             let left = search.limit.saturating_sub(end.transactions as usize);
             if left == 0 || !more {
@@ -198,9 +208,8 @@ impl Tracker {
             let found = this.index()?.search(&query, &page).map_err(failure)?;
             (after, more) = (found.next, found.next.is_some());
             end.incomplete |= found.incomplete;
-            end.transactions += found.hits.len() as u64;
-            let shown = found.hits.into_iter().map(|hit| convert::exported(hit, search.payload));
-            Ok(Some(Exporting::Found(shown.collect())))
+            read = found.hits.into();
+            Ok(Some(Exporting::Later))
         }))
     }
 
@@ -229,7 +238,7 @@ impl Tracker {
         let (export, verify) = (Arc::clone(self), Arc::clone(self));
         weir_admin::tracker::Tracker {
             journal: Box::new(move |()| state.state()),
-            show: Box::new(move |id| show.show(*id)),
+            show: Box::new(move |(id, payload)| show.show(*id, *payload)),
             search: Box::new(move |wanted| search.search(wanted)),
             body: Box::new(move |(id, side)| body.body(*id, *side)),
             count: Box::new(move |(search, keys)| count.count(search, *keys)),
@@ -248,7 +257,8 @@ pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
         IndexDepth::Payload => Depth::Payload,
     };
     let keys = Arc::clone(&config.tracker.keys);
-    Some(weir_index::Settings { depth, keys, whole_stage: stage::TOTAL, in_idle_time: false })
+    let whole_stage = stage::TOTAL;
+    Some(weir_index::Settings { depth, keys, whole_stage, ..weir_index::Settings::default() })
 }
 
 /// The query of a search, if whoever asks may ask it.

@@ -81,8 +81,12 @@ async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
 
 /// A line for each.
 pub(super) fn lines<T: Serialize>(all: &[T]) -> String {
-    let line = |one| serde_json::to_string(one).map(|text| text + "\n").unwrap_or_default();
     all.iter().map(line).collect()
+}
+
+/// A line for one.
+pub(super) fn line<T: Serialize>(one: &T) -> String {
+    serde_json::to_string(one).map(|text| text + "\n").unwrap_or_default()
 }
 
 impl Body for Lines {

@@ -1,6 +1,6 @@
 //! Finding, showing and following transactions.
 
-use super::stream::{Pace, lines, respond};
+use super::stream::{Pace, line, lines, respond};
 use super::{Api, busy};
 use crate::access::forbidden;
 use crate::audit::Action;
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
 use crate::tracker::{
-    ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Side,
+    Export, ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Side,
     TIMEOUT, Transaction,
 };
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
@@ -156,12 +156,26 @@ pub(super) async fn export(
     if payload {
         api.audit(&caller, Action::Export(&query))?;
     }
-    let source = move || match export() {
-        Ok(Some(Exporting::Found(list))) => Some(lines(&list)),
-        Ok(Some(Exporting::End(end))) => Some(lines(&[ExportEnd { end }])),
-        Ok(None) | Err(_) => None,
-    };
-    Ok(respond(Box::new(source), Pace::Steady, permit))
+    Ok(respond(Box::new(move || batch(&mut export)), Pace::Steady, permit))
+}
+
+/// Bytes of an export after which its next transactions have to wait until these are sent.
+const BATCH: usize = 256 << 10;
+
+/// The next lines of an export, which may be none for now, or that it has ended.
+fn batch(export: &mut Export) -> Option<String> {
+    let mut text = String::new();
+    while text.len() < BATCH {
+        match export() {
+            // What is long is long by itself: it is not copied.
+            Ok(Some(Exporting::Found(one))) if text.is_empty() => text = line(&*one),
+            Ok(Some(Exporting::Found(one))) => text.push_str(&line(&*one)),
+            Ok(Some(Exporting::Later)) => break,
+            Ok(Some(Exporting::End(end))) => text.push_str(&line(&ExportEnd { end })),
+            Ok(None) | Err(_) => return (!text.is_empty()).then_some(text),
+        }
+    }
+    Some(text)
 }
 
 /// Show a transaction
@@ -184,11 +198,10 @@ pub(super) async fn show(
     let Ok(id) = Uuid::try_parse(&id) else {
         return Err(bad("A transaction id is a UUID.".to_owned()));
     };
-    let found = api.ask(move |tracker| (tracker.show)(&id.as_u128())).await?;
-    let mut transaction = found.ok_or_else(none)?;
-    if caller.role < Role::PayloadViewer {
-        transaction.payload = None;
-    } else if transaction.payload.is_some() {
+    let payload = caller.role >= Role::PayloadViewer;
+    let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), payload))).await?;
+    let transaction = found.ok_or_else(none)?;
+    if transaction.payload.is_some() {
         api.audit(&caller, Action::Show(&transaction.summary.id))?;
     }
     Ok(Json(transaction))

@@ -10,8 +10,12 @@ use super::{Bench, NOON, append, id, settings};
 use crate::{Index, Page, Query, Settings};
 
 fn with_keys() -> Settings {
-    let text = "tracker: {keys: {order: \"$.orderId\", customer: {cel: 'request.headers[\"x-customer\"]'}}}";
-    let (config, _) = weir_config::load_text("weir.yaml", text).unwrap();
+    keyed("{order: \"$.orderId\", customer: {cel: 'request.headers[\"x-customer\"]'}}")
+}
+
+fn keyed(keys: &str) -> Settings {
+    let text = format!("tracker: {{keys: {keys}}}");
+    let (config, _) = weir_config::load_text("weir.yaml", &text).unwrap();
     Settings { keys: Arc::clone(&config.tracker.keys), ..settings() }
 }
 
@@ -71,6 +75,64 @@ fn keys_are_read_from_bodies_and_heads_before_and_after_they_are_indexed() {
     let mut bench = bench.reopen(with_keys());
     bench.indexer.catch_up().unwrap();
     found_by_key(&bench);
+}
+
+#[test]
+fn what_was_indexed_without_knowing_the_keys_is_indexed_again_by_who_knows_them() {
+    let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, with_keys());
+    let order = |bench: &mut Bench, number: u64| {
+        let body = format!("{{\"orderId\": \"A-{number}\"}}");
+        write(bench, number, b"", body.as_bytes());
+        bench.indexer.catch_up().unwrap();
+        bench.indexer.seal().unwrap();
+    };
+    order(&mut bench, 1);
+    let passed = |bench: &Bench| bench.journal.follower("tracker").unwrap().position(0);
+    let before = passed(&bench);
+    let mut bench = bench.reopen(Settings { provisional: true, ..settings() });
+    order(&mut bench, 2);
+    assert_eq!(bench.pieces().len(), 2);
+    assert_eq!(passed(&bench), before, "the journal keeps it");
+    let found = bench.search("key.order:*", &Page::default());
+    assert_eq!((found.hits.len(), found.incomplete), (1, true));
+    assert_eq!(bench.numbers("body:\"A 2\"", 50), [2]);
+    // Without a configuration it is not made again, and stays provisional.
+    let mut bench = bench.reopen(Settings { provisional: true, ..settings() });
+    assert_eq!(bench.indexer.step(100).unwrap(), 0);
+    assert!(bench.search("key.order:*", &Page::default()).incomplete);
+    let mut bench = bench.reopen(with_keys());
+    assert_eq!(bench.pieces().len(), 1);
+    for _ in 0..2 {
+        assert_eq!(bench.numbers("key.order:A-2", 50), [2]);
+        bench.indexer.catch_up().unwrap();
+        bench.indexer.seal().unwrap();
+    }
+    assert_eq!(bench.pieces().len(), 2);
+    assert!(passed(&bench) > before);
+}
+
+#[test]
+fn a_key_and_a_word_together_find_what_the_index_has_whatever_is_a_key_now() {
+    let mut bench = Bench::open(tempfile::tempdir().unwrap(), 1, with_keys());
+    for number in 0..200 {
+        let body = format!("{{\"orderId\": \"A-{}\", \"note\": \"acme\"}}", number % 100);
+        write(&mut bench, number, b"", body.as_bytes());
+    }
+    bench.indexer.catch_up().unwrap();
+    bench.indexer.seal().unwrap();
+    for settings in [with_keys(), keyed("{other: \"$.other\"}"), settings()] {
+        bench = bench.reopen(settings);
+        assert_eq!(bench.numbers("key.order:A-17", 50), [117, 17]);
+        assert_eq!(bench.numbers("key.order:A-17 body:acme", 50), [117, 17]);
+        assert_eq!(bench.numbers("-key.order:A-17 body:acme", 50).len(), 198);
+        let query = Query::parse("key.order:A-17 body:acme", NOON).unwrap();
+        let summary = bench.index.summary(&query, Duration::from_secs(60), true).unwrap();
+        assert_eq!(summary.matched, 2);
+        let facet = summary.facets.iter().find(|facet| facet.field == "key.order").unwrap();
+        assert_eq!(facet.values, [("A-17".to_owned(), 2)]);
+        let without = bench.index.summary(&query, Duration::from_secs(60), false).unwrap();
+        assert_eq!(without.matched, 2);
+    }
 }
 
 #[test]

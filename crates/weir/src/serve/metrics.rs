@@ -91,6 +91,16 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
             stats.lag_us as f64 / 1e6,
         ),
         Family::counter("weir_index_damaged_total", "Pieces found damaged.", stats.damaged),
+        Family::counter(
+            "weir_index_skipped_total",
+            "Transactions indexed without words or keys, since reading them failed.",
+            stats.skipped,
+        ),
+        Family::counter(
+            "weir_index_restarts_total",
+            "Times that indexing was broken off and began again.",
+            stats.restarts,
+        ),
     ]
 }
 

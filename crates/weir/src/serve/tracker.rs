@@ -1,7 +1,12 @@
 //! The thread that keeps the Tracker's index up to date.
+//!
+//! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
+//! may hold it up, and a panic does not end it.
 
+use super::messages::Messages;
 use crate::tracker::index_settings;
 use anyhow::Context;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -10,6 +15,8 @@ use weir_config::Config;
 use weir_index::{Index, Indexer, Settings};
 use weir_journal::Journal;
 
+/// Its name.
+const THREAD: &str = "tracker";
 /// Transactions indexed at a time, between looks at whether to stop.
 const STEP: usize = 4096;
 /// Pause when there is nothing to index.
@@ -27,7 +34,11 @@ pub(super) struct Tracker {
 }
 
 /// Opens the index and starts its thread, unless nothing is to be indexed.
-pub(super) fn start(config: &Config, journal: &Arc<Journal>) -> anyhow::Result<Option<Tracker>> {
+pub(super) fn start(
+    config: &Config,
+    journal: &Arc<Journal>,
+    messages: &Messages,
+) -> anyhow::Result<Option<Tracker>> {
     let Some(settings) = index_settings(config) else { return Ok(None) };
     let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
@@ -35,14 +46,47 @@ pub(super) fn start(config: &Config, journal: &Arc<Journal>) -> anyhow::Result<O
     let stop = Arc::new(AtomicBool::new(false));
     let (wake, woken) = mpsc::channel();
     let run = {
-        let stop = Arc::clone(&stop);
-        move || follow(indexer, &stop, &woken)
+        let (stop, messages) = (Arc::clone(&stop), messages.clone());
+        move || run(indexer, &stop, &woken, &messages)
     };
-    let thread = std::thread::Builder::new().name("tracker".to_owned()).spawn(run)?;
+    tell_panics(messages.clone());
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
     Ok(Some(Tracker { index, thread: Some(thread), stop, wake: Some(wake) }))
 }
 
-fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
+/// Has panics of the thread told as everything else, and only where they were: their text may
+/// have a part of a payload in it.
+fn tell_panics(messages: Messages) {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().filter(|_| std::thread::current().name() == Some(THREAD));
+        match place {
+            Some(place) => messages.err(format!("weir: tracker: a panic at {place}")),
+            None => others(panic),
+        }
+    }));
+}
+
+/// Follows the journal, again after each panic.
+fn run(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>, messages: &Messages) {
+    loop {
+        let follow = || follow(&mut indexer, stop, woken, messages);
+        let ended = catch_unwind(AssertUnwindSafe(follow));
+        if ended.is_ok() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        messages.err("weir: tracker: indexing was broken off by a panic; it begins again".into());
+        let _ = woken.recv_timeout(RETRY);
+        indexer.recover();
+    }
+}
+
+fn follow(
+    indexer: &mut Indexer,
+    stop: &AtomicBool,
+    woken: &mpsc::Receiver<()>,
+    messages: &Messages,
+) {
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
         let pause = match indexer.step(STEP) {
@@ -54,7 +98,7 @@ fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
             Err(error) => {
                 // Once, until it works again.
                 if !std::mem::replace(&mut failing, true) {
-                    eprintln!("tracker: {error}");
+                    messages.err(format!("weir: tracker: {error}"));
                 }
                 RETRY
             }
@@ -64,7 +108,7 @@ fn follow(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>) {
     // What came last is not left to the next start.
     let last = indexer.step(STEP).and_then(|_| indexer.seal());
     if let Err(error) = last {
-        eprintln!("tracker: {error}");
+        messages.err(format!("weir: tracker: {error}"));
     }
 }
 
@@ -73,7 +117,7 @@ impl Drop for Tracker {
         self.stop.store(true, Ordering::Relaxed);
         self.wake = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by its hook already.
+            // A panic has been told already.
             let _ = thread.join();
         }
     }

@@ -101,13 +101,11 @@ pub(super) fn exported(hit: weir_index::Hit, payload: bool) -> Transaction {
         let summary = of_row(&hit.row);
         return Transaction { summary, expired: true, ..Transaction::default() };
     };
-    let mut shown = transaction(whole);
-    shown.payload = shown.payload.filter(|_| payload);
-    shown
+    transaction(whole, payload)
 }
 
-/// All of it.
-pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
+/// All of it, or all but its payload, for which bodies would have to be decoded.
+pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transaction {
     let stages = whole.stages.iter().map(|(code, took)| Stage {
         name: stage::name(*code).map_or_else(|| format!("stage-{code}"), str::to_owned),
         took_us: u64::from(*took),
@@ -122,7 +120,7 @@ pub(super) fn transaction(whole: journal::Transaction) -> Transaction {
         damaged: whole.damaged,
         expired: whole.expired,
         discarded: whole.discarded,
-        payload: Some(Payload {
+        payload: payload.then(|| Payload {
             target: whole.target,
             request_headers: headers(&whole.request_head),
             request_body: body(&whole.request_head, &whole.request_body),
@@ -278,7 +276,8 @@ mod tests {
         };
         let text = serde_json::to_string(&summary(&whole)).unwrap();
         assert!(text.contains("\"/a\"") && !text.contains("secret"), "{text}");
-        let shown = transaction(whole);
+        assert!(transaction(whole.clone(), false).payload.is_none());
+        let shown = transaction(whole, true);
         let payload = shown.payload.unwrap();
         assert_eq!(payload.request_headers[0].name, "X-A");
         assert_eq!(payload.request_body.text.as_deref(), Some("secret"));

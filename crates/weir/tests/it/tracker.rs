@@ -234,6 +234,41 @@ fn an_export_has_everything_once_and_says_when_it_is_cut() {
 }
 
 #[test]
+fn an_export_of_bodies_that_grow_when_they_are_decoded_takes_little_memory() {
+    let (server, _echo) = start("");
+    let token = first_token(&server);
+    // A mebibyte of a character that takes six bytes in JSON.
+    let bomb = gzip(&vec![0; 2 << 20]);
+    let count = 64;
+    (0..count).for_each(|_| drop(post_packed(&server, "/a", &bomb)));
+    eventually("they are indexed", || {
+        server.metric("weir_index_transactions", &[]) == f64::from(count)
+    });
+    let before = server.peak_memory();
+    let mut client = server.connect_admin();
+    client.send(format!(
+        "GET /v1/transactions/export HTTP/1.1\r\nHost: localhost\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    ));
+    assert_eq!(client.response_to_head().status, 200);
+    let (mut bytes, mut last) = (0, Vec::new());
+    loop {
+        let chunk = client.chunk();
+        if chunk.is_empty() {
+            break;
+        }
+        bytes += chunk.len();
+        last = chunk;
+    }
+    let end = lines(&String::from_utf8_lossy(&last)).pop().unwrap();
+    assert_eq!(end["end"]["transactions"], count);
+    assert!(bytes >= 6 * count as usize * (1 << 20), "{bytes}");
+    // All at once they are 448 MiB; one by one some wait to be sent, and the allocator keeps some.
+    let more = server.peak_memory() - before;
+    assert!(more < 300 << 10, "{more} KiB more than before");
+}
+
+#[test]
 fn bodies_are_shown_decoded_and_harmless_and_given_as_they_were_sent() {
     let (server, _echo) = start(KEYS);
     let tokens = tokens(&server);

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let transaction: Transaction = match place {
         Place::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
-        Place::Folder(tracker) => tracker.show(args.id.as_u128())?.with_context(none)?,
+        Place::Folder(tracker) => tracker.show(args.id.as_u128(), true)?.with_context(none)?,
     };
     if args.json {
         print_json(&transaction)?;

@@ -1,11 +1,12 @@
-//! Killed in the middle of what the threads behind the traffic do: sealing, indexing, retention.
+//! Killed in the middle of what the threads behind the traffic do: sealing, indexing, retention;
+//! and panics of the thread that indexes.
 //!
 //! The binary that tests are run with has failpoints in it; what is released has not.
 
 use super::kill::compare;
 use super::load::{Answers, Load};
-use super::{config, wait_for_index};
-use crate::harness::{self, KILL_AT, Server, Signal, Weir, eventually};
+use super::{config, search, wait_for_index};
+use crate::harness::{self, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
 
 /// Room for everything: nothing is dropped.
 const ROOMY: &str = "journal: {disk: 10GiB, when_full: refuse}\n";
@@ -92,4 +93,41 @@ fn a_kill_anywhere_in_retention_loses_nothing_that_is_new() {
         assert_eq!(weir.wait().code(), Some(0), "{point}");
         compare(&weir.data(), &last);
     }
+}
+
+#[test]
+fn a_transaction_that_cannot_be_taken_apart_is_found_by_its_fields_and_counted() {
+    let echo = harness::echo(&[]);
+    for (point, with_key) in [("index.keys", 2), ("index.words", 3)] {
+        let config = config(&echo, 1, ", keys: {order: \"$.orderId\"}", "");
+        let weir = Weir::new(&config).env(PANIC_AT, &format!("{point}:1")).start();
+        let mut client = weir.connect();
+        for number in 0..3 {
+            client.post("/echo", &format!("{{\"orderId\": \"A-{number}\"}}"));
+        }
+        eventually("all are indexed", || weir.metric("weir_index_transactions", &[]) == 3.0);
+        assert_eq!(weir.metric("weir_index_skipped_total", &[]), 1.0, "{point}");
+        assert_eq!(weir.metric("weir_index_restarts_total", &[]), 0.0, "{point}");
+        assert_eq!(search(&weir, "method:POST"), 3, "{point}");
+        assert_eq!(search(&weir, "key.order:*"), with_key, "{point}");
+    }
+}
+
+#[test]
+fn indexing_goes_on_after_a_panic_and_nothing_is_missing_or_there_twice() {
+    let echo = harness::echo(&[]);
+    let config = config(&echo, 1, "", "");
+    let weir = Weir::new(&config).env(PANIC_AT, "index.published:2").start();
+    let mut client = weir.connect();
+    for number in 1..=4 {
+        client.post("/echo", "quokka");
+        eventually("it is indexed", || {
+            weir.metric("weir_index_transactions", &[]) == f64::from(number)
+                && weir.metric("weir_index_lag_seconds", &[]) == 0.0
+        });
+    }
+    assert_eq!(weir.metric("weir_index_restarts_total", &[]), 1.0);
+    assert_eq!(search(&weir, "quokka"), 4);
+    let said = weir.stderr();
+    assert!(said.contains("a panic at ") && said.contains("it begins again"), "{said}");
 }

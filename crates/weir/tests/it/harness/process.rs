@@ -19,6 +19,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// `:N` behind it after passing there N times.
 pub(crate) const KILL_AT: &str = "WEIR_KILL_AT";
 
+/// Names a place where a thread of it panics, once, likewise.
+pub(crate) const PANIC_AT: &str = "WEIR_PANIC_AT";
+
 /// How long tests under load last: `default`, or what `make soak` says.
 pub(crate) fn load_time(default: Duration) -> Duration {
     let said = std::env::var("WEIR_LOAD_SECONDS").ok().and_then(|text| text.parse().ok());

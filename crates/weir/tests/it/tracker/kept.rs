@@ -5,6 +5,8 @@ use crate::admin_api::{command, data, files, id, tokens};
 use crate::harness::{self, Server, Weir, eventually};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_journal::{Completed, Journal, Received};
 
 /// A data folder that outlives those who serve from it.
 struct Folder {
@@ -86,6 +88,38 @@ fn keys_are_found_again_when_the_index_is_deleted() {
     assert_eq!(lines(&out)[0]["id"], posted.as_str(), "{out} {said}");
     let shown = folder.read(Some(&config), &["show", &posted]).1;
     assert!(shown.contains("order: A-17"), "{shown}");
+}
+
+/// Records an order each for today and the two days before it, as a weir would.
+fn record_orders(data: &Path) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    let settings = weir_journal::Settings { lanes: 1, ..weir_journal::Settings::default() };
+    let (_journal, mut lanes, _) = Journal::open(data, settings).unwrap();
+    for number in 1..=3 {
+        let received_us = now - (3 - number) * 86_400_000_000;
+        let id = [number as u8; 16];
+        let received = Received { id, received_us, method: "POST", ..Received::default() };
+        let body = format!("{{\"orderId\": \"A-{number}\", \"note\": \"quokka\"}}");
+        let completed = Completed { request_body: body.as_bytes(), ..Completed::default() };
+        eventually("there is room", || lanes[0].whole(&received, &completed).is_ok());
+    }
+}
+
+#[test]
+fn reading_a_folder_without_its_configuration_takes_no_keys_from_who_has_it() {
+    let folder = Folder::new();
+    record_orders(folder.data.path());
+    let search = |query: &str| folder.read(None, &["search", query, "--json"]);
+    let (_, out, said) = search("quokka");
+    assert_eq!(lines(&out).len(), 3, "{said}");
+    // The end of a day is the end of a piece.
+    assert_eq!(pieces(folder.data.path()).len(), 1);
+    let (_, _, said) = search("key.order:*");
+    assert!(said.contains("not complete"), "{said}");
+    let server = folder.start(KEYS);
+    let (_, out, said) = command(&server, &folder.token(), &["search", "key.order:*", "--json"]);
+    assert_eq!(lines(&out).len(), 3, "{said}");
+    assert!(!said.contains("not complete"), "{said}");
 }
 
 #[test]

@@ -33,11 +33,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let mut export = tracker.export(&search).map_err(failed)?;
             loop {
                 match export()? {
-                    Some(Exporting::Found(list)) => {
-                        for transaction in list {
-                            super::print_json(&transaction)?;
-                        }
-                    }
+                    Some(Exporting::Found(transaction)) => super::print_json(&*transaction)?,
+                    Some(Exporting::Later) => {}
                     Some(Exporting::End(end)) => break end,
                     None => bail!("the export was broken off: it is not whole"),
                 }
