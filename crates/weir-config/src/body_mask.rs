@@ -84,6 +84,11 @@ impl BodyMask {
         self.paths.is_empty()
     }
 
+    /// Whether masking JSON takes a tree of the whole.
+    pub fn needs_tree(&self) -> bool {
+        !self.tree.is_empty()
+    }
+
     /// A JSON body with what is masked replaced by `"***"`.
     ///
     /// # Errors
@@ -105,7 +110,7 @@ impl BodyMask {
             out.extend_from_slice(&body[at..]);
             masked = Cow::Owned(out);
         }
-        if self.tree.is_empty() { Ok(masked) } else { self.in_tree(&masked).map(Cow::Owned) }
+        if self.needs_tree() { self.in_tree(&masked).map(Cow::Owned) } else { Ok(masked) }
     }
 
     /// A tree knows the last of duplicate names only, so that nothing hides in what is written.
@@ -128,9 +133,9 @@ impl BodyMask {
     /// A form (`application/x-www-form-urlencoded`) with the values of masked fields replaced.
     ///
     /// # Errors
-    /// A path has no name that a field could have.
+    /// A path has no name that a field could have, or it is no form: clients say so of anything.
     pub fn form(&self, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
-        if self.unnamed {
+        if self.unnamed || body.iter().any(|byte| is_never_in_form(*byte)) {
             return Err(Unreadable);
         }
         let mut out = Vec::with_capacity(body.len());
@@ -158,6 +163,12 @@ impl BodyMask {
         let name = crate::form::decode(name);
         name.split(['[', ']', '.']).any(|part| self.names.iter().any(|masked| masked == part))
     }
+}
+
+/// Bytes that stand in a form only escaped (WHATWG URL section 5.2) and of which JSON, XML and text
+/// have some.
+fn is_never_in_form(byte: u8) -> bool {
+    matches!(byte, b'{' | b'}' | b'"' | b'<' | b'>') || !byte.is_ascii_graphic()
 }
 
 fn push_masked(out: &mut Vec<u8>) {
@@ -235,6 +246,19 @@ mod tests {
             masked,
             "number=***&card[number]=***&card.number=***;n%75mber=***&numbers=5&number&a=***"
         );
+        for other in [
+            r#"{"number":"4111"}"#,
+            r#"a=b&{"number":4111}"#,
+            "[4111,\"a\"]",
+            "<number>4111</number>",
+            "number: 4111",
+            "number=4111\r\n",
+            "number\u{7f}",
+            "number=ä",
+        ] {
+            assert_eq!(form(&["$.number"], other), Err(Unreadable), "{other}");
+        }
+        assert_eq!(form(&["$.number"], "").as_deref(), Ok(""));
         assert_eq!(form(&["$[0]"], body), Err(Unreadable));
         assert_eq!(form(&["$.a", "$..*"], body), Err(Unreadable));
     }

@@ -128,6 +128,16 @@ impl<'a> RequestBody<'a> {
     /// From now on what is dealt with is recorded.
     pub(crate) fn tee(&mut self, tee: Option<Tee>) {
         self.tee = tee;
+        self.tell_end();
+    }
+
+    /// Has it recorded when the end has been read.
+    fn tell_end(&self) {
+        if let Some(tee) = &self.tee
+            && self.is_done()
+        {
+            tee.over();
+        }
     }
 
     /// Drops bytes at hand that are dealt with.
@@ -141,14 +151,19 @@ impl<'a> RequestBody<'a> {
             Source::Http2(body) => body.consume(count),
             Source::Whole(whole) => whole.at += count,
         }
+        self.tell_end();
     }
 
     /// Takes what is in memory already, without waiting for more. The part of a request's bytes
     /// that came with its head, most often all of them.
     pub(crate) fn at_hand(&mut self) -> Result<(), RequestBodyError> {
-        if let Source::Http1(body) = &mut self.source {
-            body.decode()?;
-        }
+        let taken = match &mut self.source {
+            Source::Http1(body) => body.decode(),
+            Source::Http2(body) => body.take_at_hand(),
+            Source::Empty | Source::Whole(_) => Ok(()),
+        };
+        taken.inspect_err(|_| self.broke_off())?;
+        self.tell_end();
         self.within_limit()
     }
 
@@ -203,6 +218,7 @@ impl<'a> RequestBody<'a> {
             deadline.progress();
         }
         let more = ready!(polled).inspect_err(|_| self.broke_off())?;
+        self.tell_end();
         self.within_limit()?;
         Poll::Ready(Ok(more))
     }

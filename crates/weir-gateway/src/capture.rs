@@ -7,7 +7,7 @@
 //!
 //! Where headers and bodies are kept only of what went wrong, they are written all the same, and
 //! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
-//! they do have to.
+//! each does have to, until it is over.
 
 mod durable;
 mod heads;
@@ -34,6 +34,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, stage};
+use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
 /// segment.
@@ -120,22 +121,32 @@ impl Recording {
     }
 }
 
-/// The request is admitted: what is durable of it begins.
+/// The route of a request is known, and with it what is recorded.
+pub(crate) fn found(exchange: &mut Exchange, route: &Route) {
+    exchange.recording.capture = route.capture;
+    if route.capture.level == CaptureLevel::None {
+        exchange.recording.state = State::Off;
+    }
+}
+
+/// The request is admitted: what is durable of it begins. `framing` is that of its body.
 ///
 /// # Errors
 /// The journal is full, and requests are to be refused then.
-pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee>, Problem> {
+pub(crate) fn begin(
+    exchange: &mut Exchange,
+    route: &Route,
+    framing: Framing,
+) -> Result<Option<Tee>, Problem> {
     let Some(lane) = &exchange.worker.lane else { return Ok(None) };
-    exchange.recording.capture = route.capture;
-    let level = route.capture.level;
-    if level == CaptureLevel::None {
-        exchange.recording.state = State::Off;
+    if exchange.recording.state == State::Off {
         return Ok(None);
     }
+    let level = route.capture.level;
     // Where a request must not be answered without a record, room for it is made sure of first.
     let waits_for_nothing = matches!(route.handler, Handler::Reply(_))
         && exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    if waits_for_nothing && exchange.request.framing.is_empty() {
+    if waits_for_nothing && framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
@@ -147,6 +158,7 @@ pub(crate) fn begin(exchange: &mut Exchange, route: &Route) -> Result<Option<Tee
             let settings = &live.site.config.tracker;
             let headers = &exchange.request.headers;
             let body = Passing::new(exchange.worker, level, settings, headers);
+            let body = body.of_request(framing);
             let body = Rc::new(RefCell::new(body));
             exchange.recording.request = Some(Rc::clone(&body));
             Ok(Some(Tee { ticket, body, live }))
@@ -179,7 +191,13 @@ fn open(exchange: &mut Exchange) {
     let Some(lane) = &exchange.worker.lane else { return };
     let level = exchange.recording.capture.level;
     let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
-    exchange.recording.state = written.map_or(State::Off, State::Open);
+    exchange.recording.state = match written {
+        Ok(ticket) => State::Open(ticket),
+        Err(_) => {
+            exchange.worker.stats.unrecorded.add(1);
+            State::Off
+        }
+    };
 }
 
 /// The answer's body so far; it begins when its headers are known.

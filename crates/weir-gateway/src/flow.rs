@@ -15,7 +15,7 @@ use crate::route::Found;
 use crate::{proxy, reply, transform};
 use bytes::Bytes;
 use std::rc::Rc;
-use weir_config::{CaptureLevel, Handler, Route};
+use weir_config::{Handler, Route};
 use weir_journal::stage;
 use weir_wire::{Known, Method};
 
@@ -47,11 +47,12 @@ async fn stages<'a>(
     let (api, index) = exchange.route.ok_or(Problem::NoRoute)?;
     let route = &live.site.config.apis[api].routes[index];
     exchange.set_timeout(route.timeout);
+    capture::found(exchange, route);
 
     authenticate(exchange, route)?;
-    limit(exchange, route)?;
+    limit(exchange)?;
     body.limit(route.body_limit)?;
-    body.tee(capture::begin(exchange, route)?);
+    body.tee(capture::begin(exchange, route, body.framing())?);
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = Box::pin(transform::request(exchange, map, body)).await?;
@@ -167,7 +168,7 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
         Ok(principal) => {
             exchange.principal = Some(principal);
             if !route.access.any_of.is_empty() {
-                stage_ended(exchange, route, stage::AUTH);
+                exchange.recording.stage_ended(stage::AUTH, exchange.started);
             }
             Ok(())
         }
@@ -179,7 +180,7 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
 }
 
 /// Admits the request by the consumer's plan and the limits of API and route.
-fn limit(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     let live = Rc::clone(exchange.live());
     let (Some((api, index)), Some(principal)) = (exchange.route, exchange.principal.clone()) else {
         return Err(Problem::Internal.into());
@@ -192,7 +193,7 @@ fn limit(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
         Ok(admission) => {
             exchange.standing = admission.standing;
             if admission.standing.is_some() {
-                stage_ended(exchange, route, stage::LIMIT);
+                exchange.recording.stage_ended(stage::LIMIT, exchange.started);
             }
             Ok(())
         }
@@ -204,13 +205,6 @@ fn limit(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
             counter.add(1);
             Err(rejection.problem.into())
         }
-    }
-}
-
-/// Notes how long a stage took that did something, where that is recorded.
-fn stage_ended(exchange: &mut Exchange, route: &Route, code: u8) {
-    if route.capture.level != CaptureLevel::None {
-        exchange.recording.stage_ended(code, exchange.started);
     }
 }
 

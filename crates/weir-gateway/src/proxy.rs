@@ -16,7 +16,7 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::{Call, Connection, TakeError, Target};
+use crate::upstream::{Call, Connection, TakeError, Target, Upstream};
 use sending::{Sending, SendingError};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -67,28 +67,14 @@ pub(crate) async fn forward<'a>(
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
-    let mut tried = Vec::new();
-    let target = loop {
-        let Some(index) = upstream.choose(&tried) else {
-            return Err(Problem::UpstreamUnreachable.into());
-        };
-        let target = &upstream.targets[index];
-        match target.take(&exchange.deadline).await {
-            Ok(connection) => break (Rc::clone(target), connection),
-            Err(error) => {
-                tried.push(index);
-                if let Some(why) = error.label() {
-                    let call = Call::new(Rc::clone(target), started);
-                    call.end(exchange.request.method, why, Instant::now());
-                }
-                let refusal = not_taken(target, error);
-                if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
-                    return Err(refusal);
-                }
-            }
+    let (target, connection) = match connect(exchange, upstream, started).await {
+        Ok(connected) => connected,
+        Err(refusal) => {
+            // Nobody gets the request. What has come of its body is recorded all the same.
+            let _ = body.drop_at_hand();
+            return Err(refusal);
         }
     };
-    let (target, connection) = target;
     if !connection.reused {
         exchange.recording.connected(started);
     }
@@ -104,6 +90,35 @@ pub(crate) async fn forward<'a>(
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
+}
+
+/// Finds a target that can be reached, and a connection to it.
+async fn connect(
+    exchange: &Exchange,
+    upstream: &Upstream,
+    started: Instant,
+) -> Result<(Rc<Target>, Box<Connection>), Refusal> {
+    let mut tried = Vec::new();
+    loop {
+        let Some(index) = upstream.choose(&tried) else {
+            return Err(Problem::UpstreamUnreachable.into());
+        };
+        let target = &upstream.targets[index];
+        match target.take(&exchange.deadline).await {
+            Ok(connection) => return Ok((Rc::clone(target), connection)),
+            Err(error) => {
+                tried.push(index);
+                if let Some(why) = error.label() {
+                    let call = Call::new(Rc::clone(target), started);
+                    call.end(exchange.request.method, why, Instant::now());
+                }
+                let refusal = not_taken(target, error);
+                if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
+                    return Err(refusal);
+                }
+            }
+        }
+    }
 }
 
 /// How long an upstream may take.

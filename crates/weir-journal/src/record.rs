@@ -54,7 +54,7 @@ pub enum Withheld {
     Coding,
     /// The memory for bodies that wait to be masked was used up.
     Budget,
-    /// It broke off before it could be masked.
+    /// It broke off, or was not read to its end, so that it could not be masked.
     Aborted,
 }
 
@@ -76,7 +76,7 @@ impl Withheld {
             Self::Unreadable => "not of a form that can be masked",
             Self::Coding => "in a coding that cannot be decoded",
             Self::Budget => "no memory left for bodies to be masked",
-            Self::Aborted => "broken off before it could be masked",
+            Self::Aborted => "not read to its end",
         }
     }
 }
@@ -84,11 +84,11 @@ impl Withheld {
 /// What is known of a body beyond the bytes that are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyFacts {
-    /// Its true length in bytes, as far as it came.
+    /// Its true length in bytes, as far as it came; if nobody read it to its end, as declared.
     pub length: u64,
     /// Bytes that were stored.
     pub stored: u64,
-    /// Not all of it was stored.
+    /// Not all of it was stored, or it was not read to its end.
     pub truncated: bool,
     /// Not stored because it could not be masked.
     pub withheld: Option<Withheld>,

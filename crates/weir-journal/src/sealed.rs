@@ -16,11 +16,14 @@
 //! segment before it, so that a clock that jumps back does not make it old; unless that one lies in
 //! the future, as after a clock that was ahead.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+
+use zstd::bulk::Decompressor;
 
 use crate::damage::Damages;
 use crate::files::Files;
@@ -219,7 +222,7 @@ impl Blocks {
         if crc32fast::hash(&packed) != block.sum {
             return Ok(None);
         }
-        Ok(zstd::bulk::decompress(&packed, block.raw as usize).ok())
+        Ok(decompress(&packed, block.raw as usize))
     }
 
     /// The fields of the row at `offset`.
@@ -242,6 +245,22 @@ impl Blocks {
         }
         Ok(None)
     }
+}
+
+thread_local! {
+    /// Kept, as making one costs as much as decompressing a block of metadata.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// None if it is damaged.
+fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|kept| {
+        let decompressor = match kept {
+            Some(decompressor) => decompressor,
+            None => kept.insert(Decompressor::new().ok()?),
+        };
+        decompressor.decompress(packed, length).ok()
+    })
 }
 
 /// A sealed segment opened for reading.

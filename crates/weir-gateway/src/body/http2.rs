@@ -6,7 +6,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use weir_wire::Framing;
 
@@ -51,6 +51,17 @@ impl Http2Body {
 
     pub(super) fn fresh(&mut self) -> u64 {
         std::mem::take(&mut self.fresh)
+    }
+
+    /// Takes what has come already. Whoever waits for more polls again.
+    pub(super) fn take_at_hand(&mut self) -> Result<(), RequestBodyError> {
+        if self.data.is_empty() && !self.is_done() {
+            let mut cx = Context::from_waker(Waker::noop());
+            if let Poll::Ready(Err(error)) = self.poll_data(&mut cx) {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn poll_data(

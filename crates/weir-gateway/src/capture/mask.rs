@@ -14,8 +14,13 @@ use weir_wire::{Headers, Known};
 /// Longest body that is masked, whatever is stored of others: two of them are in one record, which
 /// has to fit into a segment.
 pub(super) const LONGEST: u64 = 4 << 20;
-/// How many times its length a compressed body may have when it is decoded.
-const EXPANSION: u64 = 8;
+/// Longest text that a compressed body may decode to, unless `body_limit` allows more: masking must
+/// not hold up its worker.
+const DECODED: u64 = 1 << 20;
+/// Longest text that a tree is made of, which takes up to a hundred times as much memory.
+const IN_TREE: u64 = 256 << 10;
+/// Bytes decoded at a time.
+const STEP: u64 = 16 << 10;
 
 /// Bytes of bodies that are held, all workers together.
 #[derive(Debug, Default)]
@@ -26,6 +31,41 @@ impl Budget {
     fn take(&self, bytes: u64, limit: u64) -> bool {
         let taken = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+}
+
+/// Bytes of the budget that somebody has, until dropped.
+#[derive(Debug)]
+struct Room {
+    bytes: u64,
+    worker: &'static Worker,
+}
+
+impl Room {
+    fn none(worker: &'static Worker) -> Self {
+        Self { bytes: 0, worker }
+    }
+
+    /// Sees to it that there is room for so many bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    fn reach(&mut self, needed: u64, budget: u64) -> Result<(), Withheld> {
+        if needed > self.bytes {
+            // Twice as much, so that what is in it does not move with every piece; less if there is
+            // no more.
+            let shared = &self.worker.shared.capture.budget;
+            let wanted = [needed.max(self.bytes * 2), needed];
+            let got = wanted.into_iter().find(|room| shared.take(room - self.bytes, budget));
+            self.bytes = got.ok_or(Withheld::Budget)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.worker.shared.capture.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -40,11 +80,9 @@ enum Form {
 #[derive(Debug)]
 pub(super) struct Held {
     bytes: Vec<u8>,
-    /// Bytes of the budget that it has.
-    room: u64,
+    room: Room,
     form: Form,
     gzip: bool,
-    worker: &'static Worker,
 }
 
 impl Held {
@@ -61,7 +99,7 @@ impl Held {
             Some(coding) if coding.eq_ignore_ascii_case(b"x-gzip") => true,
             Some(_) => return Err(Withheld::Coding),
         };
-        Ok(Self { bytes: Vec::new(), room: 0, form, gzip, worker })
+        Ok(Self { bytes: Vec::new(), room: Room::none(worker), form, gzip })
     }
 
     /// More of it has passed.
@@ -69,44 +107,56 @@ impl Held {
     /// # Errors
     /// There is no room for it.
     pub(super) fn add(&mut self, bytes: &[u8], budget: u64) -> Result<(), Withheld> {
-        let needed = (self.bytes.len() + bytes.len()) as u64;
-        if needed > self.room {
-            // Twice as much, so that it does not move with every piece; less if there is no more.
-            let shared = &self.worker.shared.capture.budget;
-            let wanted = [needed.max(self.room * 2), needed];
-            let got = wanted.into_iter().find(|room| shared.take(room - self.room, budget));
-            self.room = got.ok_or(Withheld::Budget)?;
-            self.bytes.reserve_exact(self.room as usize - self.bytes.len());
+        self.room.reach((self.bytes.len() + bytes.len()) as u64, budget)?;
+        if self.bytes.capacity() < self.room.bytes as usize {
+            self.bytes.reserve_exact(self.room.bytes as usize - self.bytes.len());
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// All of it has passed: as it may be recorded, in the coding it came in.
+    /// All of it has passed: as it may be recorded, in the coding it came in. Of a body of which
+    /// `limit` bytes are stored at most.
     ///
     /// # Errors
-    /// It is not what its headers say, or longer than `limit` allows.
-    pub(super) fn masked(&self, mask: &BodyMask, limit: u64) -> Result<Vec<u8>, Withheld> {
+    /// It is not what its headers say, too long when it is decoded, or there is no room for that.
+    pub(super) fn masked(
+        &self,
+        mask: &BodyMask,
+        limit: u64,
+        budget: u64,
+    ) -> Result<Vec<u8>, Withheld> {
+        let in_tree = self.form == Form::Json && mask.needs_tree();
+        let most = if in_tree { IN_TREE } else { limit.max(DECODED) };
+        if self.bytes.len() as u64 > most {
+            return Err(Withheld::Long);
+        }
         if !self.gzip {
             return masked(self.form, &self.bytes, mask);
         }
-        let most = limit.saturating_mul(EXPANSION);
-        let mut plain = Vec::new();
-        let mut decoder = MultiGzDecoder::new(self.bytes.as_slice()).take(most + 1);
-        decoder.read_to_end(&mut plain).map_err(|_| Withheld::Coding)?;
-        if plain.len() as u64 > most {
-            return Err(Withheld::Long);
-        }
+        let (plain, _room) = self.decoded(most, budget)?;
         let masked = masked(self.form, &plain, mask)?;
         let (mut gzip, mut packed) = (Gzip::new(1), Vec::new());
         let written = gzip.write(&masked, &mut packed).and_then(|()| gzip.finish(&mut packed));
         written.map(|()| packed).map_err(|_| Withheld::Coding)
     }
-}
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.worker.shared.capture.budget.0.fetch_sub(self.room, Ordering::Relaxed);
+    /// What is in it, at most so many bytes, and the room for that.
+    fn decoded(&self, most: u64, budget: u64) -> Result<(Vec<u8>, Room), Withheld> {
+        let mut room = Room::none(self.room.worker);
+        let mut plain = Vec::new();
+        let mut decoder = MultiGzDecoder::new(self.bytes.as_slice());
+        loop {
+            let read = decoder.by_ref().take(STEP).read_to_end(&mut plain);
+            let read = read.map_err(|_| Withheld::Coding)?;
+            if plain.len() as u64 > most {
+                return Err(Withheld::Long);
+            }
+            room.reach(plain.len() as u64, budget)?;
+            if read == 0 {
+                return Ok((plain, room));
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Tracker};
 use weir_journal::{BodyFacts, Side, Ticket, Withheld};
-use weir_wire::Headers;
+use weir_wire::{Framing, Headers};
 
 /// A body on its way.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(super) struct Passing {
     keep: Keep,
     /// Most bytes that are stored.
     limit: u64,
+    /// How it is framed, if it is a request's and its end has not been read. An answer ends with
+    /// its transaction.
+    unread: Option<Framing>,
 }
 
 /// What is kept of its bytes.
@@ -29,6 +32,8 @@ enum Keep {
     First(Option<Box<RestHash>>),
     /// All of them, until they can be masked.
     Held(Held),
+    /// All of them are stored, masked.
+    Masked,
 }
 
 impl Passing {
@@ -44,6 +49,7 @@ impl Passing {
             facts: BodyFacts::default(),
             keep: Keep::Nothing,
             limit: settings.body_limit,
+            unread: None,
         };
         if level < CaptureLevel::Body {
             return passing;
@@ -60,6 +66,12 @@ impl Passing {
         passing
     }
 
+    /// Begins with a request's body, which may have more than is read of it.
+    pub(super) fn of_request(mut self, framing: Framing) -> Self {
+        self.unread = Some(framing);
+        self
+    }
+
     fn withhold(&mut self, why: Withheld) {
         self.facts.withheld = Some(why);
         self.keep = Keep::Nothing;
@@ -69,7 +81,7 @@ impl Passing {
     fn take<'b>(&mut self, bytes: &'b [u8], settings: &Tracker) -> &'b [u8] {
         self.facts.length += bytes.len() as u64;
         match &mut self.keep {
-            Keep::Nothing => b"",
+            Keep::Nothing | Keep::Masked => b"",
             Keep::First(_) => {
                 let room = self.limit.saturating_sub(self.facts.stored).min(bytes.len() as u64);
                 self.facts.stored += room;
@@ -105,8 +117,13 @@ impl Passing {
     pub(super) fn pass(&mut self, ticket: Ticket, side: Side, bytes: &[u8], settings: &Tracker) {
         let before = self.facts.stored;
         let stored = self.take(bytes, settings);
+        self.store(ticket, side, stored, before);
+    }
+
+    /// Writes bytes that [`BodyFacts::stored`] counts already; before them there were `before`.
+    fn store(&mut self, ticket: Ticket, side: Side, bytes: &[u8], before: u64) {
         let Some(lane) = &self.worker.lane else { return };
-        if !stored.is_empty() && lane.borrow_mut().part(ticket, side, stored).is_err() {
+        if !bytes.is_empty() && lane.borrow_mut().part(ticket, side, bytes).is_err() {
             // Nothing behind a gap: what is stored is the beginning.
             self.facts.stored = before;
             self.limit = before;
@@ -115,9 +132,55 @@ impl Passing {
         }
     }
 
+    /// What is held, masked, now that all of it has passed.
+    fn mask(&mut self, settings: &Tracker) -> Option<Vec<u8>> {
+        let Keep::Held(held) = &self.keep else { return None };
+        if self.facts.length == 0 {
+            return None;
+        }
+        match held.masked(&settings.masked_bodies, self.limit, settings.budget) {
+            Ok(masked) => {
+                self.facts.stored = masked.len() as u64;
+                self.keep = Keep::Masked;
+                Some(masked)
+            }
+            Err(why) => {
+                self.withhold(why);
+                None
+            }
+        }
+    }
+
     /// It broke off.
     pub(super) fn broke_off(&mut self) {
         self.facts.aborted = true;
+    }
+
+    /// Its end has been read: what was held is masked and written, and needs no more room.
+    pub(super) fn over(&mut self, ticket: Ticket, settings: &Tracker) {
+        if self.unread.take().is_none() {
+            return;
+        }
+        if let Some(masked) = self.mask(settings) {
+            self.store(ticket, Side::Request, &masked, 0);
+        }
+    }
+
+    /// Whether there may be more of it than was read: nobody wanted the rest. Its length is then
+    /// what the client declared, if it did.
+    fn is_cut(&mut self) -> bool {
+        let Some(framing) = self.unread.filter(|_| !self.facts.aborted) else { return false };
+        if let Framing::Length(length) = framing {
+            if length == self.facts.length {
+                return false;
+            }
+            self.facts.length = length;
+        }
+        if let Keep::First(hash) = &mut self.keep {
+            // It would be of a part of the rest.
+            *hash = None;
+        }
+        true
     }
 
     /// Whether any of it is in the journal.
@@ -133,19 +196,19 @@ impl Passing {
         settings: &Tracker,
     ) -> (BodyFacts, Cow<'b, [u8]>) {
         let mut stored = Cow::Borrowed(self.take(last, settings));
-        match std::mem::replace(&mut self.keep, Keep::Nothing) {
-            Keep::Nothing => {}
+        let cut = self.is_cut();
+        if matches!(self.keep, Keep::Held(_)) {
+            if self.facts.aborted || cut {
+                self.withhold(Withheld::Aborted);
+            } else if let Some(masked) = self.mask(settings) {
+                stored = Cow::Owned(masked);
+            }
+        }
+        match self.keep {
+            // What stands for a value may be shorter than it.
+            Keep::Masked => return (self.facts, stored),
             Keep::First(hash) => self.facts.hash = hash.map_or([0; 16], |hash| hash.finish()),
-            Keep::Held(_) if self.facts.aborted => self.withhold(Withheld::Aborted),
-            Keep::Held(_) if self.facts.length == 0 => {}
-            Keep::Held(held) => match held.masked(&settings.masked_bodies, self.limit) {
-                Ok(masked) => {
-                    self.facts.stored = masked.len() as u64;
-                    stored = Cow::Owned(masked);
-                    return (self.facts, stored);
-                }
-                Err(why) => self.withhold(why),
-            },
+            Keep::Nothing | Keep::Held(_) => {}
         }
         if self.facts.length == 0 {
             // There was nothing to withhold.
@@ -154,15 +217,16 @@ impl Passing {
         if self.facts.withheld.is_some() {
             self.worker.stats.withheld.add(1);
         }
-        self.facts.truncated = self.facts.stored < self.facts.length;
+        self.facts.truncated = cut || self.facts.stored < self.facts.length;
         (self.facts, stored)
     }
 
     /// The body is over and nothing of it stays; `last` as above.
-    pub(super) fn forget(self, last: &[u8]) -> BodyFacts {
+    pub(super) fn forget(mut self, last: &[u8]) -> BodyFacts {
+        self.facts.length += last.len() as u64;
+        let cut = self.is_cut();
         let BodyFacts { length, aborted, .. } = self.facts;
-        let length = length + last.len() as u64;
-        BodyFacts { length, aborted, truncated: length > 0, ..BodyFacts::default() }
+        BodyFacts { length, aborted, truncated: cut || length > 0, ..BodyFacts::default() }
     }
 }
 
@@ -178,6 +242,11 @@ impl Tee {
     pub(crate) fn pass(&self, bytes: &[u8]) {
         let settings = &self.live.site.config.tracker;
         self.body.borrow_mut().pass(self.ticket, Side::Request, bytes, settings);
+    }
+
+    /// The end of the body has been read.
+    pub(crate) fn over(&self) {
+        self.body.borrow_mut().over(self.ticket, &self.live.site.config.tracker);
     }
 
     /// The body broke off.

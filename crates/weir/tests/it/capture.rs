@@ -46,6 +46,129 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
+/// A frame of HTTP/2 (RFC 9113 section 4.1) on the first stream, or on the connection if it is of
+/// kind 4.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let stream = u8::from(kind != 4);
+    [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// A POST over HTTP/2 that says that it has a body of so many bytes, and brings these.
+fn http2_post(path: &str, length: usize, body: &str) -> Vec<u8> {
+    const END: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let end = if body.len() == length { END } else { 0 };
+    // `:method: POST` and `:scheme: http` by their numbers, the rest as they are (RFC 7541).
+    let mut head = vec![0x83, 0x86];
+    let length = length.to_string();
+    let fields = [
+        (&[4][..], path),
+        (&[1][..], "localhost"),
+        (&[15, 13][..], length.as_str()),
+        (&[15, 16][..], "application/json"),
+    ];
+    for (name, value) in fields {
+        head.extend_from_slice(name);
+        head.push(u8::try_from(value.len()).expect("short"));
+        head.extend_from_slice(value.as_bytes());
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, &[]));
+    bytes.extend(frame(1, END_HEADERS, &head));
+    bytes.extend(frame(0, end, body.as_bytes()));
+    bytes
+}
+
+#[test]
+fn bodies_that_come_by_http2_are_recorded_wherever_they_go() {
+    let echo = harness::echo(&[]);
+    let routes = ["post: /hosted, reply: {text: taken}", "path: \"/*\", proxy: up"];
+    let mut weir = start(echo.listen[0], "capture: body", &routes);
+    let open: Vec<_> = ["/hosted", "/proxied"]
+        .into_iter()
+        .map(|path| {
+            let mut client = weir.connect();
+            client.send(http2_post(path, 8, "{\"a\": 1}"));
+            client
+        })
+        .collect();
+    eventually("both are answered", || {
+        weir.metric("weir_index_transactions", &[]) == open.len() as f64
+    });
+    for one in &recorded(&mut weir) {
+        assert_eq!(one.request_body, b"{\"a\": 1}", "{}", one.target);
+        assert_eq!((one.request.length, one.request.truncated), (8, false), "{}", one.target);
+    }
+}
+
+#[test]
+fn what_was_not_read_to_its_end_is_not_taken_for_whole() {
+    // Answers before the body has come.
+    let upstream = Upstream::start(|_, peer| {
+        if peer.head().is_some() {
+            peer.some();
+            peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
+            peer.hang();
+        }
+    });
+    let routes = [
+        "path: /hosted, reply: {text: taken}",
+        "path: /meta, capture: meta, reply: {text: taken}",
+        "path: \"/*\", proxy: up",
+    ];
+    let (length, chunked) = ("content-length: 20000", "transfer-encoding: chunked");
+    let json = "content-type: application/json";
+    let sent = "{\"pin\": \"s3cret\"}, ";
+    let settings = [("body_limit: 10B", &sent[..10]), ("mask: {body: [\"$.pin\"]}", "")];
+    for (tracker, body) in settings {
+        let mut weir = start(upstream.addr, tracker, &routes);
+        for (path, framing) in [
+            ("/hosted", length),
+            ("/meta", length),
+            ("/proxied", length),
+            ("/hosted", chunked),
+            ("/proxied", chunked),
+        ] {
+            let mut client = weir.connect();
+            let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{json}\r\n{framing}\r\n\r\n");
+            let framed = if framing == chunked {
+                format!("{:x}\r\n{sent}\r\n", sent.len())
+            } else {
+                sent.to_owned()
+            };
+            client.send(head + &framed);
+            assert!(matches!(client.response().status, 200 | 401));
+        }
+        let mut client = weir.connect();
+        client.send(http2_post("/hosted", 100, sent));
+        eventually("all are answered", || weir.metric("weir_index_transactions", &[]) == 6.0);
+        let all = recorded(&mut weir);
+        let lengths: Vec<u64> = all.iter().map(|one| one.request.length).collect();
+        let came = sent.len() as u64;
+        assert_eq!(lengths, [20_000, 20_000, 20_000, came, came, 100]);
+        for (number, one) in all.iter().enumerate() {
+            let facts = one.request;
+            assert!(facts.truncated && !facts.aborted, "{number}: {one:?}");
+            assert_eq!(facts.hash, [0; 16], "a part of the rest has no hash");
+            let text = String::from_utf8_lossy(&one.request_body);
+            let meta = one.target == "/meta";
+            assert_eq!(text, if meta { "" } else { body }, "{number}");
+            let withheld = (body.is_empty() && !meta).then_some(Withheld::Aborted);
+            assert_eq!(facts.withheld, withheld, "{number}");
+        }
+    }
+}
+
+#[test]
+fn what_an_unreachable_upstream_did_not_get_is_recorded() {
+    let mut weir = start(harness::nobody(), "capture: body", &["path: \"/*\", proxy: up"]);
+    assert_eq!(weir.connect().post("/a", "{\"a\": 1}").status, 502);
+    let all = recorded(&mut weir);
+    assert_eq!(all[0].request_body, b"{\"a\": 1}");
+    assert!(all[0].request.length == 8 && !all[0].request.truncated);
+}
+
 #[test]
 fn headers_and_bodies_stay_only_where_something_went_wrong() {
     let echo = harness::echo(&[]);
@@ -138,6 +261,36 @@ fn bodies_are_masked_before_they_are_written() {
 }
 
 #[test]
+fn a_masked_request_outlives_a_kill_while_its_answer_is_awaited() {
+    let upstream = Upstream::by_hand();
+    let mask = "mask: {body: [\"$.pin\"]}, budget: 4KiB";
+    let mut weir = start(upstream.addr, mask, &["path: \"/*\", proxy: up"]);
+    let json = ("content-type", "application/json");
+    // Each takes most of the budget; none of it once it is over.
+    let body = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(3000));
+    let open: Vec<_> = (0..3)
+        .map(|_| {
+            let mut client = weir.connect();
+            let (name, value) = json;
+            client.send(format!(
+                "POST /a HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            let mut peer = upstream.accept();
+            assert_eq!(peer.request().expect("a request"), body.as_bytes());
+            (client, peer)
+        })
+        .collect();
+    let all = recorded(&mut weir);
+    assert_eq!(all.len(), open.len());
+    for one in &all {
+        assert_eq!(one.outcome, Outcome::Interrupted);
+        let stored = String::from_utf8_lossy(&one.request_body);
+        assert_eq!(stored, body.replace("s3cret", "***"));
+    }
+}
+
+#[test]
 fn what_cannot_be_masked_is_not_written_and_says_why() {
     let echo = harness::echo(&[]);
     let mask = "mask: {body: [\"$.pin\"]}, body_limit: 10KiB, budget: 8KiB";
@@ -146,7 +299,11 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     let json = ("content-type", "application/json");
     let long = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(20_000));
     let middling = format!("{{\"pin\": \"s3cret\", \"a\": \"{}\"}}", "x".repeat(9_000));
-    let cases: [(Fields<'_>, &str, Withheld); 6] = [
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let cases: [(Fields<'_>, &str, Withheld); 8] = [
+        // What `curl -d` says of everything.
+        (&[form], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
+        (&[form], "pin: s3cret", Withheld::Unreadable),
         (&[("content-type", "application/xml")], "<pin>s3cret</pin>", Withheld::Unreadable),
         (&[], "{\"pin\": \"s3cret\"}", Withheld::Unreadable),
         (&[json], "{\"pin\": \"s3cret\"", Withheld::Unreadable),
@@ -161,21 +318,58 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     client.request("POST", "/status/204", &[("content-type", "application/xml")], "");
     // The room that was taken has been given back.
     client.post("/a", "{\"pin\": \"s3cret\"}");
-    assert!(weir.metric("weir_capture_withheld_total", &[]) >= 12.0);
+    assert!(weir.metric("weir_capture_withheld_total", &[]) >= 16.0);
     let all = recorded(&mut weir);
     for (one, (_, body, why)) in all.iter().zip(&cases) {
         assert!(one.request_body.is_empty() && one.response_body.is_empty(), "{why:?}");
         assert_eq!((one.request.withheld, one.request.length), (Some(*why), body.len() as u64));
         assert!(!one.request_head.is_empty());
     }
-    let told = shown(&weir, &all[3]);
+    let told = shown(&weir, &all[5]);
     assert!(told.contains("withheld, in a coding that cannot be decoded"), "{told}");
-    assert_eq!(all[6].request, BodyFacts::default());
-    assert_eq!(all[6].response.withheld, None);
-    assert_eq!(all[7].request_body, b"{\"pin\": \"***\"}");
+    assert_eq!(all[8].request, BodyFacts::default());
+    assert_eq!(all[8].response.withheld, None);
+    assert_eq!(all[9].request_body, b"{\"pin\": \"***\"}");
     for file in files(&weir.dir().join("data")) {
         let bytes = std::fs::read(&file).expect("a file");
         assert!(memchr::memmem::find(&bytes, b"s3cret").is_none(), "{}", file.display());
+    }
+}
+
+#[test]
+fn what_would_take_much_memory_to_mask_is_not_written() {
+    let text = |length: usize| format!("{{\"pin\": 1, \"a\": \"{}\"}}", "x".repeat(length));
+    let upstream = Upstream::start(move |_, peer| {
+        while let Some(head) = peer.head() {
+            let length = head.split('/').nth(2).and_then(|rest| rest.split(' ').next());
+            let text = text(length.expect("a length").parse().expect("a number"));
+            let (body, coding) = match head.starts_with("GET /gzip") {
+                true => (gzip(&text), "gzip"),
+                false => (text.into_bytes(), "identity"),
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                 content-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            peer.send([head.as_bytes(), &body].concat());
+        }
+    });
+    let paths = ["/gzip/200000", "/gzip/1000000", "/gzip/2000000", "/plain/300000"];
+    let (long, budget) = (Some(Withheld::Long), Some(Withheld::Budget));
+    for (mask, room, expected) in [
+        ("$.pin", "64MiB", [None, None, long, None]),
+        ("$..pin", "64MiB", [None, long, long, long]),
+        ("$.pin", "512KiB", [None, budget, budget, None]),
+    ] {
+        let tracker = format!("mask: {{body: [\"{mask}\"]}}, body_limit: 1MiB, budget: {room}");
+        let mut weir = start(upstream.addr, &tracker, &["path: \"/*\", proxy: up"]);
+        let mut client = weir.connect();
+        for path in paths {
+            assert_eq!(client.get(path).status, 200);
+        }
+        let why: Vec<_> = recorded(&mut weir).iter().map(|one| one.response.withheld).collect();
+        assert_eq!(why, expected, "{mask} in {room}");
     }
 }
 

@@ -39,8 +39,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Count them by field and over time instead; `keys` counts business keys, too
-    #[arg(long, value_name = "keys", num_args = 0..=1, default_missing_value = "fields",
-        value_parser = ["fields", "keys"], conflicts_with_all = ["export", "limit"])]
+    #[arg(long, value_name = "keys", num_args = 0..=1, require_equals = true,
+        default_missing_value = "fields", value_parser = ["fields", "keys"],
+        conflicts_with_all = ["export", "limit"])]
     facets: Option<String>,
     /// Print all of each that may be seen, headers and bodies too, one JSON object a line; at most
     /// 10000 unless --limit says otherwise

@@ -49,10 +49,21 @@ fn until_recorded(weir: &Server) {
 fn a_full_disk_is_passed_by_and_recording_goes_on_when_there_is_room() {
     let Some(disk) = Disk::small(120) else { return };
     let echo = harness::echo(&[]);
-    let weir = serve(&disk, &echo, "");
+    // The record of a long hosted answer begins before its end.
+    let long = "0123456789abcdef".repeat(3 << 15);
+    let route = format!("      - {{get: /long, reply: {{text: \"{long}\"}}}}\n");
+    let config = config(&echo, 1, "", "") + &route;
+    let weir = Weir::new(&config).args(&["--data", &disk.data()]).start();
     disk.fill(50);
     assert_eq!(until_unrecorded(&weir).status, 200);
-    assert_eq!(weir.connect().get("/hosted").status, 200);
+    let mut client = weir.connect();
+    for path in ["/hosted", "/long"] {
+        let before = unrecorded(&weir);
+        eventually("what is left of the last segment is used up, and this is counted", || {
+            assert_eq!(client.get(path).status, 200);
+            unrecorded(&weir) > before
+        });
+    }
     assert!(weir.metric("weir_journal_refused_total", &[]) > 0.0);
     disk.fill(0);
     until_recorded(&weir);
