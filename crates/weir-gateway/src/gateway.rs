@@ -3,6 +3,7 @@
 use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::capture;
+use crate::clock::Wall;
 use crate::limit::Limiter;
 use crate::listen::{self, BindError};
 use crate::site::Site;
@@ -131,6 +132,7 @@ impl Gateway {
             snapshot.token_misses += auth.cache_misses.load(Relaxed);
             snapshot.token_evictions += auth.cache_evictions.load(Relaxed);
         }
+        snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;
         snapshot.limit_evictions = limits.evicted;
@@ -189,6 +191,7 @@ impl Bound {
             connections: AtomicUsize::new(0),
             healths: Healths::default(),
             limiter: Arc::new(Limiter::default()),
+            wall: Wall::new(),
             log: AccessLog::start(config.access_log.target.clone())?,
             capture: capture::Common::open(&config)
                 .map_err(|source| GatewayError::HashKey { folder: config.data.clone(), source })?,

@@ -11,6 +11,7 @@ pub(crate) use live::Live;
 use crate::access_log::{AccessLog, Line};
 use crate::auth::AuthCounters;
 use crate::capture;
+use crate::clock::Wall;
 use crate::deadline::Deadline;
 use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
@@ -23,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_config::Durability;
 use weir_journal::Lane;
 
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     pub(crate) healths: Healths,
     pub(crate) limiter: Arc<Limiter>,
+    pub(crate) wall: Wall,
     pub(crate) log: AccessLog,
     pub(crate) capture: capture::Common,
 }
@@ -83,6 +85,7 @@ impl Worker {
     ) -> Self {
         let waits_for_disk = site.config.journal.durability == Durability::Disk;
         let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
+        let wall = Cell::new((Instant::now(), shared.wall.read()));
         Self {
             stats,
             lane: lane.map(RefCell::new),
@@ -93,7 +96,7 @@ impl Worker {
             phase: Cell::new(Phase::Serving),
             wakers: RefCell::default(),
             free: RefCell::default(),
-            wall: Cell::new((Instant::now(), unix_time())),
+            wall,
             date: RefCell::default(),
             exchanges: RefCell::default(),
             no_deadline: Rc::default(),
@@ -166,7 +169,7 @@ impl Worker {
         if since < Duration::from_secs(1) {
             return unix + since;
         }
-        let unix = unix_time();
+        let unix = self.shared.wall.read();
         self.wall.set((now, unix));
         unix
     }
@@ -208,10 +211,6 @@ impl Drop for PhaseWatch {
         self.worker.wakers.borrow_mut()[self.place] = None;
         self.worker.free.borrow_mut().push(self.place);
     }
-}
-
-fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// IMF-fixdate (RFC 9110 section 5.6.7).

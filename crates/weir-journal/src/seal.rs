@@ -23,6 +23,7 @@ use crate::os;
 use crate::reader::TRANSACTION_LIMIT;
 use crate::record::{Outcome, Void, fields, is_payload, put_long, void};
 use crate::recovery::is_damage;
+use crate::retention;
 use crate::sealed::{HEAD, MAGIC, Part, ROW, Summary, TAIL, TAIL_MAGIC, VERSION};
 use crate::segment::{self, Frame, Segment};
 
@@ -166,6 +167,7 @@ impl Sealing {
         for (position, frame) in &state.carry.frames {
             pending.entry(frame.ticket).or_default().push((*position, frame.clone()));
         }
+        let stamp_us = state.sealed.last_key_value().map_or(0, |(_, last)| last.stamp_us);
         let first = segment.header.first_ticket;
         let next_ticket = state.carry.next_ticket.max(first);
         Ok(Self {
@@ -173,7 +175,7 @@ impl Sealing {
             parts: [part(Part::Meta)?, part(Part::Payload)?, part(Part::Failed)?],
             carry: Carry { next_ticket, ..Carry::default() },
             pending,
-            stamp_us: state.sealed.last_key_value().map_or(0, |(_, last)| last.stamp_us),
+            stamp_us: stamp_us.min(retention::now().as_micros() as u64),
             compressor: compressor()?,
             meta: Vec::new(),
             payload: Vec::new(),

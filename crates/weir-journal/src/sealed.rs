@@ -13,7 +13,8 @@
 //! The last 40 bytes are: number of blocks `u32`, number of rows `u32`, stamp in µs since 1970
 //! `u64`, place of the index `u64`, zeros (8), CRC-32 of the index and of these 32 bytes `u32`,
 //! magic `SEAL`. The stamp is the time of the newest transaction, but never before that of the
-//! segment before it, so that a clock that jumps back does not make it old.
+//! segment before it, so that a clock that jumps back does not make it old; unless that one lies in
+//! the future, as after a clock that was ahead.
 
 use std::cell::RefCell;
 use std::fs::{self, File};

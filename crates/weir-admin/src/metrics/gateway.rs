@@ -149,6 +149,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             "Bodies that were not recorded because they could not be masked.",
             stats.withheld,
         ),
+        Family::counter(
+            "weir_clock_backwards_total",
+            "Times that the system's clock was set back, as seen while requests came in.",
+            stats.clock_backwards,
+        ),
         Family::gauge("weir_limit_keys", "Keys that rate limits count.", stats.limit_keys as f64),
         Family::counter(
             "weir_limit_overflow_total",

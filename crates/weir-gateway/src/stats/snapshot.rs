@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub unrecorded: u64,
     /// Bodies that were not recorded because they could not be masked.
     pub withheld: u64,
+    /// How often the wall clock was set back.
+    pub clock_backwards: u64,
     /// Keys that rate limits count now.
     pub limit_keys: u64,
     /// Keys forgotten for room, unused ones only.

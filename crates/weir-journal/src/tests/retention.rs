@@ -64,6 +64,29 @@ fn a_clock_that_jumps_back_makes_nothing_old() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_keeps_nothing_for_longer() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = Settings { keep_completed: DAY, keep_failed: DAY, ..SMALL };
+    let (journal, mut lane, _) = open_with(data.path(), settings, &Faults::default());
+    let day = DAY.as_micros() as u64;
+    let times = [now_us() - 3 * day, now_us() + 30 * day, now_us() - 2 * day, now_us()];
+    for received_us in times {
+        seal_pair(&journal, &mut lane, received_us);
+    }
+    journal.work().unwrap();
+    let left: Vec<_> = all(&journal).iter().map(|one| one.received_us).collect();
+    // The clock that seals is right, so the third does not count as older than the first of them.
+    assert_eq!(left, [times[1], times[1], times[2], times[2], times[3], times[3]]);
+    let settings =
+        Settings { keep_completed: Duration::ZERO, keep_failed: Duration::ZERO, ..SMALL };
+    drop((lane, journal));
+    let (journal, lane, _) = open_with(data.path(), settings, &Faults::default());
+    drop(lane);
+    journal.work().unwrap();
+    assert!(all(&journal).is_empty());
+}
+
+#[test]
 fn the_budget_drops_the_oldest_payloads_first_and_appending_goes_on() {
     let data = tempfile::tempdir().unwrap();
     let settings = Settings { disk_bytes: 10 * 4096, ..SMALL };

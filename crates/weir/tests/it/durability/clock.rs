@@ -57,6 +57,7 @@ fn a_clock_that_jumps_back_loses_and_doubles_nothing() {
     for id in &ids {
         assert_eq!(show(&weir, id).unwrap_or_else(|| panic!("no {id}"))["status"], 200);
     }
+    assert_eq!(weir.metric("weir_clock_backwards_total", &[]), 1.0);
     set("+0");
     let found = |query: &str| super::search(&weir, query);
     assert_eq!(found("time:>now-1h"), 50);
