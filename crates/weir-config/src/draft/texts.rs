@@ -115,9 +115,8 @@ fn hide_line(line: &str, below: &mut Option<usize>) -> String {
     let colons = line.match_indices(':').map(|(at, _)| at);
     let named = colons.clone().find(|at| {
         let name = line[..*at].trim_end_matches(['"', '\'', ' ']);
-        let start = name.rfind(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
-        let name = &name[start.map_or(0, |start| start + 1)..];
-        names_secret(name)
+        let mut parts = name.rsplit(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
+        parts.next().is_some_and(names_secret)
     });
     let from = match named {
         _ if belongs => indent,
@@ -147,5 +146,19 @@ fn blot(spot: &super::Spot, lines: &mut [Vec<char>]) {
         let to = if index == last { end } else { line.len() };
         let to = to.min(line.len());
         line[from.min(to)..to].fill(BLOT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hide_line;
+
+    #[test]
+    fn what_a_secret_sounding_name_says_is_blotted_whatever_stands_around_it() {
+        let hidden = |line: &str| hide_line(line, &mut None);
+        assert_eq!(hidden("  token: abc"), "  token: ***");
+        assert_eq!(hidden("{€my-token: abc}"), "{€my-token: ****");
+        assert_eq!(hidden("{\"\u{9f}son\": \"a\"}"), "{\"\u{9f}son\": \"a\"}");
+        assert_eq!(hidden("路径: {pässword: x}"), "路径: {pässword: x}");
     }
 }
