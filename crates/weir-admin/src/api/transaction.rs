@@ -53,6 +53,19 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
     }
 }
 
+/// How many transactions are wanted: `usual` if nobody says, at most `longest`.
+fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, Problem> {
+    let wanted = wanted.unwrap_or(usual);
+    if (1..=longest).contains(&wanted) {
+        return Ok(wanted);
+    }
+    Err(bad(format!("`limit` is a number from 1 to {longest}.")))
+}
+
+fn transaction_id(text: &str) -> Result<Uuid, Problem> {
+    Uuid::try_parse(text).map_err(|_| bad("A transaction id is a UUID.".to_owned()))
+}
+
 /// Search transactions, newest first
 #[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
@@ -68,10 +81,7 @@ pub(super) async fn search(
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = wanted.limit.unwrap_or(PAGE);
-    if !(1..=LONGEST_PAGE).contains(&limit) {
-        return Err(bad(format!("`limit` is a number from 1 to {LONGEST_PAGE}.")));
-    }
+    let limit = limit(wanted.limit, PAGE, LONGEST_PAGE)?;
     let payload = caller.role >= Role::PayloadViewer;
     let timeout = timeout(wanted.timeout)?;
     let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload, timeout };
@@ -141,10 +151,7 @@ pub(super) async fn export(
     wanted: Result<Query<Exported>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = wanted.limit.unwrap_or(EXPORT);
-    if !(1..=LONGEST_EXPORT).contains(&limit) {
-        return Err(bad(format!("`limit` is a number from 1 to {LONGEST_EXPORT}.")));
-    }
+    let limit = limit(wanted.limit, EXPORT, LONGEST_EXPORT)?;
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long answers"));
     };
@@ -195,9 +202,7 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Transaction>, Problem> {
-    let Ok(id) = Uuid::try_parse(&id) else {
-        return Err(bad("A transaction id is a UUID.".to_owned()));
-    };
+    let id = transaction_id(&id)?;
     let payload = caller.role >= Role::PayloadViewer;
     let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), payload))).await?;
     let transaction = found.ok_or_else(none)?;
@@ -225,9 +230,7 @@ pub(super) async fn body(
     Extension(caller): Extension<Caller>,
     Path((id, side)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let Ok(id) = Uuid::try_parse(&id) else {
-        return Err(bad("A transaction id is a UUID.".to_owned()));
-    };
+    let id = transaction_id(&id)?;
     let side = match side.as_str() {
         "request-body" => Side::Request,
         "response-body" => Side::Response,

@@ -14,7 +14,7 @@ use weir_admin::tracker::{JournalState, Verified};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Print what a journal holds, what its recovery found and who lags
-    Inspect(Inspect),
+    Inspect(Args),
     /// Read a whole journal and compare every checksum
     #[command(
         after_help = "Without --admin the data folder is read, which no weir may be using.\n\n\
@@ -22,25 +22,12 @@ pub(crate) enum Command {
         Examples:\n  weir journal verify --data /var/lib/weir\n  \
         weir journal verify --admin http://127.0.0.1:9080"
     )]
-    Verify(Verify),
+    Verify(Args),
 }
 
-/// Arguments of `weir journal inspect`.
+/// Arguments of both commands.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Inspect {
-    /// Most lines
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    /// Print one JSON object a line
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    place: PlaceArgs,
-}
-
-/// Arguments of `weir journal verify`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Verify {
+pub(crate) struct Args {
     /// Most lines
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -59,7 +46,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     }
 }
 
-fn inspect(args: &Inspect) -> anyhow::Result<Exit> {
+fn inspect(args: &Args) -> anyhow::Result<Exit> {
     let state: JournalState = match args.place.data() {
         Some(data) => args.place.read(data)?.state()?,
         None => args.place.server()?.get("/v1/journal")?,
@@ -89,7 +76,7 @@ fn inspect(args: &Inspect) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn verify(args: &Verify) -> anyhow::Result<Exit> {
+fn verify(args: &Args) -> anyhow::Result<Exit> {
     let found = if args.place.names_server() { ask(&args.place)? } else { read(&args.place)? };
     let end = found.last().filter(|last| last.end).context("it was broken off")?;
     let whole = end.damaged == 0 && end.damaged_bytes == 0;
