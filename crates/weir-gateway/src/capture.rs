@@ -138,7 +138,6 @@ pub(crate) fn begin(
     route: &Route,
     framing: Framing,
 ) -> Result<Option<Tee>, Problem> {
-    let Some(lane) = &exchange.worker.lane else { return Ok(None) };
     if exchange.recording.state == State::Off {
         return Ok(None);
     }
@@ -150,28 +149,18 @@ pub(crate) fn begin(
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
-    match written {
-        Ok(ticket) => {
-            exchange.recording.state = State::Open(ticket);
-            let live = Rc::clone(exchange.live());
-            let settings = &live.site.config.tracker;
-            let headers = &exchange.request.headers;
-            let body = Passing::new(exchange.worker, level, settings, headers);
-            let body = body.of_request(framing);
-            let body = Rc::new(RefCell::new(body));
-            exchange.recording.request = Some(Rc::clone(&body));
-            Ok(Some(Tee { ticket, body, live }))
-        }
-        Err(_) => {
-            exchange.recording.state = State::Off;
-            exchange.worker.stats.unrecorded.add(1);
-            match exchange.live().site.config.journal.when_full {
-                WhenFull::Shed => Ok(None),
-                WhenFull::Refuse => Err(Problem::JournalFull),
-            }
-        }
-    }
+    let Some(ticket) = open(exchange) else {
+        return match exchange.live().site.config.journal.when_full {
+            WhenFull::Shed => Ok(None),
+            WhenFull::Refuse => Err(Problem::JournalFull),
+        };
+    };
+    let live = Rc::clone(exchange.live());
+    let settings = &live.site.config.tracker;
+    let body = Passing::new(exchange.worker, level, settings, &exchange.request.headers);
+    let body = Rc::new(RefCell::new(body.of_request(framing)));
+    exchange.recording.request = Some(Rc::clone(&body));
+    Ok(Some(Tee { ticket, body, live }))
 }
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
@@ -187,17 +176,17 @@ pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
     exchange.recording.response = Some(body);
 }
 
-fn open(exchange: &mut Exchange) {
-    let Some(lane) = &exchange.worker.lane else { return };
+/// Writes `received`. Where there is no room, nothing is recorded of the transaction, and that is
+/// counted.
+fn open(exchange: &mut Exchange) -> Option<Ticket> {
+    let lane = exchange.worker.lane.as_ref()?;
     let level = exchange.recording.capture.level;
     let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
-    exchange.recording.state = match written {
-        Ok(ticket) => State::Open(ticket),
-        Err(_) => {
-            exchange.worker.stats.unrecorded.add(1);
-            State::Off
-        }
-    };
+    exchange.recording.state = written.as_ref().map_or(State::Off, |ticket| State::Open(*ticket));
+    if written.is_err() {
+        exchange.worker.stats.unrecorded.add(1);
+    }
+    written.ok()
 }
 
 /// The answer's body so far; it begins when its headers are known.
