@@ -2,6 +2,7 @@
 
 mod count;
 mod journal;
+mod limit;
 mod stream;
 mod token;
 mod transaction;
@@ -55,6 +56,7 @@ pub(crate) struct Api {
         document,
         journal::state,
         journal::verify,
+        limit::limits,
         transaction::search,
         count::summary,
         transaction::export,
@@ -101,6 +103,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/openapi.json", needs(Role::Viewer, get(document)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
+        .route("/limits", needs(Role::Viewer, get(limit::limits)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))

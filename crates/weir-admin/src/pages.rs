@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_gateway::limit::LimitStandings;
 
 /// Whether traffic should be sent here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Sources {
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Every family to be shown, each name once.
     pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+    /// How everybody stands with their limits.
+    pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
     /// What was recorded, if anything is.

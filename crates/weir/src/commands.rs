@@ -6,6 +6,7 @@ mod echo;
 mod journal;
 mod jwt;
 mod key;
+mod limits;
 mod place;
 mod routes;
 mod schema;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Follow what is recorded
     Tail(tail::Args),
+    /// Show who is throttled, and what is left to everybody
+    Limits(limits::Args),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -65,6 +68,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
+        Command::Limits(args) => limits::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

@@ -19,6 +19,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        limits: Box::new(Default::default),
         access: None,
         tracker: None,
     }));

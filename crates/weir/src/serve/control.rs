@@ -91,6 +91,10 @@ impl Control {
             true => Readiness::Draining,
             false => Readiness::Ready,
         };
+        let limits = {
+            let gateway = Arc::clone(&self.gateway);
+            Box::new(move || gateway.limits())
+        };
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let messages = self.messages.clone();
         let metrics = move || {
@@ -101,7 +105,8 @@ impl Control {
             families.extend(weir_admin::metrics::process());
             families
         };
-        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics), access, tracker }
+        let (readiness, metrics) = (Box::new(readiness), Box::new(metrics));
+        Sources { readiness, metrics, limits, access, tracker }
     }
 
     /// Reacts until it is stopped; gives how that went.
