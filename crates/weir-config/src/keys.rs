@@ -17,8 +17,8 @@ pub(crate) use form::{Fault, Form, network};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
-    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, QUOTA,
-    UPSTREAM, UPSTREAM_TLS,
+    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, PRICE,
+    QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
 };
 
 /// A mapping with known keys.

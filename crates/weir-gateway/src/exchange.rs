@@ -236,6 +236,7 @@ impl Exchange {
             request: Some(self.facts()),
             claims: principal.and_then(|p| p.claims().cloned()),
             consumer: consumer.map(|id| live.site.config.consumers[id.0].name.clone()),
+            call: None,
         }
     }
 

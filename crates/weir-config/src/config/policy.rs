@@ -2,6 +2,7 @@
 
 use super::{AuthId, PlanId};
 use crate::expr::Expr;
+use crate::price::Price;
 use jsonwebtoken::DecodingKey;
 use std::time::Duration;
 
@@ -120,7 +121,7 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
-/// Rate and quota of the consumers that have it.
+/// Rate, quota and price of the consumers that have it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name, the key under `plans`.
@@ -129,6 +130,8 @@ pub struct Plan {
     pub rate: Option<Rate>,
     /// Quota, each consumer by itself.
     pub quota: Option<Quota>,
+    /// What calls cost.
+    pub price: Option<Price>,
 }
 
 /// `rate: 100/s, burst: 200`: in no interval t are more than burst + rate·t admitted.

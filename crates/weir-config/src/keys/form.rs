@@ -57,6 +57,10 @@ pub(crate) enum Form {
     Cel,
     /// `$.order.id`.
     JsonPath,
+    /// `0.0004`.
+    Price,
+    /// `EUR`.
+    Currency,
 }
 
 /// What is wrong with a text.
@@ -97,6 +101,8 @@ impl Form {
             Self::XmlName => "an XML name",
             Self::Cel => "a CEL expression",
             Self::JsonPath => "a JSONPath (`$.order.id`)",
+            Self::Price => "a price (`\"0.0004\"`)",
+            Self::Currency => "a currency (`EUR`)",
         }
     }
 
@@ -116,6 +122,8 @@ impl Form {
             Self::Base | Self::Path => "^/",
             Self::KeyHash => "^sha256:[0-9a-fA-F]{64}$",
             Self::JsonPath => r"^\$",
+            Self::Price => r"^[0-9]{1,9}(\.[0-9]{1,8})?$",
+            Self::Currency => "^[A-Z]{3}$",
             Self::Origin => r"^(\*|https?://[^/]+)$",
             _ => return None,
         })
@@ -160,6 +168,8 @@ impl Form {
                 Err(Fault::value(format!("`{text}` is no XML name")))
             }
             Self::JsonPath => checks::json_path(text),
+            Self::Price => checks::price(text),
+            Self::Currency => checks::currency(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

@@ -48,7 +48,7 @@ fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -
     let consumer =
         |name: &str, plan| Consumer { name: name.into(), plan, matches: None, api_keys: vec![] };
     Config {
-        plans: vec![Plan { name: "gold".into(), rate, quota }],
+        plans: vec![Plan { name: "gold".into(), rate, quota, price: None }],
         consumers: vec![
             consumer("acme", Some(PlanId(0))),
             consumer("beta", Some(PlanId(0))),
