@@ -4,7 +4,7 @@ use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
-use crate::limit::Limiter;
+use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
 use crate::site::Site;
 use crate::stats::{Snapshot, WorkerStats};
@@ -138,6 +138,12 @@ impl Gateway {
         snapshot.limit_evictions = limits.evicted;
         snapshot.limit_overflow = limits.overflowed;
         snapshot
+    }
+
+    /// How everybody stands with their limits now.
+    pub fn limits(&self) -> LimitStandings {
+        let site = Arc::clone(&self.control.borrow().site);
+        site.limits.standings(&site.config, self.shared.limiter.now())
     }
 
     /// Opens log files again.

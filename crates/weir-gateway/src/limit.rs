@@ -1,4 +1,4 @@
-//! Limits: rates by the generic cell rate algorithm, and calendar quotas.
+//! Limits: rates by the generic cell rate algorithm, and quotas by the calendar or rolling.
 //!
 //! A request passes its consumer's plan rate, then the rate limits of its API and route, then its
 //! consumer's quota, in that order, and all must admit it. One that is refused by any of them has
@@ -14,8 +14,13 @@ mod headers;
 mod keys;
 mod quota;
 mod registry;
+mod rolling;
+mod standings;
 
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
+pub use standings::{
+    LimitStandings, PlanStanding, QuotaStanding, RateStanding, RouteLimitStanding,
+};
 
 use crate::auth::Principal;
 use crate::problem::Problem;
@@ -24,14 +29,16 @@ use headers::Policy;
 use keys::{Key, Slot, lock};
 use quota::Calendar;
 use registry::{LimitCounter, LimitName, PlanCell, Registry};
+use rolling::Rolling;
 use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_config::config::Config;
 use weir_config::expr::Scope;
-use weir_config::{ConsumerId, LimitKey, RateLimit};
+use weir_config::{ConsumerId, LimitKey, Quota, RateLimit};
 use weir_wire::Headers;
 
 const NANOS: u64 = 1_000_000_000;
@@ -66,8 +73,17 @@ struct PlanLimits {
 struct ConsumerLimits {
     /// Number of the name, as a key.
     number: u32,
-    /// Index of the plan, and what is used of it.
-    plan: Option<(usize, Arc<PlanCell>)>,
+    plan: Option<Held>,
+}
+
+/// What a consumer has used of its plan.
+#[derive(Debug)]
+struct Held {
+    /// Index of the plan.
+    plan: usize,
+    cell: Arc<PlanCell>,
+    /// Of its quota, if that is a rolling one; otherwise the cell counts.
+    rolling: Option<Arc<Rolling>>,
 }
 
 #[derive(Debug)]
@@ -127,7 +143,17 @@ struct Asked<'a, F> {
     caller: &'a Caller<'a>,
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
-    plan: Option<&'a (usize, Arc<PlanCell>)>,
+    plan: Option<&'a Held>,
+}
+
+/// The seconds since 1970 whose calls count against a quota at `unix`: the calendar period, or the
+/// sub-windows of a rolling quota, the one now included.
+pub fn quota_span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
+    if quota.rolling {
+        return rolling::span(quota, unix);
+    }
+    let window = Calendar::new(quota.clone()).window(unix);
+    window.begin()..window.begin() + window.seconds()
 }
 
 impl LimitPlan {
@@ -171,8 +197,12 @@ impl LimitPlan {
         for consumer in &config.consumers {
             let number = registry.consumer(&consumer.name);
             let plan = consumer.plan.map(|id| {
-                let name = (config.plans[id.0].name.clone(), consumer.name.clone());
-                (id.0, Arc::clone(registry.cells.entry(name).or_default()))
+                let plan = &config.plans[id.0];
+                let name = (plan.name.clone(), consumer.name.clone());
+                let cell = Arc::clone(registry.cells.entry(name.clone()).or_default());
+                let quota = plan.quota.as_ref().filter(|quota| quota.rolling);
+                let rolling = quota.map(|quota| registry.rolling(name, quota.per, now.unix));
+                Held { plan: id.0, cell, rolling }
             });
             self.consumers.push(ConsumerLimits { number, plan });
         }
@@ -238,11 +268,13 @@ impl LimitPlan {
             return Ok(Admission { standing: None });
         }
         let mut standing = None;
-        let rate = plan.and_then(|(index, cell)| {
-            self.plans[*index].rate.as_ref().map(|(gcra, policy)| (*gcra, *policy, cell))
+        let rate = plan.and_then(|held| {
+            let rate = self.plans[held.plan].rate.as_ref();
+            rate.map(|(gcra, policy)| (*gcra, *policy, &held.cell))
         });
         if let Some((gcra, policy, cell)) = rate {
-            tighten(&mut standing, decide(gcra, policy, gcra.admit(&cell.tat, now.nanos))?);
+            let outcome = decide(gcra, policy, gcra.admit(&cell.tat, now.nanos));
+            tighten(&mut standing, noted(outcome, &cell.over_rate)?);
         }
         let wanted = &config.apis[caller.api].routes[caller.route].rate_limits;
         let scope = LazyCell::new(scope);
@@ -272,7 +304,8 @@ impl LimitPlan {
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
         let (outcome, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
-        tighten(&mut standing, decide(limit.gcra, limit.policy, outcome)?);
+        let outcome = decide(limit.gcra, limit.policy, outcome);
+        tighten(&mut standing, noted(outcome, &limit.counter.refused)?);
         let rest = self.admit_by_limits(limits, wanted, asked, standing);
         if rest.is_err() {
             buckets.put_back(&slot, place, overflow, limit.gcra);
@@ -282,26 +315,17 @@ impl LimitPlan {
 
     fn admit_by_quota(
         &self,
-        plan: Option<&(usize, Arc<PlanCell>)>,
+        plan: Option<&Held>,
         now: Moment,
         mut standing: Option<Standing>,
     ) -> Result<Admission, Rejection> {
-        let quota = plan.and_then(|(index, cell)| Some((self.plans[*index].quota.as_ref()?, cell)));
-        if let Some(((calendar, policy), cell)) = quota {
-            let window = calendar.window(now.unix);
-            let reset = window.ends_in(now.unix);
-            let left = cell.used.admit(calendar.calls(), window);
-            let here = Standing {
-                policy: *policy,
-                remaining: left.unwrap_or(0),
-                reset,
-                window: window.seconds(),
-                retry_after: left.is_err().then_some(reset.max(1)),
+        let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
+        if let Some(((calendar, policy), held)) = quota {
+            let outcome = match &held.rolling {
+                Some(rolling) => by_rolling_quota(rolling, calendar.calls(), *policy, now),
+                None => by_calendar_quota(calendar, &held.cell, *policy, now),
             };
-            if left.is_err() {
-                return Err(Rejection { problem: Problem::QuotaExhausted, standing: here });
-            }
-            tighten(&mut standing, here);
+            tighten(&mut standing, noted(outcome, &held.cell.over_quota)?);
         }
         Ok(Admission { standing })
     }
@@ -358,6 +382,57 @@ fn decide(
             Err(Rejection { problem: Problem::RateLimited, standing })
         }
     }
+}
+
+fn by_calendar_quota(
+    calendar: &Calendar,
+    cell: &PlanCell,
+    policy: usize,
+    now: Moment,
+) -> Result<Standing, Rejection> {
+    let window = calendar.window(now.unix);
+    let reset = window.ends_in(now.unix);
+    let left = cell.used.admit(calendar.calls(), window);
+    let standing = Standing {
+        policy,
+        remaining: left.unwrap_or(0),
+        reset,
+        window: window.seconds(),
+        retry_after: left.is_err().then_some(reset.max(1)),
+    };
+    match left {
+        Ok(_) => Ok(standing),
+        Err(()) => Err(Rejection { problem: Problem::QuotaExhausted, standing }),
+    }
+}
+
+fn by_rolling_quota(
+    rolling: &Rolling,
+    calls: u64,
+    policy: usize,
+    now: Moment,
+) -> Result<Standing, Rejection> {
+    let outcome = rolling.admit(calls, now.unix);
+    let (Ok(level) | Err(level)) = outcome;
+    let standing = Standing {
+        policy,
+        remaining: calls.saturating_sub(level.used),
+        reset: level.empty_in,
+        window: rolling.seconds(),
+        retry_after: outcome.is_err().then_some(level.free_in.max(1)),
+    };
+    match outcome {
+        Ok(_) => Ok(standing),
+        Err(_) => Err(Rejection { problem: Problem::QuotaExhausted, standing }),
+    }
+}
+
+/// Counts a refusal.
+fn noted(outcome: Result<Standing, Rejection>, refused: &AtomicU64) -> Result<Standing, Rejection> {
+    if outcome.is_err() {
+        refused.fetch_add(1, Ordering::Relaxed);
+    }
+    outcome
 }
 
 /// Keeps the standing with fewer requests left; of equal ones, the one that lasts longer.

@@ -127,7 +127,7 @@ pub struct Plan {
     pub name: String,
     /// Rate, each consumer by itself.
     pub rate: Option<Rate>,
-    /// Calendar quota, each consumer by itself.
+    /// Quota, each consumer by itself.
     pub quota: Option<Quota>,
 }
 
@@ -142,7 +142,7 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// So many calls in a calendar period.
+/// So many calls in a calendar period, or in any stretch of that length.
 #[derive(Clone, Debug)]
 pub struct Quota {
     /// Calls admitted in a period.
@@ -151,10 +151,13 @@ pub struct Quota {
     pub per: QuotaPeriod,
     /// Zone in which days and months begin (`UTC` by default).
     pub zone: jiff::tz::TimeZone,
+    /// In any stretch as long as the period, whatever the calendar says: a month is 30 days then, a
+    /// year 365. `zone` says nothing then.
+    pub rolling: bool,
 }
 
 /// A calendar period; weeks begin on Monday (ISO 8601).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaPeriod {
     /// A minute.
     Minute,

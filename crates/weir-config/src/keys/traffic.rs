@@ -177,8 +177,7 @@ pub(crate) static PLAN: Shape = Shape {
             .default("no limit"),
             Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
                 .default("the requests of `rate`"),
-            Key::new("quota", Kind::Object(&QUOTA), "Calls in a calendar period.")
-                .default("no limit"),
+            Key::new("quota", Kind::Object(&QUOTA), "Calls in a period.").default("no limit"),
         ],
     )
 };
@@ -186,7 +185,7 @@ pub(crate) static PLAN: Shape = Shape {
 /// `quota` of a plan.
 pub(crate) static QUOTA: Shape = Shape::new(
     "a quota",
-    "So many calls in a calendar period.",
+    "So many calls in a period, by the calendar or rolling.",
     &[
         Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted in a period.").required(),
         Key::new(
@@ -197,6 +196,12 @@ pub(crate) static QUOTA: Shape = Shape::new(
         .required(),
         Key::new("zone", Kind::Form(Form::Zone), "Time zone in which the period begins.")
             .default("UTC"),
+        Key::new(
+            "rolling",
+            Kind::Bool,
+            "In no stretch as long as the period are more calls admitted, whatever the calendar says. A month is 30 days then, a year 365; a call gives its place back up to a 60th of the period late.",
+        )
+        .default("false"),
     ],
 );
 

@@ -22,10 +22,18 @@ impl Resolver<'_> {
                 .error(codes::MISSING_KEY, burst.at, "`burst` belongs to a `rate`")
                 .help("say the rate, too: `rate: 100/s`");
         }
+        let quota = fields.object("quota", &keys::QUOTA);
+        if let Some(quota) = &quota
+            && let (Some(true), Some(zone)) = (quota.bool("rolling"), quota.get("zone"))
+        {
+            self.report
+                .error(codes::CONFLICT, zone.at, "a rolling quota knows no calendar")
+                .help("leave `zone` or `rolling` out");
+        }
         Some(Plan {
             name: member.key.clone(),
             rate: rate(&fields),
-            quota: fields.object("quota", &keys::QUOTA).and_then(|q| quota(&q)),
+            quota: quota.and_then(|fields| self::quota(&fields)),
         })
     }
 
@@ -93,7 +101,8 @@ fn quota(fields: &Fields<'_>) -> Option<Quota> {
         Some(name) => jiff::tz::TimeZone::get(name).ok()?,
         None => jiff::tz::TimeZone::UTC,
     };
-    Some(Quota { calls: fields.integer("calls")?, per, zone })
+    let rolling = fields.bool("rolling").unwrap_or(false);
+    Some(Quota { calls: fields.integer("calls")?, per, zone, rolling })
 }
 
 fn key_hash(text: &str) -> Option<KeyHash> {

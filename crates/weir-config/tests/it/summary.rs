@@ -44,7 +44,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     }
     for p in &config.plans {
         let zone = p.quota.as_ref().and_then(|q| q.zone.iana_name().map(str::to_owned));
-        let quota = p.quota.as_ref().map(|q| (q.calls, q.per));
+        let quota = p.quota.as_ref().map(|q| (q.calls, q.per, q.rolling));
         writeln!(out, "plan {} {:?} {quota:?} {zone:?}", p.name, p.rate).expect("writes");
     }
     for c in &config.consumers {

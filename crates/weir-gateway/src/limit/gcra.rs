@@ -82,6 +82,11 @@ impl Gcra {
         (self.depth - self.cost).saturating_add(wait)
     }
 
+    /// How a bucket stands.
+    pub(super) fn level(self, tat: &AtomicU64, now: u64) -> Level {
+        self.level_at(tat.load(Ordering::Relaxed), now)
+    }
+
     fn level_at(self, tat: u64, now: u64) -> Level {
         let full_in = tat.saturating_sub(now);
         Level { remaining: self.depth.saturating_sub(full_in) / self.cost, full_in }
@@ -105,12 +110,6 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Mutex;
     use std::time::Duration;
-
-    impl Gcra {
-        fn level(self, tat: &AtomicU64, now: u64) -> Level {
-            self.level_at(tat.load(Ordering::Relaxed), now)
-        }
-    }
 
     fn rate(requests: u64, per: Duration, burst: u64) -> Gcra {
         Gcra::new(Rate { requests, per, burst })

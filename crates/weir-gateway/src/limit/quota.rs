@@ -24,6 +24,11 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Its first second, since 1970.
+    pub(super) fn begin(self) -> u64 {
+        u64::from(self.start) * 60
+    }
+
     /// Length in seconds.
     pub(super) fn seconds(self) -> u64 {
         u64::from(self.end - self.start) * 60
@@ -139,6 +144,11 @@ impl Used {
         }
     }
 
+    /// Calls counted in the window that a call in `window` counts in.
+    pub(super) fn in_force(&self, window: Window) -> u64 {
+        Self::in_window(self.0.load(Ordering::Relaxed), window).1
+    }
+
     /// Start of the window in seconds since 1970, and calls counted in it.
     pub(super) fn read(&self) -> (u64, u64) {
         let packed = self.0.load(Ordering::Relaxed);
@@ -162,7 +172,12 @@ mod tests {
     }
 
     fn calendar(per: QuotaPeriod, zone: &str) -> Calendar {
-        Calendar::new(Quota { calls: 3, per, zone: TimeZone::get(zone).expect("a zone") })
+        Calendar::new(Quota {
+            calls: 3,
+            per,
+            zone: TimeZone::get(zone).expect("a zone"),
+            rolling: false,
+        })
     }
 
     fn window(per: QuotaPeriod, zone: &str, at: &str) -> (u64, u64) {

@@ -4,10 +4,12 @@ use super::Moment;
 use super::gcra::Gcra;
 use super::keys::{Buckets, lock};
 use super::quota::Used;
+use super::rolling::Rolling;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_config::QuotaPeriod;
 
 /// The counters of every limit, shared by all workers, for as long as the process lives.
 #[derive(Debug)]
@@ -28,17 +30,21 @@ pub struct LimitStatistics {
     pub overflowed: u64,
 }
 
-/// Calls a consumer has used of its plan's quota.
+/// Calls a consumer has used of its plan's quota: one of these for a calendar quota, one a
+/// sub-window for a rolling one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaCount {
     /// Name of the plan.
     pub plan: String,
     /// Name of the consumer.
     pub consumer: String,
-    /// Begin of the window, in seconds since 1970.
+    /// Begin of the calendar window, in seconds since 1970. Of a rolling quota any second of the
+    /// sub-window; whoever knows the time less exactly gives the last second that it may have been.
     pub window_start: u64,
     /// Calls counted in it.
     pub calls: u64,
+    /// The length of a rolling quota; `None` for a calendar quota.
+    pub rolling: Option<QuotaPeriod>,
 }
 
 /// Names to counters. Looked at when a Config is loaded, never by a request.
@@ -49,6 +55,8 @@ pub(super) struct Registry {
     pub(super) limit_rules: HashMap<u32, Gcra>,
     pub(super) plan_rules: HashMap<String, Gcra>,
     pub(super) cells: HashMap<(String, String), Arc<PlanCell>>,
+    /// What is used of rolling quotas, by plan and consumer, with the length it was loaded with.
+    pub(super) rolling: HashMap<(String, String), (QuotaPeriod, Arc<Rolling>)>,
     pub(super) consumers: HashMap<String, u32>,
 }
 
@@ -65,6 +73,8 @@ pub(super) struct LimitName {
 pub(super) struct LimitCounter {
     pub(super) number: u32,
     pub(super) overflow: AtomicU64,
+    /// Requests refused by it.
+    pub(super) refused: AtomicU64,
 }
 
 /// What one consumer has used of its plan.
@@ -72,6 +82,9 @@ pub(super) struct LimitCounter {
 pub(super) struct PlanCell {
     pub(super) tat: AtomicU64,
     pub(super) used: Used,
+    /// Requests refused by the rate, and by the quota.
+    pub(super) over_rate: AtomicU64,
+    pub(super) over_quota: AtomicU64,
 }
 
 impl Default for Limiter {
@@ -102,19 +115,38 @@ impl Limiter {
     /// Every quota count, in no order.
     pub fn quota_counts(&self) -> Vec<QuotaCount> {
         let registry = lock(&self.registry);
-        let counts = registry.cells.iter().map(|((plan, consumer), cell)| {
-            let (window_start, calls) = cell.used.read();
-            QuotaCount { plan: plan.clone(), consumer: consumer.clone(), window_start, calls }
+        let count = |(plan, consumer): &(String, String), window_start, calls, rolling| {
+            let (plan, consumer) = (plan.clone(), consumer.clone());
+            QuotaCount { plan, consumer, window_start, calls, rolling }
+        };
+        let calendar = registry.cells.iter().map(|(name, cell)| {
+            let (start, calls) = cell.used.read();
+            count(name, start, calls, None)
         });
-        counts.filter(|count| count.calls > 0).collect()
+        let rolling = registry.rolling.iter().flat_map(|(name, (per, rolling))| {
+            let counts = rolling.read();
+            counts.into_iter().map(|(start, calls)| count(name, start, calls, Some(*per)))
+        });
+        calendar.chain(rolling).filter(|count| count.calls > 0).collect()
     }
 
     /// Takes over counts from an earlier run; what has been counted since is kept if it is more.
+    /// All counts of a rolling quota are to come in one call: those of one sub-window are added up.
     pub fn restore_quota_counts(&self, counts: &[QuotaCount]) {
         let mut registry = lock(&self.registry);
+        let mut rolling: HashMap<_, Vec<(u64, u64)>> = HashMap::new();
         for count in counts {
             let name = (count.plan.clone(), count.consumer.clone());
-            registry.cells.entry(name).or_default().used.restore(count.window_start, count.calls);
+            let Some(per) = count.rolling else {
+                let cell = registry.cells.entry(name).or_default();
+                cell.used.restore(count.window_start, count.calls);
+                continue;
+            };
+            rolling.entry((name, per)).or_default().push((count.window_start, count.calls));
+        }
+        for ((name, per), counts) in rolling {
+            let fresh = || (per, Arc::new(Rolling::new(per)));
+            registry.rolling.entry(name).or_insert_with(fresh).1.restore(&counts);
         }
     }
 }
@@ -128,7 +160,23 @@ impl Registry {
 
     pub(super) fn limit(&mut self, name: LimitName) -> Arc<LimitCounter> {
         let number = self.limits.len() as u32;
-        let fresh = || Arc::new(LimitCounter { number, overflow: AtomicU64::new(0) });
+        let (overflow, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let fresh = || Arc::new(LimitCounter { number, overflow, refused });
         Arc::clone(self.limits.entry(name).or_insert_with(fresh))
+    }
+
+    /// What a consumer has used of a rolling quota; of one that had another length before, too.
+    pub(super) fn rolling(
+        &mut self,
+        name: (String, String),
+        per: QuotaPeriod,
+        unix: u64,
+    ) -> Arc<Rolling> {
+        let fresh = || (per, Arc::new(Rolling::new(per)));
+        let held = self.rolling.entry(name).or_insert_with(fresh);
+        if held.0 != per {
+            *held = (per, Arc::new(held.1.resampled(per, unix)));
+        }
+        Arc::clone(&held.1)
     }
 }

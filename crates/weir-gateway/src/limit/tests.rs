@@ -43,8 +43,8 @@ fn limit(name: &str, rate: Rate, key: LimitKey) -> RateLimit {
 
 /// Consumers `acme` and `beta` on plan `gold`, `free` without a plan; one API with these routes.
 fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -> Config {
-    let quota =
-        calls.map(|calls| Quota { calls, per: QuotaPeriod::Minute, zone: jiff::tz::TimeZone::UTC });
+    let (per, zone) = (QuotaPeriod::Minute, jiff::tz::TimeZone::UTC);
+    let quota = calls.map(|calls| Quota { calls, per, zone, rolling: false });
     let consumer =
         |name: &str, plan| Consumer { name: name.into(), plan, matches: None, api_keys: vec![] };
     Config {
@@ -306,6 +306,7 @@ fn quota_counts_can_be_kept_and_restored() {
             consumer: "acme".into(),
             window_start: UNIX - 30,
             calls: 3,
+            rolling: None,
         }]
     );
     let limiter = Arc::new(Limiter::default());
@@ -315,6 +316,74 @@ fn quota_counts_can_be_kept_and_restored() {
     let restored = Gate { limiter, config, plan };
     assert_eq!(restored.passed(Some(0), ONE, 0, 0), 2);
     assert_eq!(restored.passed(Some(1), ONE, 0, 0), 5);
+}
+
+fn rolling(calls: u64, per: QuotaPeriod) -> Config {
+    let mut config = config(None, Some(calls), vec![vec![]]);
+    let quota = config.plans[0].quota.as_mut().expect("a quota");
+    (quota.rolling, quota.per) = (true, per);
+    config
+}
+
+#[test]
+fn a_rolling_quota_knows_no_calendar() {
+    let gate = Gate::new(rolling(3, QuotaPeriod::Minute));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 3);
+    assert_eq!(gate.passed(Some(0), ONE, 0, 30), 0, "another minute, but not a minute later");
+    let refused = gate.ask(Some(0), ONE, 0, 31).unwrap_err();
+    assert_eq!(refused.problem, Problem::QuotaExhausted);
+    assert_eq!((refused.standing.retry_after, refused.standing.window), (Some(30), 60));
+    assert_eq!(gate.passed(Some(1), ONE, 0, 31), 3, "each consumer by itself");
+    assert_eq!(gate.passed(Some(0), ONE, 0, 61), 3);
+}
+
+#[test]
+fn a_rolling_quota_survives_a_reload_another_length_and_a_restart() {
+    let mut gate = Gate::new(rolling(3, QuotaPeriod::Minute));
+    assert!(gate.ask(Some(0), ONE, 0, 0).is_ok());
+    gate.reload(rolling(3, QuotaPeriod::Minute), at(1));
+    assert!(gate.ask(Some(0), ONE, 0, 1).is_ok());
+    gate.reload(rolling(3, QuotaPeriod::Hour), at(2));
+    assert_eq!(gate.passed(Some(0), ONE, 0, 3), 1);
+    let limiter = Arc::new(Limiter::default());
+    limiter.restore_quota_counts(&gate.limiter.quota_counts());
+    let config = rolling(5, QuotaPeriod::Hour);
+    let plan = LimitPlan::new(&limiter, &config, at(4));
+    let restored = Gate { limiter, config, plan };
+    assert_eq!(restored.passed(Some(0), ONE, 0, 4), 2);
+}
+
+#[test]
+fn what_counts_against_a_quota_is_told() {
+    let quota = |per, rolling| Quota { calls: 1, per, zone: jiff::tz::TimeZone::UTC, rolling };
+    let minute = UNIX - 30;
+    assert_eq!(quota_span(&quota(QuotaPeriod::Minute, false), UNIX), minute..minute + 60);
+    assert_eq!(quota_span(&quota(QuotaPeriod::Minute, true), UNIX), UNIX - 60..UNIX + 1);
+    assert_eq!(quota_span(&quota(QuotaPeriod::Hour, true), UNIX), minute - 3600..minute + 60);
+}
+
+#[test]
+fn it_is_told_who_is_throttled_and_what_is_left() {
+    let strict = limit("GET /", rate(1, 1), LimitKey::Consumer);
+    let config = config(Some(rate(1, 5)), Some(4), vec![vec![strict], vec![]]);
+    let gate = Gate::new(config);
+    assert_eq!(gate.passed(Some(0), ONE, 0, 0), 1);
+    assert_eq!(gate.passed(Some(0), ONE, 1, 0), 3);
+    assert_eq!(gate.passed(Some(1), ONE, 1, 0), 4);
+    let told = gate.plan.standings(&gate.config, at(0));
+    let [acme, beta] = &told.plans[..] else { panic!("{told:?}") };
+    assert_eq!((acme.consumer.as_str(), acme.plan.as_str()), ("acme", "gold"));
+    assert_eq!(acme.rate, Some(RateStanding { burst: 5, remaining: 1, reset: 4 }));
+    let quota = acme.quota.expect("a quota");
+    assert_eq!((quota.used, quota.remaining, quota.free_in), (4, 0, 30));
+    assert_eq!(acme.throttled(), Some("quota"));
+    assert_eq!((acme.refused_by_rate, acme.refused_by_quota), (0, 17));
+    assert_eq!((beta.refused_by_quota, beta.throttled()), (16, Some("quota")));
+    assert_eq!(told.limits.len(), 1);
+    assert_eq!((told.limits[0].limit.as_str(), told.limits[0].refused), ("GET /", 19));
+    let later = gate.plan.standings(&gate.config, at(60));
+    assert_eq!(later.plans[0].throttled(), None);
+    assert_eq!(later.plans[0].quota.expect("a quota").remaining, 4);
 }
 
 #[test]

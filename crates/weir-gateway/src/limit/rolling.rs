@@ -1,0 +1,334 @@
+//! Rolling quotas: so many calls in any stretch of a given length.
+//!
+//! Time is cut into sub-windows of a 60th of that length. Calls are counted by sub-window, and those
+//! of the one now and of the 60 before it are what is used. Any stretch of the length touches at
+//! most 61 sub-windows, so in none of them are more calls admitted than the quota says; the error is
+//! on the other side: a call gives its place back up to a 60th of the length late.
+
+use super::keys::lock;
+use std::sync::Mutex;
+use weir_config::{Quota, QuotaPeriod};
+
+/// Sub-windows of a window.
+const SUB_WINDOWS: u64 = 60;
+/// Sub-windows whose calls count: the one now, too.
+const SLOTS: u64 = SUB_WINDOWS + 1;
+
+const DAY: u64 = 86_400;
+
+/// Length of a rolling quota's window in seconds; a month has 30 days, a year 365. A multiple of 60.
+pub(super) fn length(per: QuotaPeriod) -> u64 {
+    match per {
+        QuotaPeriod::Minute => 60,
+        QuotaPeriod::Hour => 3600,
+        QuotaPeriod::Day => DAY,
+        QuotaPeriod::Week => 7 * DAY,
+        QuotaPeriod::Month => 30 * DAY,
+        QuotaPeriod::Year => 365 * DAY,
+    }
+}
+
+/// The seconds since 1970 whose calls count at `unix`.
+pub(super) fn span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
+    let step = length(quota.per) / SUB_WINDOWS;
+    let slot = unix / step;
+    slot.saturating_sub(SUB_WINDOWS) * step..slot.saturating_add(1).saturating_mul(step)
+}
+
+/// What one consumer has used.
+#[derive(Debug)]
+pub(super) struct Rolling {
+    /// Length of a sub-window in seconds.
+    step: u64,
+    ring: Mutex<Ring>,
+}
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Level {
+    /// Calls that count.
+    pub(super) used: u64,
+    /// Seconds until one more is admitted; 0 if one is now.
+    pub(super) free_in: u64,
+    /// Seconds until no call counts any more.
+    pub(super) empty_in: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Ring {
+    /// Number of the sub-window reached, since 1970.
+    at: u64,
+    /// Calls of the sub-windows, each at its number modulo [`SLOTS`].
+    calls: [u64; SLOTS as usize],
+    total: u64,
+}
+
+impl Rolling {
+    pub(super) fn new(per: QuotaPeriod) -> Self {
+        Self { step: length(per) / SUB_WINDOWS, ring: Mutex::new(Ring::empty(0)) }
+    }
+
+    /// Length of the window in seconds.
+    pub(super) fn seconds(&self) -> u64 {
+        self.step * SUB_WINDOWS
+    }
+
+    /// Counts a call if there is room for it; the level is that afterwards.
+    ///
+    /// A caller whose clock is behind counts in the sub-window reached. A count more than a window
+    /// ahead was left by a clock that has been set back since, and begins anew.
+    pub(super) fn admit(&self, calls: u64, unix: u64) -> Result<Level, Level> {
+        let mut ring = lock(&self.ring);
+        ring.reach(unix / self.step);
+        if ring.total >= calls {
+            return Err(ring.level(calls, self.step, unix));
+        }
+        let slot = ring.at;
+        ring.count(slot, 1);
+        Ok(ring.level(calls, self.step, unix))
+    }
+
+    /// How it stands at `unix`, with a quota of so many calls.
+    pub(super) fn level(&self, calls: u64, unix: u64) -> Level {
+        let mut ring = lock(&self.ring).clone();
+        ring.reach(unix / self.step);
+        ring.level(calls, self.step, unix)
+    }
+
+    /// The sub-windows in which there were calls: their first second since 1970, and how many.
+    pub(super) fn read(&self) -> Vec<(u64, u64)> {
+        let ring = lock(&self.ring).clone();
+        ring.counted().map(|(slot, calls)| (slot * self.step, calls)).collect()
+    }
+
+    /// Takes over calls from before: when they were, in seconds since 1970, and how many. What has
+    /// been counted in a sub-window since is kept if it is more.
+    pub(super) fn restore(&self, counts: &[(u64, u64)]) {
+        let mut restored = Ring::empty(0);
+        restored.fill(self.step, counts.iter().copied());
+        let mut ring = lock(&self.ring);
+        let last = restored.at.max(ring.at);
+        ring.reach(last);
+        for (slot, calls) in restored.counted() {
+            if slot.saturating_add(SUB_WINDOWS) >= ring.at {
+                let more = calls.saturating_sub(ring.calls[(slot % SLOTS) as usize]);
+                ring.count(slot, more);
+            }
+        }
+    }
+
+    /// The same calls, counted in a window of another length from `unix` on. Each counts as if it
+    /// had been made at the end of the sub-window it was counted in.
+    pub(super) fn resampled(&self, per: QuotaPeriod, unix: u64) -> Self {
+        let counts = self.read();
+        let other = Self::new(per);
+        let ends = counts.iter().map(|(start, calls)| ((start + self.step - 1).min(unix), *calls));
+        lock(&other.ring).fill(other.step, ends);
+        other
+    }
+}
+
+impl Ring {
+    fn empty(at: u64) -> Self {
+        Self { at, calls: [0; SLOTS as usize], total: 0 }
+    }
+
+    /// Adds calls with their times, in any order, to an empty ring.
+    fn fill(&mut self, step: u64, counts: impl Iterator<Item = (u64, u64)> + Clone) {
+        let last = counts.clone().map(|(time, _)| time / step).max().unwrap_or(0);
+        self.reach(last);
+        for (time, calls) in counts {
+            if (time / step).saturating_add(SUB_WINDOWS) >= last {
+                self.count(time / step, calls);
+            }
+        }
+    }
+
+    /// Goes on to a sub-window: forgets what does not count any more.
+    fn reach(&mut self, slot: u64) {
+        let (ahead, behind) = (slot.saturating_sub(self.at), self.at.saturating_sub(slot));
+        if ahead > SUB_WINDOWS || behind > SUB_WINDOWS {
+            *self = Self::empty(slot);
+            return;
+        }
+        for next in self.at + 1..=self.at + ahead {
+            let gone = std::mem::take(&mut self.calls[(next % SLOTS) as usize]);
+            self.total -= gone;
+        }
+        self.at += ahead;
+    }
+
+    fn count(&mut self, slot: u64, calls: u64) {
+        let room = u64::MAX - self.total;
+        self.calls[(slot % SLOTS) as usize] += calls.min(room);
+        self.total += calls.min(room);
+    }
+
+    /// Sub-windows with calls, oldest first.
+    fn counted(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let slots = self.at.saturating_sub(SUB_WINDOWS)..=self.at;
+        let all = slots.map(|slot| (slot, self.calls[(slot % SLOTS) as usize]));
+        all.filter(|(_, calls)| *calls > 0)
+    }
+
+    fn level(&self, calls: u64, step: u64, unix: u64) -> Level {
+        let leaves =
+            |slot: u64| slot.saturating_add(SLOTS).saturating_mul(step).saturating_sub(unix);
+        let (mut left, mut free_in, mut empty_in) = (self.total, 0, 0);
+        for (slot, gone) in self.counted() {
+            empty_in = leaves(slot);
+            if left >= calls {
+                free_in = empty_in;
+            }
+            left -= gone;
+        }
+        Level { used: self.total, free_in, empty_in }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A time at which windows of every length are under way.
+    const NOW: u64 = 1_767_225_630;
+
+    fn hour() -> Rolling {
+        Rolling::new(QuotaPeriod::Hour)
+    }
+
+    fn admitted(rolling: &Rolling, calls: u64, unix: u64, tries: u64) -> u64 {
+        (0..tries).filter(|_| rolling.admit(calls, unix).is_ok()).count() as u64
+    }
+
+    #[test]
+    fn every_length_has_sixty_whole_sub_windows() {
+        use QuotaPeriod::{Day, Hour, Minute, Month, Week, Year};
+        for per in [Minute, Hour, Day, Week, Month, Year] {
+            let rolling = Rolling::new(per);
+            assert_eq!(rolling.step * 60, length(per));
+            assert_eq!(admitted(&rolling, 3, NOW, 5), 3, "{per:?}");
+            let slot_end = (NOW / rolling.step + 1) * rolling.step;
+            assert_eq!(admitted(&rolling, 3, slot_end + length(per) - 1, 5), 0, "{per:?}");
+            assert_eq!(admitted(&rolling, 3, slot_end + length(per), 5), 3, "{per:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_counts_for_its_window_and_at_most_a_sixtieth_longer() {
+        let rolling = hour();
+        let start = 60 * 1_000_000;
+        // One at the beginning of a sub-window, one at the end of the next.
+        assert_eq!(rolling.admit(2, start).map(|level| level.used), Ok(1));
+        assert_eq!(rolling.admit(2, start + 119).map(|level| level.used), Ok(2));
+        let full = rolling.admit(2, start + 120).unwrap_err();
+        assert_eq!(full, Level { used: 2, free_in: 3660 - 120, empty_in: 3720 - 120 });
+        assert!(rolling.admit(2, start + 3659).is_err());
+        assert_eq!(rolling.admit(2, start + 3660).map(|level| level.used), Ok(2));
+        assert_eq!(rolling.level(2, start + 3719).used, 2);
+        assert_eq!(rolling.level(2, start + 3720).used, 1);
+    }
+
+    #[test]
+    fn in_no_window_are_more_admitted_than_the_quota_says() {
+        with_numbers(|next| {
+            let (rolling, quota) = (Rolling::new(QuotaPeriod::Minute), 1 + next() % 40);
+            let (mut now, mut window) = (NOW, VecDeque::new());
+            for _ in 0..2000 {
+                now += [0, 0, 0, 1, 1, 3, 20, 90][(next() % 8) as usize];
+                let admitted = rolling.admit(quota, now).is_ok();
+                while window.front().is_some_and(|first| first + 60 <= now) {
+                    window.pop_front();
+                }
+                if admitted {
+                    window.push_back(now);
+                }
+                assert!(window.len() as u64 <= quota);
+                // Nor fewer than in a window that is a sub-window longer.
+                let longer = rolling.level(quota, now).used;
+                assert!(admitted || longer == quota);
+            }
+        });
+    }
+
+    /// Runs with numbers that are the same every time.
+    fn with_numbers(mut run: impl FnMut(&mut dyn FnMut() -> u64)) {
+        for seed in 1..=20_u64 {
+            let mut state = seed;
+            run(&mut || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 33
+            });
+        }
+    }
+
+    #[test]
+    fn a_clock_a_little_behind_counts_in_the_sub_window_reached_one_far_behind_begins_anew() {
+        let rolling = hour();
+        rolling.admit(2, NOW).expect("room");
+        assert_eq!(rolling.admit(2, NOW - 1800).map(|level| level.used), Ok(2));
+        assert!(rolling.admit(2, NOW).is_err());
+        assert_eq!(rolling.admit(2, NOW - 8000).map(|level| level.used), Ok(1));
+        assert!(rolling.admit(2, u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn a_quota_made_smaller_waits_until_enough_has_gone() {
+        let rolling = hour();
+        let start = 60 * 1_000_000;
+        (0..4).for_each(|minute| drop(rolling.admit(9, start + minute * 60)));
+        let full = rolling.admit(2, start + 240).unwrap_err();
+        assert_eq!(full.free_in, 3660 + 120 - 240);
+        assert_eq!(rolling.level(0, start + 240).free_in, full.empty_in);
+    }
+
+    #[test]
+    fn counts_can_be_restored_but_never_lowered() {
+        let before = hour();
+        (0..50).for_each(|n| drop(before.admit(99, NOW + n * 100)));
+        let after = hour();
+        after.restore(&before.read());
+        assert_eq!(after.read(), before.read());
+        // The minutes of a longer sub-window are added up; what is too old is left out.
+        let day = Rolling::new(QuotaPeriod::Day);
+        let slot = NOW / 1440 * 1440;
+        day.restore(&[(slot, 2), (slot + 60, 3), (slot - 60, 1), (slot - 2 * DAY, 7)]);
+        assert_eq!(day.level(9, NOW).used, 6);
+        (0..3).for_each(|_| drop(day.admit(9, NOW)));
+        day.restore(&[(slot, 4)]);
+        assert_eq!(day.level(9, NOW).used, 9);
+        day.restore(&[(slot - 3 * DAY, 4)]);
+        assert_eq!(day.level(9, NOW).used, 9);
+    }
+
+    #[test]
+    fn another_length_keeps_the_calls() {
+        let rolling = hour();
+        (0..10).for_each(|n| drop(rolling.admit(99, NOW + n * 60)));
+        let now = NOW + 600;
+        assert_eq!(rolling.resampled(QuotaPeriod::Day, now).level(99, now).used, 10);
+        let minute = rolling.resampled(QuotaPeriod::Minute, now).level(99, now);
+        assert!((1..=2).contains(&minute.used), "{minute:?}");
+    }
+
+    #[test]
+    fn eight_threads_admit_exactly_the_quota() {
+        const QUOTA: u64 = 10_000;
+        let rolling = hour();
+        for round in 0..3 {
+            let (start, clock) = (NOW + round * 7200, AtomicU64::new(0));
+            let admit = || {
+                let now = || start + clock.fetch_add(1, Ordering::Relaxed) / 16;
+                (0..2000).filter(|_| rolling.admit(QUOTA, now()).is_ok()).count()
+            };
+            let admitted: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(admit)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+            });
+            assert_eq!(admitted as u64, QUOTA, "of 16,000");
+            assert_eq!(rolling.read().iter().map(|(_, calls)| calls).sum::<u64>(), QUOTA);
+        }
+    }
+}
