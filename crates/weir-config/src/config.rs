@@ -5,6 +5,7 @@
 //! Nothing in here is ever "as written"; that is the draft's business.
 
 mod handler;
+mod monitor;
 mod policy;
 mod render;
 pub(crate) use render::is_xml_name;
@@ -16,6 +17,7 @@ pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
     Representation,
 };
+pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
     Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
@@ -44,7 +46,7 @@ pub struct AuthId(pub usize);
 pub struct PlanId(pub usize);
 
 /// Index of a [`Consumer`] in [`Config::consumers`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(pub usize);
 
 /// The whole of what weir does, as decided by one version of the configuration.
@@ -68,6 +70,8 @@ pub struct Config {
     pub journal: JournalSettings,
     /// What is recorded of them.
     pub tracker: Tracker,
+    /// What is counted of calls.
+    pub monitor: Monitor,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Ways to prove who calls, addressed by [`AuthId`].
@@ -158,6 +162,8 @@ pub struct Route {
     pub compress: Compression,
     /// What is recorded of its transactions.
     pub capture: Capture,
+    /// Whose calls are counted because a rule says so, beside those of plans that need counts.
+    pub count: CountRule,
     /// Where it is written.
     pub location: Location,
 }

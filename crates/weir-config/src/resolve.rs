@@ -8,6 +8,7 @@ mod auth;
 mod fields;
 mod headers;
 mod jwt;
+mod monitor;
 mod path;
 mod plan;
 mod proxy;
@@ -98,12 +99,14 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let root = Fields::new(&draft.root, &keys::ROOT);
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
     let auths = auths.iter().map(|m| resolver.auth(m)).collect::<Vec<_>>();
-    let plans = plans.iter().filter_map(|m| resolver.plan(m)).collect();
-    let consumers = tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
+    let plans: Vec<_> = plans.iter().filter_map(|m| resolver.plan(m)).collect();
+    let consumers: Vec<_> =
+        tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
     let limits = resolver.limits(&root);
     let tracker = root.object("tracker", &keys::TRACKER);
     let capture = tracker.and_then(|tracker| resolver.capture(&tracker));
-    let apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
+    let mut apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
+    let monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
     let listen = resolver.listeners(&root);
     let admin = resolver.admin(&root);
     let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
@@ -120,6 +123,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         access_log,
         journal,
         tracker,
+        monitor,
         upstreams: upstreams.into_iter().collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,

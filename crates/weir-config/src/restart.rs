@@ -33,6 +33,11 @@ impl Config {
         changed("tracker.keys", business_keys(self), business_keys(new));
         let enabled = |config: &Self| config.tracker.enabled.to_string();
         changed("tracker.enabled", enabled(self), enabled(new));
+        let on = |config: &Self| if config.counts_calls() { "on" } else { "off" }.to_owned();
+        // What runs goes on when there is nothing left to count.
+        if new.counts_calls() {
+            changed("monitor", on(self), on(new));
+        }
         changed("workers", self.workers.to_string(), new.workers.to_string());
         findings
     }

@@ -134,6 +134,14 @@ pub struct Plan {
     pub price: Option<Price>,
 }
 
+impl Plan {
+    /// Whether its calls are counted without a rule.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.quota.is_some()
+    }
+}
+
 /// `rate: 100/s, burst: 200`: in no interval t are more than burst + rate·t admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {

@@ -1,8 +1,10 @@
 //! Keys that hold for the whole server.
 
-use super::{API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, Names, PLAN, Shape, TRACKER, UPSTREAM};
+use super::{
+    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, Shape, TRACKER, UPSTREAM,
+};
 
-const LATER: &[&str] = &["monitor", "pools", "scripts"];
+const LATER: &[&str] = &["pools", "scripts"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
@@ -55,6 +57,11 @@ pub(crate) static ROOT: Shape = Shape {
                 "tracker",
                 Kind::Object(&TRACKER),
                 "The searchable record of every transaction.",
+            ),
+            Key::new(
+                "monitor",
+                Kind::Object(&MONITOR),
+                "Counts of calls, for usage, limits and billing.",
             ),
             UPSTREAMS,
             AUTHS,

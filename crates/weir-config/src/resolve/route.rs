@@ -2,7 +2,7 @@
 
 use super::api::{Inherited, compression};
 use super::{Fields, Resolver, headers, path, server};
-use crate::config::{Handler, Location, PathPattern, Route, Segment};
+use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::keys;
@@ -128,6 +128,7 @@ impl<'a> Resolver<'a> {
             response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),
             compress: compression(fields).unwrap_or(inherited.compress),
             capture: self.capture(fields).unwrap_or(inherited.capture),
+            count: CountRule::default(),
             location: Location { file, line: at.line as usize },
             operation,
         })

@@ -30,6 +30,9 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         writeln!(out, "{:?}", config.journal).expect("writes");
         writeln!(out, "{:?}", config.tracker).expect("writes");
     }
+    if config.counts_calls() {
+        writeln!(out, "{:?}", config.monitor).expect("writes");
+    }
     for u in &config.upstreams {
         writeln!(out, "{u:?}").expect("writes");
     }
@@ -75,6 +78,9 @@ fn route(out: &mut String, r: &Route) {
     .expect("writes");
     writeln!(out, "    {:?} body {} timeout {:?}", r.access, r.body_limit, r.timeout)
         .expect("writes");
+    if r.count != CountRule::default() {
+        writeln!(out, "    count {:?}", r.count).expect("writes");
+    }
     if r.capture != Capture::default() {
         writeln!(out, "    {:?}", r.capture).expect("writes");
     }

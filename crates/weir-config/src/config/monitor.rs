@@ -1,0 +1,87 @@
+//! What is counted.
+
+use super::{Config, ConsumerId, Route};
+use std::time::Duration;
+
+/// The Monitor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    /// Calls are counted if a rule or a plan asks for it.
+    pub enabled: bool,
+    /// How long counts are kept (default 400 days).
+    pub keep: Duration,
+    /// Most combinations of consumer, API, operation, plan and status class of a day (default
+    /// 10,000).
+    pub cardinality: usize,
+    /// What counts as a call.
+    pub counts: Counts,
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            keep: Duration::from_secs(400 * 24 * 60 * 60),
+            cardinality: 10_000,
+            counts: Counts::default(),
+        }
+    }
+}
+
+/// What counts as a call: one that is of several of these kinds counts if all of them do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Turned away before the handler (default false).
+    pub rejected: bool,
+    /// Failed by rule (default true).
+    pub failed: bool,
+    /// Without a whole answer (default true).
+    pub interrupted: bool,
+    /// Sent to an upstream more than once (default true).
+    pub retried: bool,
+    /// Resubmitted by an operator (default false).
+    pub resubmitted: bool,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { rejected: false, failed: true, interrupted: true, retried: true, resubmitted: false }
+    }
+}
+
+/// Which calls of a route a rule has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CountRule {
+    /// None.
+    #[default]
+    Nobody,
+    /// Those of these consumers, ascending.
+    Consumers(Vec<ConsumerId>),
+    /// All.
+    Everybody,
+}
+
+impl CountRule {
+    /// Whether a call of this consumer is counted.
+    #[must_use]
+    pub fn is_for(&self, consumer: Option<ConsumerId>) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Everybody => true,
+            Self::Consumers(consumers) => {
+                consumer.is_some_and(|id| consumers.binary_search(&id).is_ok())
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Whether any call may be counted.
+    #[must_use]
+    pub fn counts_calls(&self) -> bool {
+        let ruled = |route: &Route| route.count != CountRule::Nobody;
+        self.monitor.enabled
+            && (self.plans.iter().any(super::Plan::is_counted)
+                || self.apis.iter().flat_map(|api| &api.routes).any(ruled))
+    }
+}
