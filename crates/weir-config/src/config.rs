@@ -4,6 +4,7 @@
 //! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
 //! Nothing in here is ever "as written"; that is the draft's business.
 
+mod events;
 mod handler;
 mod monitor;
 mod policy;
@@ -13,6 +14,7 @@ mod server;
 mod tracker;
 mod upstream;
 
+pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
     Representation,

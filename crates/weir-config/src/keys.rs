@@ -4,6 +4,7 @@
 //! so they cannot say different things.
 
 mod api;
+mod events;
 mod form;
 mod monitor;
 mod server;
@@ -14,6 +15,7 @@ pub(crate) use api::{
     API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, PROXY, QUERY, REPLY, REPLY_XML,
     REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
+pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};

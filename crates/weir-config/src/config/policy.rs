@@ -138,7 +138,7 @@ impl Plan {
     /// Whether its calls are counted without a rule.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        self.quota.is_some()
+        self.quota.is_some() || self.price.is_some()
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Form {
     Price,
     /// `EUR`.
     Currency,
+    /// `5%`.
+    Percent,
 }
 
 /// What is wrong with a text.
@@ -103,6 +105,7 @@ impl Form {
             Self::JsonPath => "a JSONPath (`$.order.id`)",
             Self::Price => "a price (`\"0.0004\"`)",
             Self::Currency => "a currency (`EUR`)",
+            Self::Percent => "a share (`5%`)",
         }
     }
 
@@ -124,6 +127,7 @@ impl Form {
             Self::JsonPath => r"^\$",
             Self::Price => r"^[0-9]{1,9}(\.[0-9]{1,8})?$",
             Self::Currency => "^[A-Z]{3}$",
+            Self::Percent => r"^[0-9]{1,3}(\.[0-9]{1,2})? *%$",
             Self::Origin => r"^(\*|https?://[^/]+)$",
             _ => return None,
         })
@@ -170,6 +174,7 @@ impl Form {
             Self::JsonPath => checks::json_path(text),
             Self::Price => checks::price(text),
             Self::Currency => checks::currency(text),
+            Self::Percent => checks::unit(self, units::percent(text).map(|_| ()), text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

@@ -65,6 +65,7 @@ pub(super) fn currency(text: &str) -> Result<(), Fault> {
 pub(super) fn unit(form: Form, result: Result<(), units::Fault>, text: &str) -> Result<(), Fault> {
     let (what, units, unit) = match form {
         Form::Size => ("size", "`B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, `GB`", "KiB"),
+        Form::Percent => ("share", "`%`", "%"),
         Form::Rate => ("rate", "`/s`, `/min`, `/h`, `/d`", "/s"),
         _ => ("time", "`ms`, `s`, `m`, `h`, `d`", "s"),
     };
