@@ -204,7 +204,10 @@ impl Journal {
         self.read(lane, from, 0)
     }
 
-    fn read(&self, lane: u16, from: Position, ticket: u64) -> Reader {
+    /// A reader that goes on where another one was, as its position and ticket number tell: for
+    /// those who keep their checkpoint themselves.
+    #[must_use]
+    pub fn read(&self, lane: u16, from: Position, ticket: u64) -> Reader {
         let (files, shared) = match self.inner.lanes.get(usize::from(lane)) {
             Some(lane) => (Arc::clone(&lane.files), Arc::clone(&lane.shared)),
             None => (Arc::new(Files::none(lane)), Arc::default()),

@@ -4,11 +4,13 @@
 //! append makes no system call. Room to complete every open transaction is kept free, so that one
 //! that was taken on can be completed when the journal is full.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::counted;
 use crate::durable::{Durable, NotDurable};
 use crate::format::{
     Address, FRAME, HEADER, Kind, Position, SegmentHeader, begin_frame, finish_frame,
@@ -66,9 +68,17 @@ pub(crate) struct Shared {
     pub(crate) durable: Durable,
     /// Set when the disk did not take the current segment; the lane leaves it then.
     pub(crate) abandon: AtomicBool,
+    /// Full segments with nothing in them but what is recorded to be counted, and the number that
+    /// the first transaction after each got. They need not be sealed once they have been read.
+    plain: Mutex<BTreeMap<u32, u64>>,
 }
 
 impl Shared {
+    /// Touched once a segment, for a moment.
+    pub(crate) fn plain(&self) -> MutexGuard<'_, BTreeMap<u32, u64>> {
+        self.plain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn end(&self) -> Position {
         Position::from_bits(self.end.load(Ordering::Acquire))
     }
@@ -86,6 +96,8 @@ struct Current {
     key: u32,
     offset: usize,
     begun: Instant,
+    /// Nothing but what is recorded to be counted has been in it, and nothing was open.
+    plain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +198,7 @@ impl Lane {
         let number = self.next_ticket;
         let kept = (self.opened + 1) * RESERVE;
         let last = self.append(Kind::Received, number, Position::START, kept)?;
+        self.is_not_plain();
         self.began();
         self.opened += 1;
         let open = Some(Open { number, last });
@@ -263,6 +276,9 @@ impl Lane {
         let number = self.next_ticket;
         let kept = self.opened * RESERVE;
         let position = self.append(Kind::Completed, number, Position::START, kept)?;
+        if received.counted & counted::ALONE == 0 {
+            self.is_not_plain();
+        }
         self.began();
         Ok(Address { lane: self.index, position })
     }
@@ -285,6 +301,14 @@ impl Lane {
     fn refuse<T>(&self, why: Refused) -> Result<T, Refused> {
         count(&self.shared.refused, 1);
         Err(why)
+    }
+
+    /// The current segment has something in it that is to be kept. What belongs to a transaction
+    /// that is open needs no telling: its segment was not plain from its beginning.
+    fn is_not_plain(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.plain = false;
+        }
     }
 
     fn began(&mut self) {
@@ -349,7 +373,14 @@ impl Lane {
             frame.extend_from_slice(&open.last.to_bits().to_le_bytes());
         }
         finish_frame(&mut frame, Kind::Open, key, 0, Position::START);
-        let mut next = Current { mapping, number, key, offset: 0, begun: Instant::now() };
+        let mut next = Current {
+            mapping,
+            number,
+            key,
+            offset: 0,
+            begun: Instant::now(),
+            plain: self.opened == 0,
+        };
         // The header last: a segment without one was never begun.
         next.offset = HEADER;
         let begun = next.write(&frame) && next.head(&header.encode());
@@ -368,6 +399,9 @@ impl Lane {
     /// Lets go of the current segment: nothing is appended to it any more.
     pub(crate) fn leave(&mut self) {
         if let Some(current) = self.current.take() {
+            if current.plain {
+                self.shared.plain().insert(current.number, self.next_ticket);
+            }
             let end = Position::new(current.number + 1, 0);
             self.shared.end.store(end.to_bits(), Ordering::Release);
             self.taker.retire(current.mapping);

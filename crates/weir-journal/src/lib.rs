@@ -27,6 +27,7 @@
 
 mod background;
 mod carry;
+pub mod counted;
 mod damage;
 mod durable;
 pub mod failpoint;

@@ -109,7 +109,10 @@ impl Reader {
         self.position
     }
 
-    pub(crate) fn ticket(&self) -> u64 {
+    /// Highest ticket number of what it has given, or was begun with: the other half of a
+    /// checkpoint.
+    #[must_use]
+    pub fn ticket(&self) -> u64 {
         self.ticket
     }
 

@@ -2,10 +2,11 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–15 come from [`Received`], 32–44 and 47 from [`Completed`], 45 (damaged) and 46 (ticket
+//! know. Tags 1–15 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46 (ticket
 //! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag 47
 //! stands before all that it does not speak of.
 
+use crate::counted;
 use crate::format::{Kind, Position};
 
 /// Which half of an exchange.
@@ -126,6 +127,10 @@ pub struct Received<'a> {
     pub head: &'a [u8],
     /// Capture level, a code of the caller's.
     pub level: u8,
+    /// Name of the consumer's plan.
+    pub plan: &'a str,
+    /// Why it is counted: bits told in [`crate::counted`].
+    pub counted: u8,
 }
 
 /// What is known when an answer is about to leave. Empty text means absent.
@@ -159,6 +164,8 @@ pub struct Completed<'a> {
     pub logs: &'a [&'a str],
     /// What was written before and does not count.
     pub void: Void,
+    /// How often it was sent to an upstream again.
+    pub retries: u8,
 }
 
 /// A transaction as it is read back; fields as in [`Received`] and [`Completed`].
@@ -182,6 +189,8 @@ pub struct Transaction {
     pub target: String,
     pub request_head: Vec<u8>,
     pub level: u8,
+    pub plan: String,
+    pub counted: u8,
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
@@ -195,6 +204,7 @@ pub struct Transaction {
     pub keys: Vec<(String, String)>,
     pub properties: Vec<(String, String)>,
     pub logs: Vec<String>,
+    pub retries: u8,
     /// Only what fits into the room kept for it was written: the journal was full.
     pub shortened: bool,
     /// Records of it were lost.
@@ -264,6 +274,8 @@ impl Received<'_> {
             && put(out, 10, self.target.as_bytes())
             && put(out, 11, self.head)
             && put(out, 12, &[self.level])
+            && put(out, 13, self.plan.as_bytes())
+            && (self.counted == 0 || put(out, 14, &[self.counted]))
     }
 }
 
@@ -271,6 +283,9 @@ impl Completed<'_> {
     /// Appends the fields; false if one is longer than a field can be.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
         encode_end(out, self);
+        if self.retries > 0 {
+            put(out, 48, &[self.retries]);
+        }
         put_facts(out, 37, &self.request);
         put_facts(out, 38, &self.response);
         for (code, duration) in self.stages {
@@ -347,6 +362,12 @@ impl Void {
 }
 
 impl Transaction {
+    /// Whether it is recorded to be counted and for nothing else.
+    #[must_use]
+    pub fn is_count(&self) -> bool {
+        self.counted & counted::ALONE != 0
+    }
+
     /// Takes over what a record says.
     pub(crate) fn take_over(&mut self, kind: Kind, payload: &[u8]) {
         match kind {
@@ -390,6 +411,8 @@ impl Transaction {
             10 => self.target = text(value),
             11 => self.request_head = value.to_vec(),
             12 => self.level = *value.first()?,
+            13 => self.plan = text(value),
+            14 => self.counted = *value.first()?,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = match outcome {
@@ -414,6 +437,7 @@ impl Transaction {
             42 => self.properties.push(pair(value)?),
             43 => self.logs.push(text(value)),
             47 => self.forget(void(value)?),
+            48 => self.retries = *value.first()?,
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

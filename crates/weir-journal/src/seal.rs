@@ -63,6 +63,9 @@ impl Inner {
         let files = &lane.files;
         find_again(files)?;
         let already = files.state().sealed.contains_key(&number);
+        if !already && self.drop_plain(lane, number)? {
+            return Ok(());
+        }
         let floor = files.state().carry.next_ticket;
         let sealed = match Segment::open(files, number, floor) {
             // It only could not be recycled then.
@@ -93,6 +96,39 @@ impl Inner {
         files.faults().check("seal.recycled")?;
         self.sealed.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Drops a segment in which everything was recorded to be counted and has been: sealing it
+    /// would take as long as counting it did. Says whether it was one.
+    fn drop_plain(&self, lane: &LaneState, number: u32) -> io::Result<bool> {
+        let files = &lane.files;
+        let next_ticket = lane.shared.plain().get(&number).copied();
+        let mut carry = files.state().carry.clone();
+        let Some(next_ticket) = next_ticket.filter(|_| !carry.lost) else { return Ok(false) };
+        if !self.checkpoints.have_passed(files.lane, number) {
+            return Ok(false);
+        }
+        // Nothing was open in it, so all that changes is where the next one begins.
+        carry.segment = number;
+        carry.next_ticket = carry.next_ticket.max(next_ticket);
+        write_whole(&files.path(number, "carry"), &carry.encode())?;
+        files.faults().check("plain.carried")?;
+        let mut state = files.change();
+        let before = std::mem::replace(&mut state.carry, carry).segment;
+        files.recycle(number, &self.budget)?;
+        state.raw.remove(&number);
+        // Until its file is gone for good, the carry before it is the one that counts.
+        files.sync_folder()?;
+        files.faults().check("plain.recycled")?;
+        if before != number {
+            match fs::remove_file(files.path(before, "carry")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        lane.shared.plain().remove(&number);
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
     }
 }
 

@@ -2,6 +2,7 @@ mod damage;
 mod durable;
 mod followers;
 mod model;
+mod plain;
 mod retention;
 mod sealing;
 

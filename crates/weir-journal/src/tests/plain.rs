@@ -1,0 +1,160 @@
+//! Segments in which everything was recorded to be counted are dropped instead of sealed.
+
+use super::*;
+use crate::counted;
+use std::io::ErrorKind;
+
+fn call(journal: &Journal, lane: &mut Lane, id: u8) {
+    journal.inner().supply().unwrap();
+    let received =
+        Received { plan: "gold", counted: counted::ALONE | counted::PLAN, ..request(id) };
+    lane.whole(&received, &Completed { retries: 2, ..answer() }).unwrap();
+}
+
+fn calls(journal: &Journal, lane: &mut Lane, count: u8) {
+    (0..count).for_each(|id| call(journal, lane, id));
+}
+
+/// Reads all there is as a follower does that counts; gives how many it were.
+fn count(journal: &Journal) -> usize {
+    let mut follower = journal.follower("counts").unwrap();
+    let mut reader = journal.follow(&follower, 0);
+    let found = std::iter::from_fn(|| reader.next_transaction().unwrap()).count();
+    follower.pass(&reader);
+    follower.commit().unwrap();
+    found
+}
+
+#[test]
+fn why_a_call_is_counted_comes_back() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    call(&journal, &mut lane, 1);
+    whole(&journal, &mut lane, 2);
+    let read = all(&journal);
+    let told = |one: &Transaction| (one.plan.clone(), one.counted, one.retries, one.is_count());
+    assert_eq!(told(&read[0]), ("gold".to_owned(), counted::ALONE | counted::PLAN, 2, true));
+    assert_eq!(told(&read[1]), (String::new(), 0, 0, false));
+}
+
+#[test]
+fn what_was_counted_is_dropped_and_what_follows_goes_on_behind_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let mut counted = 0;
+    for _ in 0..5 {
+        calls(&journal, &mut lane, 60);
+        counted += count(&journal);
+        journal.work().unwrap();
+    }
+    let statistics = journal.statistics();
+    assert_eq!((counted, statistics.sealed), (300, 0), "{statistics:?}");
+    assert!(statistics.dropped > 10 && statistics.unsealed == 0, "{statistics:?}");
+    let (end, left) = (journal.end(0), all(&journal));
+    assert!(left.len() < 20 && of_kind(data.path(), "carry").len() == 1);
+    let ticket = left.last().map(|one| one.ticket).unwrap();
+    drop((lane, journal));
+
+    let (journal, mut lane, report) = open(data.path());
+    assert!(report.damage.is_empty());
+    assert!(journal.end(0) >= end, "segments are never numbered twice");
+    call(&journal, &mut lane, 9);
+    assert_eq!(count(&journal), 1);
+    assert_eq!(all(&journal).last().map(|one| one.ticket), Some(ticket + 1));
+}
+
+#[test]
+fn numbers_go_on_when_nothing_at_all_is_left() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    calls(&journal, &mut lane, 60);
+    lane.leave();
+    assert_eq!(count(&journal), 60);
+    journal.work().unwrap();
+    let end = journal.end(0);
+    assert_eq!(all(&journal).len(), 0);
+    drop((lane, journal));
+    let (journal, mut lane, _) = open(data.path());
+    call(&journal, &mut lane, 9);
+    assert!(journal.end(0) > end);
+    assert_eq!(all(&journal).last().map(|one| one.ticket), Some(61));
+    assert_eq!(count(&journal), 1);
+}
+
+#[test]
+fn what_was_not_counted_yet_is_kept() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    assert_eq!(count(&journal), 0);
+    calls(&journal, &mut lane, 200);
+    journal.work().unwrap();
+    assert!(journal.statistics().sealed > 0, "too many wait");
+    assert_eq!(all(&journal).len(), 200);
+    assert_eq!(count(&journal), 200);
+}
+
+#[test]
+fn a_segment_with_anything_else_in_it_is_sealed() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let mut others = 0;
+    let long = lane.received(&request(200)).unwrap();
+    for round in 0..30 {
+        calls(&journal, &mut lane, 7);
+        if round == 10 {
+            lane.completed(long, &answer()).unwrap();
+        }
+        if round > 10 {
+            whole(&journal, &mut lane, 100);
+            others += 1;
+        }
+    }
+    count(&journal);
+    lane.leave();
+    journal.work().unwrap();
+    let left = all(&journal);
+    assert!(left.iter().any(|one| one.id[0] == 200 && !one.damaged));
+    assert_eq!(left.iter().filter(|one| one.id[0] == 100).count(), others);
+    assert_eq!(left.len(), 30 * 7 + others + 1, "{:?}", journal.statistics());
+}
+
+#[test]
+fn a_crash_anywhere_in_dropping_loses_nothing_that_was_not_counted() {
+    for point in ["plain.carried", "seal.recycle", "plain.recycled"] {
+        for pass in [0, 2] {
+            let data = tempfile::tempdir().unwrap();
+            let faults = Faults::default();
+            let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
+            calls(&journal, &mut lane, 100);
+            assert_eq!(count(&journal), 100);
+            calls(&journal, &mut lane, 5);
+            faults.order_after(point, pass, ErrorKind::Other);
+            assert!(journal.work().is_err(), "{point} {pass}");
+            let end = journal.end(0);
+            drop((lane, journal));
+
+            let (journal, mut lane, report) = open(data.path());
+            assert!(report.damage.is_empty(), "{point} {pass}");
+            assert!(journal.end(0) >= end);
+            call(&journal, &mut lane, 9);
+            assert_eq!(count(&journal), 6, "{point} {pass}");
+            journal.work().unwrap();
+            assert_eq!(journal.statistics().unsealed, 0);
+        }
+    }
+}
+
+#[test]
+fn an_error_while_dropping_is_tried_again() {
+    for point in ["plain.carried", "seal.recycle", "plain.recycled"] {
+        let data = tempfile::tempdir().unwrap();
+        let faults = Faults::default();
+        let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
+        calls(&journal, &mut lane, 100);
+        count(&journal);
+        faults.order(point, 1, ErrorKind::Other);
+        assert!(journal.work().is_err());
+        journal.work().unwrap();
+        assert_eq!(journal.statistics().unsealed, 0, "{point}");
+    }
+}
