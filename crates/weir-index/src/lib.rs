@@ -27,6 +27,7 @@ mod block;
 mod check;
 mod columns;
 mod content;
+pub mod delivery;
 mod error;
 mod evaluate;
 mod file;
@@ -41,6 +42,7 @@ pub mod store;
 mod summary;
 mod tail;
 mod terms;
+mod trigger;
 mod words;
 
 pub use block::Depth;
@@ -54,6 +56,7 @@ pub use row::{Row, transaction_type};
 pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
 pub use summary::{Facet, Summary};
 pub use tail::Tail;
+pub use trigger::Triggers;
 
 #[cfg(test)]
 mod tests;
