@@ -5,6 +5,7 @@
 
 mod access;
 mod control;
+mod delivery;
 mod events;
 mod journal;
 mod messages;
@@ -57,6 +58,10 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         Some(journal) => tracker::start(&config, journal, &messages)?,
         None => None,
     };
+    let delivery = match &journal {
+        Some(journal) => Some(delivery::start(&config, journal, &messages)?),
+        None => None,
+    };
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
@@ -67,9 +72,11 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .context("cannot react to signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
+    control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));
     runtime.spawn(admin.serve(control.sources(access, journal.clone(), index, recovery)));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.
+    drop(delivery);
     drop(tracker);
     drop(journal);
     messages.finish();

@@ -65,7 +65,7 @@ impl Resolver<'_> {
         }
         let over = fields.seconds("over", 300);
         if let Some(node) = fields.get("over")
-            && (over < MINUTE || over > WEEK || over.as_secs() % 60 != 0)
+            && (over < MINUTE || over > WEEK || !over.as_secs().is_multiple_of(60))
         {
             let message = "an alert looks at whole minutes, at most a week of them";
             self.report.error(codes::BAD_VALUE, node.at, message);

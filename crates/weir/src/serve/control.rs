@@ -1,5 +1,6 @@
 //! The control loop: signals, file changes, reload, stop.
 
+use super::delivery::Handle;
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
@@ -26,6 +27,8 @@ pub(crate) struct Control {
     reloads: Arc<Reloads>,
     signals: Signals,
     watch: Watch,
+    /// Posts events, if any may be made.
+    delivery: Option<Handle>,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
 }
@@ -67,7 +70,24 @@ impl Control {
         }
         watch.set(config.sources.clone(), State::default());
         let draining = Arc::new(AtomicBool::new(false));
-        Ok(Self { source, config, gateway, events, messages, reloads, signals, watch, draining })
+        let delivery = None;
+        Ok(Self {
+            source,
+            config,
+            gateway,
+            events,
+            messages,
+            reloads,
+            signals,
+            watch,
+            delivery,
+            draining,
+        })
+    }
+
+    /// Tells reloads to whoever posts events, and shows what it does.
+    pub(crate) fn deliver_by(&mut self, delivery: Option<Handle>) {
+        self.delivery = delivery;
     }
 
     /// Whom to tell what happens.
@@ -96,11 +116,12 @@ impl Control {
             Box::new(move || gateway.limits())
         };
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
-        let messages = self.messages.clone();
+        let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
+            families.extend(delivery.iter().flat_map(metrics::delivery));
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families
@@ -156,6 +177,9 @@ impl Control {
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
         let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
             Ok(Ok(())) => {
+                if let Some(delivery) = &self.delivery {
+                    delivery.reload(&config);
+                }
                 self.config = config;
                 self.reloads.taken();
                 return self.events.reloaded(warnings);

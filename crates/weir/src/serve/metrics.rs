@@ -1,5 +1,6 @@
 //! Metrics of the control thread itself.
 
+use super::delivery::Handle;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
@@ -100,6 +101,26 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
             "weir_index_restarts_total",
             "Times that indexing was broken off and began again.",
             stats.restarts,
+        ),
+    ]
+}
+
+/// What became of events.
+pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
+    let stats = delivery.statistics();
+    [
+        Family::counter("weir_events_delivered_total", "Events that sinks took.", stats.delivered),
+        Family::counter("weir_events_failed_total", "Attempts to post in vain.", stats.failed),
+        Family::counter(
+            "weir_events_given_up_total",
+            "Events that no sink took in time.",
+            stats.given_up,
+        ),
+        Family::gauge("weir_events_waiting", "Events that wait.", stats.waiting as f64),
+        Family::gauge(
+            "weir_events_oldest_seconds",
+            "How long the oldest event has waited.",
+            stats.oldest_seconds,
         ),
     ]
 }
