@@ -8,6 +8,7 @@ mod harness;
 
 mod admin_api;
 mod auth;
+mod billing;
 mod capture;
 mod clients;
 mod command_line;
