@@ -33,6 +33,7 @@ mod file;
 mod index;
 mod indexer;
 mod keys;
+pub mod monitor;
 mod piece;
 pub mod query;
 mod row;
