@@ -1,6 +1,7 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
 mod count;
+mod invoice;
 mod journal;
 mod limit;
 mod stream;
@@ -57,6 +58,7 @@ pub(crate) struct Api {
         journal::state,
         journal::verify,
         limit::limits,
+        invoice::invoices,
         transaction::search,
         count::summary,
         transaction::export,
@@ -103,6 +105,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/openapi.json", needs(Role::Viewer, get(document)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
+        .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))

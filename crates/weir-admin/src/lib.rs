@@ -9,6 +9,7 @@ mod api;
 mod audit;
 
 mod host;
+pub mod invoice;
 pub mod limits;
 pub mod metrics;
 mod pages;

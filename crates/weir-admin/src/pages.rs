@@ -2,6 +2,7 @@
 
 use crate::api::{self, Access};
 use crate::host;
+use crate::invoice::Billing;
 use crate::metrics::{self, Family};
 use crate::problem::Problem;
 use crate::tracker::Tracker;
@@ -34,6 +35,8 @@ pub struct Sources {
     pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
+    /// What is to be paid, if calls are counted.
+    pub billing: Option<Billing>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
 }

@@ -5,10 +5,13 @@
 //! leaves. A declared reply to a request without a body waits for nothing in between, so all of it
 //! is one record at the end. A request that is rejected leaves one record without headers or body.
 //!
+//! What is not recorded but counted leaves one small record at the end.
+//!
 //! Where headers and bodies are kept only of what went wrong, they are written all the same, and
 //! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
 //! each does have to, until it is over.
 
+mod counting;
 mod durable;
 mod heads;
 mod mask;
@@ -16,6 +19,7 @@ mod passing;
 mod rest;
 mod stages;
 
+pub(crate) use counting::admitted;
 pub(crate) use durable::{NotKept, poll_kept};
 pub(crate) use heads::Masks;
 pub(crate) use passing::Tee;
@@ -33,7 +37,9 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
-use weir_journal::{BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, stage};
+use weir_journal::{
+    BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, counted, stage,
+};
 use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
@@ -69,6 +75,12 @@ pub(crate) struct Recording {
     /// Parts of another answer are in the journal.
     void: bool,
     stages: Stages,
+    /// Why it is counted: bits of the record, told in [`counted`].
+    counted: u8,
+    /// It is recorded only if it is counted, and then to be counted and for nothing else.
+    alone: bool,
+    /// How often it was sent to an upstream again.
+    retries: u8,
     /// The record is written up to here, and the answer waits until that is on the disk.
     until: Option<Position>,
 }
@@ -90,13 +102,14 @@ impl Recording {
     /// For a request that has just come.
     pub(crate) fn start(worker: &Worker) -> Self {
         let state = if worker.lane.is_some() { State::Rejected } else { State::Off };
-        Self { state, ..Self::default() }
+        let alone = !worker.live().site.config.tracker.enabled;
+        Self { state, alone, ..Self::default() }
     }
 
     /// A stage has ended that did something: now, and the one before it or the request at `start`.
     /// Asks the clock, unless nothing is recorded.
     pub(crate) fn stage_ended(&mut self, code: u8, start: Instant) {
-        if self.state != State::Off {
+        if self.is_shown() {
             self.stages.ended(code, start, clock::now());
         }
     }
@@ -108,24 +121,36 @@ impl Recording {
 
     /// A connection to an upstream had to be made, since `called`.
     pub(crate) fn connected(&mut self, called: Instant) {
-        if self.state != State::Off {
+        if self.is_shown() {
             self.stages.add(stage::CONNECT, clock::now().saturating_duration_since(called));
         }
     }
 
     /// The head of an upstream's answer has come to a request made at `called`.
     pub(crate) fn answered(&mut self, called: Instant) {
-        if self.state != State::Off {
+        if self.is_shown() {
             self.stages.answered(called, clock::now());
         }
+    }
+
+    /// It is sent to an upstream again.
+    pub(crate) fn sent_again(&mut self) {
+        self.retries = self.retries.saturating_add(1);
+    }
+
+    /// Whether the Tracker shows it.
+    fn is_shown(&self) -> bool {
+        self.state != State::Off && !self.alone
     }
 }
 
 /// The route of a request is known, and with it what is recorded.
 pub(crate) fn found(exchange: &mut Exchange, route: &Route) {
-    exchange.recording.capture = route.capture;
-    if route.capture.level == CaptureLevel::None {
-        exchange.recording.state = State::Off;
+    let recording = &mut exchange.recording;
+    recording.capture = route.capture;
+    recording.alone |= route.capture.level == CaptureLevel::None;
+    if recording.alone {
+        recording.capture = Capture { level: CaptureLevel::None, when: None };
     }
 }
 
@@ -138,22 +163,30 @@ pub(crate) fn begin(
     route: &Route,
     framing: Framing,
 ) -> Result<Option<Tee>, Problem> {
+    let Recording { alone, counted, .. } = exchange.recording;
+    if alone && counted == 0 {
+        exchange.recording.state = State::Off;
+    }
     if exchange.recording.state == State::Off {
         return Ok(None);
     }
-    let level = route.capture.level;
+    let level = exchange.recording.capture.level;
     // Where a request must not be answered without a record, room for it is made sure of first.
-    let waits_for_nothing = matches!(route.handler, Handler::Reply(_))
-        && exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    if waits_for_nothing && framing.is_empty() {
+    let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
+    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_));
+    if sheds && waits_for_nothing && framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let Some(ticket) = open(exchange) else {
-        return match exchange.live().site.config.journal.when_full {
-            WhenFull::Shed => Ok(None),
-            WhenFull::Refuse => Err(Problem::JournalFull),
-        };
+    let ticket = if sheds && alone {
+        exchange.recording.state = State::Whole;
+        None
+    } else {
+        match open(exchange) {
+            None if sheds => return Ok(None),
+            None => return Err(Problem::JournalFull),
+            ticket => ticket,
+        }
     };
     let live = Rc::clone(exchange.live());
     let settings = &live.site.config.tracker;
@@ -165,6 +198,12 @@ pub(crate) fn begin(
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
 pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
+    if exchange.recording.state == State::Whole && exchange.recording.alone {
+        let mut body = take_response(exchange, CaptureLevel::None);
+        body.count(bytes);
+        exchange.recording.response = Some(body);
+        return;
+    }
     if exchange.recording.state == State::Whole {
         // What was to be one record turns out to pass in pieces.
         open(exchange);
@@ -184,9 +223,20 @@ fn open(exchange: &mut Exchange) -> Option<Ticket> {
     let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
     exchange.recording.state = written.as_ref().map_or(State::Off, |ticket| State::Open(*ticket));
     if written.is_err() {
-        exchange.worker.stats.unrecorded.add(1);
+        not_written(exchange);
     }
     written.ok()
+}
+
+/// There was no room for a record: that is counted, and whether a call is not counted for it.
+fn not_written(exchange: &Exchange) {
+    let (stats, recording) = (&exchange.worker.stats, &exchange.recording);
+    if !recording.alone {
+        stats.unrecorded.add(1);
+    }
+    if recording.counted != 0 {
+        stats.uncounted.add(1);
+    }
 }
 
 /// The answer's body so far; it begins when its headers are known.
@@ -239,15 +289,26 @@ fn write_end(
     let Some(lane) = &exchange.worker.lane else { return };
     let live = Rc::clone(exchange.live());
     let state = std::mem::take(&mut exchange.recording.state);
+    if state == State::Rejected {
+        exchange.recording.counted = counting::rejected(exchange);
+    }
+    let alone = exchange.recording.alone;
+    if alone && exchange.recording.counted == 0 {
+        return;
+    }
     let Capture { level, .. } = exchange.recording.capture;
     let error = outcome != Outcome::Completed || exchange.response.status >= 400;
-    let kept = state != State::Rejected && exchange.recording.capture.keeps(error, total);
+    let kept = state != State::Rejected && !alone && exchange.recording.capture.keeps(error, total);
     let void = match state {
         State::Open(_) if !kept && level >= CaptureLevel::Headers => Void::Payload,
         State::Open(_) if exchange.recording.void => Void::Answer,
         _ => Void::Nothing,
     };
-    let level = if kept { level } else { CaptureLevel::Meta };
+    let level = match (alone, kept) {
+        (true, _) => CaptureLevel::None,
+        (false, true) => level,
+        (false, false) => CaptureLevel::Meta,
+    };
     let bodies = bodies(exchange, kept, level, last, &live.site.config);
     let mut stages = exchange.recording.stages;
     let exchange = &*exchange;
@@ -258,8 +319,8 @@ fn write_end(
     let completed = Completed {
         outcome,
         status: exchange.response.status,
-        problem: exchange.problem.map(Problem::slug).unwrap_or_default(),
-        upstream: upstream_name(exchange),
+        problem: exchange.problem.filter(|_| !alone).map(Problem::slug).unwrap_or_default(),
+        upstream: if alone { "" } else { upstream_name(exchange) },
         head: &head,
         stages: stages.finish(now, total),
         request: bodies.request,
@@ -267,6 +328,7 @@ fn write_end(
         request_body: &bodies.request_body,
         response_body: &bodies.response_body,
         void,
+        retries: exchange.recording.retries,
         ..Completed::default()
     };
     let written = match state {
@@ -278,7 +340,7 @@ fn write_end(
         State::Off => Ok(()),
     };
     if written.is_err() {
-        exchange.worker.stats.unrecorded.add(1);
+        not_written(exchange);
     }
     crate::buffer::give_back_vec(head);
 }
@@ -329,6 +391,14 @@ fn with_received<T>(
 ) -> T {
     let live = exchange.live();
     let (config, masks) = (&live.site.config, &live.site.masks);
+    let recording = &exchange.recording;
+    if recording.alone {
+        let received = Received {
+            counted: recording.counted | counted::ALONE,
+            ..who_and_what(exchange, config)
+        };
+        return write(&received);
+    }
     let mut head = crate::buffer::take_vec();
     if level >= CaptureLevel::Headers {
         masks.write(&exchange.request.headers, &mut head);
@@ -337,28 +407,37 @@ fn with_received<T>(
     let mut address = [0; crate::forwarded::LONGEST_ADDRESS];
     let client = crate::forwarded::display(exchange.client.address, &mut address);
     let principal = exchange.principal.as_deref();
-    let consumer = principal.and_then(|p| p.consumer()).map(|id| &config.consumers[id.0].name);
-    let (api, operation) = match (exchange.matched(), exchange.api) {
-        (Some((api, route)), _) => (api.name.as_str(), route.operation.as_str()),
-        (None, Some(api)) => (config.apis[api].name.as_str(), ""),
-        (None, None) => ("", ""),
-    };
     let result = write(&Received {
-        id: exchange.id.bytes(),
-        received_us: exchange.received_us,
-        api,
-        operation,
-        consumer: consumer.map_or("", String::as_str),
         principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
         client: std::str::from_utf8(client).unwrap_or_default(),
         method: exchange.request.method_name(),
         target: &target,
         head: &head,
         level: level as u8,
-        ..Received::default()
+        ..who_and_what(exchange, config)
     });
     crate::buffer::give_back_vec(head);
     result
+}
+
+/// What counting needs to know.
+fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> {
+    let consumer = exchange.principal.as_deref().and_then(|p| p.consumer());
+    let (api, operation) = match (exchange.matched(), exchange.api) {
+        (Some((api, route)), _) => (api.name.as_str(), route.operation.as_str()),
+        (None, Some(api)) => (config.apis[api].name.as_str(), ""),
+        (None, None) => ("", ""),
+    };
+    Received {
+        id: exchange.id.bytes(),
+        received_us: exchange.received_us,
+        api,
+        operation,
+        consumer: consumer.map_or("", |id| config.consumers[id.0].name.as_str()),
+        plan: counting::plan(exchange).map_or("", |plan| plan.name.as_str()),
+        counted: exchange.recording.counted,
+        ..Received::default()
+    }
 }
 
 fn upstream_name(exchange: &Exchange) -> &str {

@@ -195,6 +195,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             if admission.standing.is_some() {
                 exchange.recording.stage_ended(stage::LIMIT, exchange.started);
             }
+            capture::admitted(exchange);
             Ok(())
         }
         Err(rejection) => {

@@ -172,6 +172,7 @@ async fn attempt(
         if stale && sending.may_repeat(method) {
             drop(connection);
             target.stats.retries.add(1);
+            exchange.recording.sent_again();
             connection = Box::pin(target.take_fresh(&exchange.deadline))
                 .await
                 .map_err(|e| not_taken(target, e))?;

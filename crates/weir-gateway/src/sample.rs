@@ -27,6 +27,7 @@ pub(crate) fn config() -> Config {
         access_log: AccessLog { format: None, target: LogTarget::Stderr },
         journal: JournalSettings::default(),
         tracker: Tracker::default(),
+        monitor: weir_config::Monitor::default(),
         upstreams: vec![],
         auths: vec![],
         plans: vec![],

@@ -163,6 +163,7 @@ pub(crate) struct WorkerStats {
     pub(crate) limited: Counter,
     pub(crate) over_quota: Counter,
     pub(crate) unrecorded: Counter,
+    pub(crate) uncounted: Counter,
     pub(crate) withheld: Counter,
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
     targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,

@@ -139,11 +139,6 @@ impl Deliveries {
         Ok(Making { transaction, source: &self.source, now_us, room })
     }
 
-    /// To read what events are made from.
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
     /// Sinks for which there is something to be posted now.
     ///
     /// # Errors

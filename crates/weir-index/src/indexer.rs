@@ -148,7 +148,7 @@ impl Indexer {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         let mut failed = Ok(());
         while taken.len() < self.build.left() && bytes < BATCH_BYTES && !self.turned {
-            match self.readers[lane].next_transaction() {
+            match self.readers[lane].next_shown() {
                 Ok(Some(transaction)) => {
                     let day = transaction.received_us / DAY;
                     if self.day.is_none() {
@@ -360,8 +360,7 @@ impl Indexer {
         for (lane, reader) in mending.readers.iter_mut().enumerate() {
             let to = mending.gap.to[lane];
             while done < most && !mending.build.is_full() && reader.position() < to {
-                let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)?
-                else {
+                let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? else {
                     break;
                 };
                 if transaction.address.is_none_or(|address| address.position >= to) {

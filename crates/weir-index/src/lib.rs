@@ -22,6 +22,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod billing;
 mod bitmap;
 mod block;
 mod check;
@@ -34,6 +35,7 @@ mod file;
 mod index;
 mod indexer;
 mod keys;
+pub mod monitor;
 mod piece;
 pub mod query;
 mod row;
@@ -43,6 +45,7 @@ mod summary;
 mod tail;
 mod terms;
 mod trigger;
+mod usage_event;
 mod words;
 
 pub use block::Depth;
@@ -57,6 +60,7 @@ pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
 pub use summary::{Facet, Summary};
 pub use tail::Tail;
 pub use trigger::Triggers;
+pub use usage_event::UsageEvents;
 
 #[cfg(test)]
 mod tests;

@@ -235,7 +235,7 @@ impl Index {
         let mut looked = 0;
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
-            while let Some(mut transaction) = reader.next_transaction().map_err(Error::Journal)? {
+            while let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? {
                 self.shared.read_keys(&mut transaction);
                 looked += 1;
                 if looked > MOST_TAIL || Instant::now() >= deadline {

@@ -1,5 +1,6 @@
 //! Opening a journal: one weir per folder.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -228,6 +229,15 @@ impl Journal {
             let state = lane.files.state();
             let first = state.raw.first().into_iter().chain(state.sealed.keys().next()).min();
             first.map_or(Position::START, |first| Position::new(*first, 0).max(Position::START))
+        })
+    }
+
+    /// Numbers of the segments that a lane still has, of sealed ones at least who, what and when.
+    #[must_use]
+    pub fn segments(&self, lane: u16) -> BTreeSet<u32> {
+        self.inner.lanes.get(usize::from(lane)).map_or_else(BTreeSet::new, |lane| {
+            let state = lane.files.state();
+            state.raw.iter().chain(state.sealed.keys()).copied().collect()
         })
     }
 

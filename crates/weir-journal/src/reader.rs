@@ -116,6 +116,20 @@ impl Reader {
         self.ticket
     }
 
+    /// The next completed transaction that is there to be shown, or none for now: what was recorded
+    /// only to be counted is passed over.
+    ///
+    /// # Errors
+    /// As [`Reader::next_transaction`].
+    pub fn next_shown(&mut self) -> io::Result<Option<Transaction>> {
+        loop {
+            let next = self.next_transaction()?;
+            if !next.as_ref().is_some_and(Transaction::is_count) {
+                return Ok(next);
+            }
+        }
+    }
+
     /// The next completed transaction, or none for now.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod echo;
+mod invoice;
 mod journal;
 mod jwt;
 mod key;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Tail(tail::Args),
     /// Show who is throttled, and what is left to everybody
     Limits(limits::Args),
+    /// Make invoices of what was counted
+    Invoice(invoice::Args),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -69,6 +72,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
         Command::Limits(args) => limits::run(&args),
+        Command::Invoice(args) => invoice::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

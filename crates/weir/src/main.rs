@@ -3,6 +3,7 @@
 //! This crate is the command line and the one place where the others are put together.
 
 mod admin_client;
+mod billing;
 mod cli;
 mod commands;
 mod descriptors;

@@ -145,6 +145,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             stats.unrecorded,
         ),
         Family::counter(
+            "weir_monitor_uncounted_total",
+            "Calls that are not counted, or not whole, because there was no room for their records.",
+            stats.uncounted,
+        ),
+        Family::counter(
             "weir_capture_withheld_total",
             "Bodies that were not recorded because they could not be masked.",
             stats.withheld,

@@ -103,6 +103,11 @@ impl Passing {
         }
     }
 
+    /// Bytes pass of a body of which nothing is stored.
+    pub(super) fn count(&mut self, bytes: &[u8]) {
+        self.facts.length += bytes.len() as u64;
+    }
+
     /// Bytes that are not stored.
     fn hash(&mut self, rest: &[u8]) {
         if let Keep::First(hash) = &mut self.keep
@@ -157,11 +162,13 @@ impl Passing {
     }
 
     /// Its end has been read: what was held is masked and written, and needs no more room.
-    pub(super) fn over(&mut self, ticket: Ticket, settings: &Tracker) {
+    pub(super) fn over(&mut self, ticket: Option<Ticket>, settings: &Tracker) {
         if self.unread.take().is_none() {
             return;
         }
-        if let Some(masked) = self.mask(settings) {
+        if let Some(ticket) = ticket
+            && let Some(masked) = self.mask(settings)
+        {
             self.store(ticket, Side::Request, &masked, 0);
         }
     }
@@ -233,7 +240,8 @@ impl Passing {
 /// Records a request's body as its bytes pass.
 #[derive(Debug)]
 pub(crate) struct Tee {
-    pub(super) ticket: Ticket,
+    /// None if they are only counted.
+    pub(super) ticket: Option<Ticket>,
     pub(super) body: Rc<RefCell<Passing>>,
     pub(super) live: Rc<crate::worker::Live>,
 }
@@ -241,7 +249,10 @@ pub(crate) struct Tee {
 impl Tee {
     pub(crate) fn pass(&self, bytes: &[u8]) {
         let settings = &self.live.site.config.tracker;
-        self.body.borrow_mut().pass(self.ticket, Side::Request, bytes, settings);
+        match self.ticket {
+            Some(ticket) => self.body.borrow_mut().pass(ticket, Side::Request, bytes, settings),
+            None => self.body.borrow_mut().count(bytes),
+        }
     }
 
     /// The end of the body has been read.

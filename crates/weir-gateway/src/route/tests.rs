@@ -30,6 +30,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: Capture::default(),
+        count: weir_config::CountRule::default(),
         location: Location::default(),
     }
 }

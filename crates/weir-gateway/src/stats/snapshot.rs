@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub over_quota: u64,
     /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
     pub unrecorded: u64,
+    /// Calls that are not counted, or not whole, because there was no room for their records.
+    pub uncounted: u64,
     /// Bodies that were not recorded because they could not be masked.
     pub withheld: u64,
     /// How often the wall clock was set back.
@@ -167,6 +169,7 @@ impl Snapshot {
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
             (&mut self.unrecorded, &worker.unrecorded),
+            (&mut self.uncounted, &worker.uncounted),
             (&mut self.withheld, &worker.withheld),
         ] {
             *sum += counter.get();

@@ -101,7 +101,9 @@ pub(super) fn invoice(
     }
     let mut tiers = Vec::new();
     for (plan, calls) in calls {
-        tiers.extend(rules.get(&plan).map(|rule| tier_lines(&plan, rule, calls)).into_iter().flatten());
+        tiers.extend(
+            rules.get(&plan).map(|rule| tier_lines(&plan, rule, calls)).into_iter().flatten(),
+        );
     }
     let totals = totals(&lines, &tiers, rules);
     Invoice {
@@ -144,10 +146,9 @@ fn totals(lines: &[Line], tiers: &[TierLine], rules: &BTreeMap<String, Rule>) ->
     let lines = lines.iter().map(|line| (&line.plan, &line.currency, line.amount));
     let tiers = tiers.iter().map(|tier| (&tier.plan, &tier.currency, tier.amount));
     for (plan, currency, amount) in lines.chain(tiers) {
-        let total = totals.entry(currency).or_insert_with(|| Total {
-            currency: currency.clone(),
-            ..Total::default()
-        });
+        let total = totals
+            .entry(currency)
+            .or_insert_with(|| Total { currency: currency.clone(), ..Total::default() });
         total.exact = total.exact.plus(amount);
         let decimals = rules.get(plan).map_or(0, |rule| rule.decimals);
         total.decimals = total.decimals.max(decimals);
@@ -211,8 +212,11 @@ mod tests {
         assert_eq!(invoice.lines.len(), 4, "without the plan that has no price");
         let tiers: Vec<_> = invoice.tiers.iter().map(|t| (t.first, t.last, t.amount)).collect();
         assert_eq!(tiers, [(1, 10, amount("10")), (11, 15, amount("2.5"))]);
-        let totals: Vec<_> =
-            invoice.totals.iter().map(|t| (t.currency.as_str(), t.due().fixed(t.decimals))).collect();
+        let totals: Vec<_> = invoice
+            .totals
+            .iter()
+            .map(|t| (t.currency.as_str(), t.due().fixed(t.decimals)))
+            .collect();
         assert_eq!(totals, [("EUR", "12.75".to_owned()), ("USD", "2.235".to_owned())]);
     }
 }

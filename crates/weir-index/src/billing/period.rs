@@ -75,7 +75,18 @@ mod tests {
 
     #[test]
     fn what_is_no_period_is_refused() {
-        for text in ["", "26", "2026-13", "2026-1", "2026-02-30", "2026-11-21-1", "x", "-2026", "0000", "1969"] {
+        for text in [
+            "",
+            "26",
+            "2026-13",
+            "2026-1",
+            "2026-02-30",
+            "2026-11-21-1",
+            "x",
+            "-2026",
+            "0000",
+            "1969",
+        ] {
             assert_eq!(period(text, "UTC"), Err(NoPeriod::Form(text.to_owned())), "{text}");
         }
         assert_eq!(period("2026", "Mars"), Err(NoPeriod::Zone("Mars".to_owned())));

@@ -1,15 +1,14 @@
 //! Which prices were in force when: what an invoice needs that counts do not say.
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 use weir_config::Config;
 use weir_config::amount::Amount;
 use weir_config::price::{Price, Tier};
 
-use crate::store::{self, StoreError};
+use crate::delivery::{Deliveries, EventError};
 
 /// The price of a plan as an invoice needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,18 +21,19 @@ pub struct Rule {
     pub tiers: Vec<Tier>,
 }
 
-/// Notes the prices of a Config that is in force from now on, `now` being seconds since 1970.
-///
-/// # Errors
-/// The database cannot be written.
-pub fn note_prices(data: &Path, config: &Config, now: u64) -> Result<(), StoreError> {
-    let mut connection = store::open(data)?;
-    let at = |source| StoreError::Database { path: data.to_owned(), source };
-    note(&mut connection, config, now).map_err(at)
+impl Deliveries {
+    /// Notes the prices of a Config that is in force from now on, `now` being seconds since 1970.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn note_prices(&mut self, config: &Config, now: u64) -> Result<(), EventError> {
+        let making = self.make(0)?;
+        note(&making.transaction, config, now)?;
+        Ok(making.commit()?)
+    }
 }
 
-fn note(connection: &mut Connection, config: &Config, now: u64) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn note(transaction: &Connection, config: &Config, now: u64) -> rusqlite::Result<()> {
     let plans = config.plans.iter();
     let mut rules: BTreeMap<&str, String> =
         plans.map(|plan| (plan.name.as_str(), text(plan.price.as_ref()))).collect();
@@ -57,7 +57,7 @@ fn note(connection: &mut Connection, config: &Config, now: u64) -> rusqlite::Res
                 .execute(params![plan, now, rule])?;
         }
     }
-    transaction.commit()
+    Ok(())
 }
 
 fn text(price: Option<&Price>) -> String {
@@ -93,8 +93,8 @@ pub(super) fn in_period(
     connection: &Connection,
     period: &Range<u64>,
 ) -> rusqlite::Result<BTreeMap<String, (Rule, Vec<String>)>> {
-    let mut statement =
-        connection.prepare("SELECT plan, since, rule FROM price WHERE since < ?1 ORDER BY since")?;
+    let mut statement = connection
+        .prepare("SELECT plan, since, rule FROM price WHERE since < ?1 ORDER BY since")?;
     let mut rows = statement.query([period.end])?;
     let mut found: BTreeMap<String, (Rule, Vec<String>)> = BTreeMap::new();
     while let Some(row) = rows.next()? {
@@ -121,16 +121,18 @@ mod tests {
         weir_config::load_text("weir.yaml", &text).expect("it loads").0
     }
 
-    const EUR: &str = ", price: {currency: EUR, tiers: [{up_to: 5, per_call: \"2\"}, {per_call: \"1\"}]}";
+    const EUR: &str =
+        ", price: {currency: EUR, tiers: [{up_to: 5, per_call: \"2\"}, {per_call: \"1\"}]}";
     const CHF: &str = ", price: {currency: CHF, decimals: 4, per_call: \"1\"}";
 
     #[test]
     fn the_price_at_the_end_of_a_period_holds() {
         let folder = tempfile::tempdir().unwrap();
+        let mut queue = Deliveries::open(folder.path()).unwrap();
         for (now, price) in [(100, ""), (200, EUR), (300, EUR), (400, CHF), (500, "")] {
-            note_prices(folder.path(), &config(price), now).unwrap();
+            queue.note_prices(&config(price), now).unwrap();
         }
-        let connection = store::open(folder.path()).unwrap();
+        let connection = crate::store::open(folder.path()).unwrap();
         let count = "SELECT count(*) FROM price";
         assert_eq!(connection.query_row(count, [], |row| row.get(0)), Ok(3_u64));
         let at = |from, to| {

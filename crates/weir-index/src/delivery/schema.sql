@@ -21,5 +21,17 @@ CREATE INDEX delivery_due ON delivery (sink, due, number);
 -- How far the journal has been read for triggers.
 CREATE TABLE trigger_position (lane INTEGER PRIMARY KEY, position INTEGER NOT NULL) STRICT;
 
+-- Counts are told from this minute on (seconds since 1970); what came before is told, or was not
+-- asked for.
+CREATE TABLE bucket_cursor (one INTEGER PRIMARY KEY CHECK (one = 1), start INTEGER NOT NULL) STRICT;
+
+-- Which revision of a bucket was told last, for as long as there may be another.
+CREATE TABLE bucket_told (
+    start INTEGER NOT NULL,
+    series INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    PRIMARY KEY (start, series)
+) STRICT, WITHOUT ROWID;
+
 -- Which alerts hold.
 CREATE TABLE alert (name TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT;

@@ -127,7 +127,7 @@ impl Control {
             families
         };
         let (readiness, metrics) = (Box::new(readiness), Box::new(metrics));
-        Sources { readiness, metrics, limits, access, tracker }
+        Sources { readiness, metrics, limits, access, tracker, billing: None }
     }
 
     /// Reacts until it is stopped; gives how that went.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_config::Config;
-use weir_index::Triggers;
 use weir_index::delivery::{Deliveries, DeliveryState, EventError, Outcome, pause};
+use weir_index::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
 
 /// Its name.
@@ -129,6 +129,7 @@ pub(super) fn start(
         queue,
         config: Arc::clone(config),
         triggers: None,
+        usage: UsageEvents::default(),
         sinks: HashMap::new(),
         failing: false,
         cleaned: None,
@@ -177,6 +178,7 @@ struct Worker {
     queue: Deliveries,
     config: Arc<Config>,
     triggers: Option<Triggers>,
+    usage: UsageEvents,
     sinks: HashMap<String, SinkState>,
     failing: bool,
     cleaned: Option<Instant>,
@@ -271,6 +273,7 @@ impl Worker {
             {
             }
         }
+        while self.usage.step(&mut self.queue, now_us())? && !self.handle.stopped() {}
         Ok(())
     }
 
@@ -288,6 +291,10 @@ impl Worker {
                 triggers.set(rules, &config.tracker.keys);
             }
         }
+        let monitor = &config.monitor;
+        let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
+        self.usage.set(events, &monitor.alerts, &mut self.queue, now)?;
+        self.queue.note_prices(&config, now)?;
         self.config = config;
         Ok(())
     }

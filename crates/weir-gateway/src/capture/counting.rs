@@ -1,0 +1,40 @@
+//! Whether a call is counted, and why. What the Tracker does not record leaves a small record to be
+//! counted, and nothing else.
+
+use crate::exchange::Exchange;
+use weir_config::{ConsumerId, Plan};
+use weir_journal::counted;
+
+/// What a record says about counting, as far as it is known who calls.
+fn asked(exchange: &Exchange) -> u8 {
+    let config = &exchange.live().site.config;
+    let (Some((_, route)), true) = (exchange.matched(), config.monitor.enabled) else { return 0 };
+    let rule = if route.count.is_for(consumer(exchange)) { counted::RULE } else { 0 };
+    let plan = if plan(exchange).is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
+    rule | plan
+}
+
+fn consumer(exchange: &Exchange) -> Option<ConsumerId> {
+    exchange.principal.as_deref().and_then(|principal| principal.consumer())
+}
+
+/// The plan of who calls.
+pub(super) fn plan(exchange: &Exchange) -> Option<&Plan> {
+    let config = &exchange.live().site.config;
+    config.consumers[consumer(exchange)?.0].plan.map(|plan| &config.plans[plan.0])
+}
+
+/// Limits have let the call pass.
+pub(crate) fn admitted(exchange: &mut Exchange) {
+    let asked = asked(exchange);
+    let quota = plan(exchange).is_some_and(|plan| plan.quota.is_some());
+    exchange.recording.counted = if quota && asked != 0 { asked | counted::QUOTA } else { asked };
+}
+
+/// The call is turned away: nothing was done about it.
+pub(super) fn rejected(exchange: &Exchange) -> u8 {
+    let before = exchange.recording.counted;
+    let asked = if before == 0 { asked(exchange) } else { before };
+    let counts = exchange.live().site.config.monitor.counts.rejected;
+    if asked & counted::QUOTA == 0 && !counts { 0 } else { asked | counted::REJECTED }
+}

@@ -1,0 +1,379 @@
+//! Follows the journal and counts.
+
+use super::bucket::{self, DAY, Table, Writer};
+use super::error::MonitorError;
+use super::quota;
+use super::rebuild::PIN;
+use super::tally::{Price, Tally};
+use crate::store;
+use rusqlite::{Connection, TransactionBehavior, params};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_config::{Counts, Monitor as Configured};
+use weir_journal::{Follower, Journal, Position, Reader, failpoint, stage};
+
+/// Its name among the followers of the journal.
+pub(super) const FOLLOWER: &str = "monitor";
+/// Longest time that counts are only in memory while the counter runs.
+const WRITE: Duration = Duration::from_secs(1);
+/// Calls after which they are written before that.
+const MOST: u64 = 200_000;
+/// Longest time until it is noted how far was read where nothing was to be counted.
+const NOTE: Duration = Duration::from_secs(10);
+/// How often what is old is looked for.
+const TIDY: Duration = Duration::from_secs(60 * 60);
+/// How long minutes are kept, in seconds: a month by any zone, and some days to bill it.
+pub(super) const MINUTES_KEPT: u64 = 40 * DAY;
+
+/// How calls are counted.
+#[derive(Clone)]
+pub struct Settings {
+    /// What counts as a call.
+    pub counts: Counts,
+    /// How long counts are kept.
+    pub keep: Duration,
+    /// Most combinations of a day.
+    pub cardinality: usize,
+    /// What a call costs, if any costs something.
+    pub price: Option<Arc<Price>>,
+}
+
+impl Settings {
+    /// As it is configured, without prices.
+    #[must_use]
+    pub fn new(configured: &Configured) -> Self {
+        let Configured { counts, keep, cardinality, .. } = *configured;
+        Self { counts, keep, cardinality, price: None }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new(&Configured::default())
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("counts", &self.counts)
+            .field("keep", &self.keep)
+            .field("cardinality", &self.cardinality)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the counter has done since it was opened, and how far behind it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Calls counted, and written.
+    pub counted: u64,
+    /// Of these, calls in buckets of others because there were too many combinations.
+    pub others: u64,
+    /// Times that counts were written.
+    pub writes: u64,
+    /// Since the end of the transaction that was read last and is not written; 0 when nothing is
+    /// left.
+    pub lag: Duration,
+    /// Times that [`Counter::recover`] was called.
+    pub restarts: u64,
+}
+
+/// What the counter and those who ask share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    settings: Mutex<Settings>,
+    counted: AtomicU64,
+    others: AtomicU64,
+    writes: AtomicU64,
+    restarts: AtomicU64,
+    /// When what was read last ended, in microseconds since 1970; 0 when nothing is left.
+    behind_since: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings: Mutex::new(settings),
+            counted: AtomicU64::default(),
+            others: AtomicU64::default(),
+            writes: AtomicU64::default(),
+            restarts: AtomicU64::default(),
+            behind_since: AtomicU64::default(),
+        }
+    }
+
+    pub(super) fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let since = load(&self.behind_since);
+        let behind = now().saturating_sub(Duration::from_micros(since));
+        Statistics {
+            counted: load(&self.counted),
+            others: load(&self.others),
+            writes: load(&self.writes),
+            lag: if since == 0 { Duration::ZERO } else { behind },
+            restarts: load(&self.restarts),
+        }
+    }
+}
+
+/// Counts what the journal has. Meant for a thread of its own.
+#[derive(Debug)]
+pub struct Counter {
+    pub(super) shared: Arc<Shared>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) connection: Connection,
+    follower: Follower,
+    readers: Vec<Reader>,
+    tally: Tally,
+    writer: Writer,
+    /// When something was written last, and when what is old was looked for.
+    written: Instant,
+    tidied: Option<Instant>,
+}
+
+/// Time since 1970.
+pub(super) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+impl Counter {
+    pub(super) fn open(
+        data: &Path,
+        journal: Arc<Journal>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, MonitorError> {
+        let connection = store::open(data)?;
+        // Of a counting again that a crash has ended.
+        journal.forget(PIN).map_err(MonitorError::Journal)?;
+        let follower = journal.follower(FOLLOWER).map_err(MonitorError::Journal)?;
+        let mut counter = Self {
+            readers: begin(&connection, &journal, &follower)?,
+            shared,
+            journal,
+            connection,
+            follower,
+            tally: Tally::default(),
+            writer: Writer::new(Table::Bucket),
+            written: Instant::now(),
+            tidied: None,
+        };
+        // The database says how far it has come, whatever the journal was told.
+        counter.write()?;
+        counter.readers.iter().for_each(|reader| counter.follower.pass(reader));
+        counter.follower.commit().map_err(MonitorError::Journal)?;
+        Ok(counter)
+    }
+
+    pub(super) fn database(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Counts by other settings from now on.
+    pub fn configure(&self, settings: Settings) {
+        *self.shared.settings() = settings;
+    }
+
+    /// Reads up to about `most` transactions, writes if it is time to, and gives how many were read.
+    ///
+    /// # Errors
+    /// The journal or the database fails; it can be called again.
+    pub fn step(&mut self, most: usize) -> Result<usize, MonitorError> {
+        if self.tally.calls >= MOST {
+            self.write()?;
+        }
+        let read = self.read(most)?;
+        let due = if self.tally.is_empty() { NOTE } else { WRITE };
+        if self.tally.calls >= MOST || self.written.elapsed() >= due {
+            self.write()?;
+        }
+        if read == 0 && self.tally.is_empty() {
+            self.shared.behind_since.store(0, Ordering::Relaxed);
+        }
+        if self.tidied.is_none_or(|tidied| tidied.elapsed() >= TIDY) {
+            self.tidied = Some(Instant::now());
+            self.tidy()?;
+        }
+        Ok(read)
+    }
+
+    fn read(&mut self, most: usize) -> Result<usize, MonitorError> {
+        let (counts, price) = {
+            let settings = self.shared.settings();
+            (settings.counts, settings.price.clone())
+        };
+        let mut done = 0;
+        for reader in &mut self.readers {
+            let mut last = None;
+            while done < most && self.tally.calls < MOST {
+                let next = reader.next_transaction().map_err(MonitorError::Journal)?;
+                let Some(transaction) = next else { break };
+                self.tally.add(&transaction, counts, price.as_deref());
+                done += 1;
+                last = Some(transaction);
+            }
+            if let Some(last) = last {
+                let took = last.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+                let ended = last.received_us + took.map_or(0, |(_, took)| u64::from(*took));
+                self.shared.behind_since.store(ended, Ordering::Relaxed);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Counts everything that is there, and writes it.
+    ///
+    /// # Errors
+    /// As [`Counter::step`].
+    pub fn catch_up(&mut self) -> Result<(), MonitorError> {
+        while self.step(4096)? > 0 {}
+        self.write()
+    }
+
+    /// Writes what was counted.
+    ///
+    /// # Errors
+    /// The database fails; what was counted is kept in memory, to be written later.
+    pub fn write(&mut self) -> Result<(), MonitorError> {
+        let written = self.write_all();
+        self.written = Instant::now();
+        if written.is_err() {
+            self.writer.forget();
+        }
+        let others = written?;
+        let counts = &self.shared;
+        counts.counted.fetch_add(self.tally.calls, Ordering::Relaxed);
+        counts.others.fetch_add(others, Ordering::Relaxed);
+        counts.writes.fetch_add(1, Ordering::Relaxed);
+        self.tally = Tally::default();
+        failpoint::pass("monitor.written");
+        let reached = |reader: &Reader| reader.position().segment();
+        let passed = |reader: &Reader| self.follower.position(reader.lane()).segment();
+        if self.readers.iter().any(|reader| reached(reader) > passed(reader)) {
+            // Only now may the journal drop it.
+            self.readers.iter().for_each(|reader| self.follower.pass(reader));
+            self.follower.commit().map_err(MonitorError::Journal)?;
+        }
+        Ok(())
+    }
+
+    fn write_all(&mut self) -> rusqlite::Result<u64> {
+        let most = self.shared.settings().cardinality;
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let others = self.writer.add(&begun, &self.tally, most)?;
+        failpoint::pass("monitor.buckets");
+        quota::add(&begun, &self.tally)?;
+        add_segments(&begun, &self.tally)?;
+        note(&begun, &self.readers)?;
+        failpoint::pass("monitor.noted");
+        begun.commit()?;
+        Ok(others)
+    }
+
+    /// The database was changed behind the writer's back.
+    pub(super) fn forget(&mut self) {
+        self.writer.forget();
+    }
+
+    /// Drops what is old.
+    fn tidy(&mut self) -> Result<(), MonitorError> {
+        let now = now().as_secs();
+        let keep = self.shared.settings().keep.as_secs();
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let kept = now.saturating_sub(keep);
+        let minutes = now.saturating_sub(keep.min(MINUTES_KEPT));
+        let dropped = bucket::drop_old(&begun, [minutes, kept, kept])?;
+        quota::tidy(&begun, now)?;
+        begun.execute("DELETE FROM counted_segment WHERE last < ?1", [kept])?;
+        begun.commit()?;
+        if dropped {
+            self.writer.forget();
+        }
+        Ok(())
+    }
+
+    /// To be called before it is used again after a panic: what is only in memory may be half done,
+    /// and is read from the journal again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn recover(&mut self) -> Result<(), MonitorError> {
+        self.shared.restarts.fetch_add(1, Ordering::Relaxed);
+        self.tally = Tally::default();
+        self.writer.forget();
+        self.readers = begin(&self.connection, &self.journal, &self.follower)?;
+        Ok(())
+    }
+}
+
+/// Readers from where the database says that counting has come to.
+fn begin(
+    database: &Connection,
+    journal: &Journal,
+    follower: &Follower,
+) -> Result<Vec<Reader>, MonitorError> {
+    let mut read = database.prepare_cached("SELECT lane, position, ticket FROM counted")?;
+    let rows = read.query_map([], |row| {
+        let place: (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, (Position::from_bits(place.0 as u64), place.1 as u64)))
+    })?;
+    let known = rows.collect::<Result<HashMap<u16, _>, _>>()?;
+    let lanes = 0..journal.lanes();
+    // With a database that is new, what was recorded before is not counted, unless there was
+    // another one: then all that is left is counted again.
+    let lost =
+        known.is_empty() && lanes.clone().any(|lane| follower.position(lane) > Position::START);
+    let readers = lanes.map(|lane| {
+        let end = journal.end(lane);
+        let (position, ticket) = match known.get(&lane) {
+            // A loss of power may have taken what was counted.
+            Some((position, ticket)) => ((*position).min(end), *ticket),
+            None if lost || !known.is_empty() => (Position::START, 0),
+            None => (end, 0),
+        };
+        journal.read(lane, position, ticket).metadata_only()
+    });
+    Ok(readers.collect())
+}
+
+fn add_segments(database: &Connection, tally: &Tally) -> rusqlite::Result<()> {
+    let mut write = database.prepare_cached(
+        "INSERT INTO counted_segment VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET last = max(last, ?3)",
+    )?;
+    for ((lane, segment), last) in &tally.segments {
+        write.execute(params![lane, segment, last])?;
+    }
+    Ok(())
+}
+
+/// Notes how far the readers have come.
+fn note(database: &Connection, readers: &[Reader]) -> rusqlite::Result<()> {
+    let mut write = database.prepare_cached(
+        "INSERT INTO counted VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET position = ?2, ticket = ?3",
+    )?;
+    for reader in readers {
+        let position = reader.position().to_bits() as i64;
+        write.execute(params![reader.lane(), position, reader.ticket() as i64])?;
+    }
+    Ok(())
+}
+
+/// How far the journal has been counted in a lane.
+pub(super) fn noted(database: &Connection, lane: u16) -> rusqlite::Result<Position> {
+    let read = "SELECT position FROM counted WHERE lane = ?1";
+    let position = database.prepare_cached(read)?.query_row([lane], |row| row.get::<_, i64>(0));
+    match position {
+        Ok(position) => Ok(Position::from_bits(position as u64)),
+        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(Position::START),
+        Err(error) => Err(error),
+    }
+}
