@@ -10,6 +10,7 @@ mod audit;
 
 mod host;
 pub mod metrics;
+pub mod monitor;
 mod pages;
 mod problem;
 mod role;

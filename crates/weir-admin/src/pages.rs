@@ -3,6 +3,7 @@
 use crate::api::{self, Access};
 use crate::host;
 use crate::metrics::{self, Family};
+use crate::monitor::Monitor;
 use crate::problem::Problem;
 use crate::tracker::Tracker;
 use axum::Router;
@@ -33,6 +34,8 @@ pub struct Sources {
     pub access: Option<Access>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
+    /// What was counted, if anything is.
+    pub monitor: Option<Monitor>,
 }
 
 /// Where a connection arrived, for the check of Host.

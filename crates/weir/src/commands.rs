@@ -6,12 +6,14 @@ mod echo;
 mod journal;
 mod jwt;
 mod key;
+mod monitor;
 mod place;
 mod routes;
 mod schema;
 mod serve;
 mod token;
 mod transactions;
+mod usage;
 
 use crate::exit::Exit;
 use clap::Subcommand;
@@ -34,6 +36,11 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Follow what is recorded
     Tail(tail::Args),
+    /// Print usage: what was counted of whom
+    Usage(usage::Args),
+    /// Look after what was counted
+    #[command(subcommand)]
+    Monitor(monitor::Command),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -65,6 +72,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
+        Command::Usage(args) => usage::run(&args),
+        Command::Monitor(command) => monitor::run(&command),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

@@ -10,6 +10,7 @@ mod duration;
 mod echo;
 mod exit;
 mod findings;
+mod monitor;
 mod neutral;
 mod output;
 mod serve;

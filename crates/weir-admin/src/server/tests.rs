@@ -21,6 +21,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
         access: None,
         tracker: None,
+        monitor: None,
     }));
     (addr, draining)
 }

@@ -3,6 +3,7 @@
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
+use super::monitor::Counting;
 use super::watch::{State, Watch};
 use crate::exit::Exit;
 use crate::tracker::Tracker;
@@ -14,6 +15,7 @@ use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
+use weir_index::monitor::{Monitor, Settings};
 use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
@@ -28,6 +30,15 @@ pub(crate) struct Control {
     watch: Watch,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
+    /// What is counted, by the Config that the gateway serves.
+    counts: Option<Monitor>,
+}
+
+/// What there is of recorded transactions.
+pub(crate) struct Recorded {
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) index: Option<Index>,
+    pub(crate) recovery: RecoveryReport,
 }
 
 struct Signals {
@@ -67,7 +78,18 @@ impl Control {
         }
         watch.set(config.sources.clone(), State::default());
         let draining = Arc::new(AtomicBool::new(false));
-        Ok(Self { source, config, gateway, events, messages, reloads, signals, watch, draining })
+        Ok(Self {
+            source,
+            config,
+            gateway,
+            events,
+            messages,
+            reloads,
+            signals,
+            watch,
+            draining,
+            counts: None,
+        })
     }
 
     /// Whom to tell what happens.
@@ -75,16 +97,19 @@ impl Control {
         &self.events
     }
 
-    /// What the admin listener shows; of journal and index as far as they are there.
+    /// What the admin listener shows; of journal, index and counts as far as they are there.
     pub(crate) fn sources(
-        &self,
+        &mut self,
         access: Option<Access>,
-        journal: Option<Arc<Journal>>,
-        index: Option<Index>,
-        recovery: RecoveryReport,
+        recorded: Recorded,
+        counting: Option<&Counting>,
     ) -> Sources {
+        self.counts = counting.map(|counting| counting.monitor().clone());
+        let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
+        let Recorded { journal, index, recovery } = recorded;
         let tracker = journal
             .as_ref()
+            .filter(|_| self.config.tracker.enabled)
             .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
@@ -97,11 +122,18 @@ impl Control {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
+            families.extend(counts.as_ref().map(metrics::monitor).unwrap_or_default());
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families
         };
-        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics), access, tracker }
+        Sources {
+            readiness: Box::new(readiness),
+            metrics: Box::new(metrics),
+            access,
+            tracker,
+            monitor,
+        }
     }
 
     /// Reacts until it is stopped; gives how that went.
@@ -151,6 +183,9 @@ impl Control {
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
         let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
             Ok(Ok(())) => {
+                if let Some(counts) = &self.counts {
+                    counts.configure(Settings::new(&config.monitor));
+                }
                 self.config = config;
                 self.reloads.taken();
                 return self.events.reloaded(warnings);

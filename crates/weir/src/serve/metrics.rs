@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
 use weir_index::Index;
+use weir_index::monitor::Monitor;
 use weir_journal::{Journal, Lag};
 
 /// What the journal has and does.
@@ -99,6 +100,34 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
         Family::counter(
             "weir_index_restarts_total",
             "Times that indexing was broken off and began again.",
+            stats.restarts,
+        ),
+    ]
+}
+
+/// What was counted.
+pub(crate) fn monitor(monitor: &Monitor) -> Vec<Family> {
+    let stats = monitor.statistics();
+    vec![
+        Family::counter("weir_monitor_counted_total", "Calls counted.", stats.counted),
+        Family::counter(
+            "weir_monitor_other_total",
+            "Calls counted as others, since there were too many combinations.",
+            stats.others,
+        ),
+        Family::counter(
+            "weir_monitor_writes_total",
+            "Times that counts were written.",
+            stats.writes,
+        ),
+        Family::gauge(
+            "weir_monitor_lag_seconds",
+            "Since the end of the transaction read last; 0 when all is counted and written.",
+            stats.lag.as_secs_f64(),
+        ),
+        Family::counter(
+            "weir_monitor_restarts_total",
+            "Times that counting was broken off and began again.",
             stats.restarts,
         ),
     ]
