@@ -7,6 +7,7 @@ mod limit;
 mod stream;
 mod token;
 mod transaction;
+mod usage;
 
 use crate::access::{self, Guard, needs};
 use crate::audit::{Action, Audit};
@@ -17,7 +18,7 @@ use crate::tokens::{Caller, Tokens};
 use crate::tracker::{Failure, Tracker};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub(crate) struct Api {
         transaction::tail,
         transaction::show,
         transaction::body,
+        usage::usage,
+        usage::rebuild,
         token::list,
         token::make,
         token::revoke,
@@ -113,6 +116,8 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
         .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
         .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
+        .route("/usage", needs(Role::Viewer, get(usage::usage)))
+        .route("/monitor/rebuild", needs(Role::Operator, post(usage::rebuild)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
         .method_not_allowed_fallback(other_method)
@@ -146,20 +151,35 @@ impl Api {
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        if self.sources.tracker.is_none() {
-            return Err(not_recording());
+        let find = |sources: &Sources| sources.tracker.is_some();
+        self.ask_of(find, not_recording, |sources| sources.tracker.as_ref().map(question)).await
+    }
+
+    /// Asks one of the sources something that may block; `without` says that it is not there.
+    async fn ask_of<T, E>(
+        &self,
+        is_there: impl FnOnce(&Sources) -> bool,
+        without: fn() -> Problem,
+        question: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        E: Into<Problem> + Send + 'static,
+    {
+        if !is_there(&self.sources) {
+            return Err(without());
         }
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(busy("questions")) };
         let sources = Arc::clone(&self.sources);
         let asked = tokio::task::spawn_blocking(move || {
-            let answer = sources.tracker.as_ref().map(question);
+            let answer = question(&sources);
             drop(turn);
             answer
         });
         match asked.await {
             Ok(Some(answer)) => answer.map_err(Into::into),
-            Ok(None) => Err(not_recording()),
+            Ok(None) => Err(without()),
             Err(_) => {
                 Err(Failure::Unreadable("the question could not be finished".to_owned()).into())
             }

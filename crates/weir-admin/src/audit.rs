@@ -27,6 +27,8 @@ pub(crate) enum Action<'a> {
     MakeToken(&'a str),
     /// Revokes the token with this id.
     RevokeToken(&'a str),
+    /// Has calls counted again.
+    Rebuild,
 }
 
 impl Action<'_> {
@@ -38,6 +40,7 @@ impl Action<'_> {
             Self::Count(query) => ("count", "query", query.to_owned()),
             Self::Export(query) => ("export", "query", query.to_owned()),
             Self::MakeToken(id) => ("make-token", "subject", id.to_owned()),
+            Self::Rebuild => ("rebuild", "subject", "counts".to_owned()),
             Self::RevokeToken(id) => ("revoke-token", "subject", id.to_owned()),
         }
     }

@@ -12,6 +12,7 @@ mod host;
 pub mod invoice;
 pub mod limits;
 pub mod metrics;
+pub mod monitor;
 mod pages;
 mod problem;
 mod role;

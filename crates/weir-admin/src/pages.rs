@@ -4,6 +4,7 @@ use crate::api::{self, Access};
 use crate::host;
 use crate::invoice::Billing;
 use crate::metrics::{self, Family};
+use crate::monitor::Monitor;
 use crate::problem::Problem;
 use crate::tracker::Tracker;
 use axum::Router;
@@ -39,6 +40,8 @@ pub struct Sources {
     pub billing: Option<Billing>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
+    /// What was counted, if anything is.
+    pub monitor: Option<Monitor>,
 }
 
 /// Where a connection arrived, for the check of Host.

@@ -51,6 +51,7 @@ pub struct Bound {
     /// By listener, then by worker.
     listeners: Vec<Vec<TcpListener>>,
     addrs: Vec<SocketAddr>,
+    limiter: Arc<Limiter>,
 }
 
 /// A running gateway.
@@ -97,7 +98,7 @@ impl Gateway {
                 sockets.first().and_then(|s| s.local_addr().ok()).unwrap_or(listener.addr)
             })
             .collect();
-        Ok(Bound { listeners, addrs })
+        Ok(Bound { listeners, addrs, limiter: Arc::default() })
     }
 
     /// Serves another Config from the next request on. Requests in flight end with the one they
@@ -187,6 +188,11 @@ impl Bound {
         &self.addrs
     }
 
+    /// The counters of limits, to be given back what was counted before anything is admitted.
+    pub fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
     /// Starts serving. Each worker records what it does in a lane of its own, as long as there are
     /// `lanes`.
     ///
@@ -196,7 +202,7 @@ impl Bound {
         let shared = Arc::new(Shared {
             connections: AtomicUsize::new(0),
             healths: Healths::default(),
-            limiter: Arc::new(Limiter::default()),
+            limiter: Arc::clone(&self.limiter),
             wall: Wall::new(),
             log: AccessLog::start(config.access_log.target.clone())?,
             capture: capture::Common::open(&config)

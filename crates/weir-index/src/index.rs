@@ -150,6 +150,14 @@ impl Index {
         Ok((Self { shared }, indexer))
     }
 
+    /// Nothing is indexed any more: the journal need keep nothing for it.
+    ///
+    /// # Errors
+    /// [`Error::Journal`] if its checkpoint cannot be removed.
+    pub fn forget(journal: &Journal) -> Result<(), Error> {
+        journal.forget(FOLLOWER).map_err(Error::Journal)
+    }
+
     /// What it has and does; `now` in microseconds since 1970.
     #[must_use]
     pub fn statistics(&self, now: u64) -> Statistics {

@@ -112,6 +112,11 @@ impl Monitor {
         answer
     }
 
+    /// Counts by other settings from now on.
+    pub fn configure(&self, settings: Settings) {
+        *self.shared.settings() = settings;
+    }
+
     /// What the counter has done.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -100,10 +100,31 @@ impl AdminClient {
     pub(crate) fn lines(
         &self,
         path: &str,
+        each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        self.lines_of(Method::GET, path, each)
+    }
+
+    /// Has something done, and reads the lines it answers, as [`AdminClient::lines`].
+    ///
+    /// # Errors
+    /// It is refused, or they cannot be had; the text says why.
+    pub(crate) fn post_lines(
+        &self,
+        path: &str,
+        each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        self.lines_of(Method::POST, path, each)
+    }
+
+    fn lines_of(
+        &self,
+        method: Method,
+        path: &str,
         mut each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
         self.runtime.block_on(async {
-            let mut body = self.ask(Method::GET, path, String::new()).await?;
+            let mut body = self.ask(method, path, String::new()).await?;
             let mut rest = Vec::new();
             while let Some(bytes) = next(&mut body).await.with_context(|| self.place())? {
                 rest.extend_from_slice(&bytes);

@@ -1,13 +1,33 @@
 //! Invoices of a data folder: what was counted, put together with the prices.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
+use weir_config::Config;
 use weir_index::billing::{self, BillingError, period};
-use weir_index::monitor::Monitor;
+use weir_index::monitor::{Monitor, Settings};
 
 /// Seconds after a call's end until it has surely been counted, when the counter is not behind.
 const SETTLED: u64 = 5;
+
+/// What calls cost, whatever the Config of now says, and how many had no price.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prices(Arc<AtomicU64>);
+
+impl Prices {
+    /// How calls are counted by a Config.
+    pub(crate) fn settings(&self, config: &Config) -> Settings {
+        let price = billing::pricing(config, &self.0);
+        Settings { price, ..Settings::new(&config.monitor) }
+    }
+
+    /// Calls whose price the expression of their plan did not give.
+    pub(crate) fn unpriced(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// What the admin API asks.
 pub(crate) fn doors(monitor: Monitor) -> Billing {

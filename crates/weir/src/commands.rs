@@ -8,12 +8,14 @@ mod journal;
 mod jwt;
 mod key;
 mod limits;
+mod monitor;
 mod place;
 mod routes;
 mod schema;
 mod serve;
 mod token;
 mod transactions;
+mod usage;
 
 use crate::exit::Exit;
 use clap::Subcommand;
@@ -40,6 +42,11 @@ pub(crate) enum Command {
     Limits(limits::Args),
     /// Make invoices of what was counted
     Invoice(invoice::Args),
+    /// Print usage: what was counted of whom
+    Usage(usage::Args),
+    /// Look after what was counted
+    #[command(subcommand)]
+    Monitor(monitor::Command),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -73,6 +80,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Tail(args) => tail::run(&args),
         Command::Limits(args) => limits::run(&args),
         Command::Invoice(args) => invoice::run(&args),
+        Command::Usage(args) => usage::run(&args),
+        Command::Monitor(command) => monitor::run(&command),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

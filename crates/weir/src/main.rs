@@ -11,6 +11,7 @@ mod duration;
 mod echo;
 mod exit;
 mod findings;
+mod monitor;
 mod neutral;
 mod output;
 mod serve;

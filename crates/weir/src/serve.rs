@@ -10,13 +10,14 @@ mod events;
 mod journal;
 mod messages;
 mod metrics;
+mod monitor;
 mod tracker;
 mod watch;
 
 use crate::exit::Exit;
 use crate::{descriptors, findings};
 use anyhow::Context;
-use control::Control;
+use control::{Control, Recorded};
 use events::{Events, Listening};
 use messages::Messages;
 use std::sync::Arc;
@@ -62,6 +63,11 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         Some(journal) => Some(delivery::start(&config, journal, &messages)?),
         None => None,
     };
+    let counting = match &journal {
+        Some(journal) => monitor::open(&config, journal, bound.limiter())?,
+        None => None,
+    };
+    let counting = counting.map(|opened| opened.start(&messages)).transpose()?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
@@ -73,11 +79,13 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));
-    runtime.spawn(admin.serve(control.sources(access, journal.clone(), index, recovery)));
+    let recorded = Recorded { journal: journal.clone(), index, recovery };
+    runtime.spawn(admin.serve(control.sources(access, recorded, counting.as_ref())));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.
     drop(delivery);
     drop(tracker);
+    drop(counting);
     drop(journal);
     messages.finish();
     // A drain that was cut short may still be waiting on its own thread.

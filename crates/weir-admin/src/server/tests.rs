@@ -23,6 +23,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         access: None,
         billing: None,
         tracker: None,
+        monitor: None,
     }));
     (addr, draining)
 }

@@ -176,11 +176,6 @@ impl Counter {
         &self.connection
     }
 
-    /// Counts by other settings from now on.
-    pub fn configure(&self, settings: Settings) {
-        *self.shared.settings() = settings;
-    }
-
     /// Reads up to about `most` transactions, writes if it is time to, and gives how many were read.
     ///
     /// # Errors

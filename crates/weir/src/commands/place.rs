@@ -76,6 +76,11 @@ impl PlaceArgs {
     /// # Errors
     /// It cannot be opened.
     pub(crate) fn read(&self, data: &Path) -> anyhow::Result<Arc<Tracker>> {
+        Tracker::read(data, self.config_of(data).as_ref())
+    }
+
+    /// The configuration, if it is that of a data folder.
+    pub(crate) fn config_of(&self, data: &Path) -> Option<Config> {
         let loaded = self.server.config.exists().then(|| self.server.load());
         let config = loaded.and_then(|loaded| {
             // Most likely it is another folder's; if not, the index says how it was made.
@@ -83,8 +88,7 @@ impl PlaceArgs {
             loaded.inspect_err(note).ok()
         });
         let real = |path: &Path| path.canonicalize().ok();
-        let config = config.filter(|config| real(&config.data) == real(data));
-        Tracker::read(data, config.as_ref())
+        config.filter(|config| real(&config.data) == real(data))
     }
 
     /// A client of the running server.

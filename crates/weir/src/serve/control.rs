@@ -4,7 +4,9 @@ use super::delivery::Handle;
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
+use super::monitor::Counting;
 use super::watch::{State, Watch};
+use crate::billing::{self, Prices};
 use crate::exit::Exit;
 use crate::tracker::Tracker;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
+use weir_index::monitor::Monitor;
 use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
@@ -31,6 +34,15 @@ pub(crate) struct Control {
     delivery: Option<Handle>,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
+    /// What is counted, by the Config that the gateway serves.
+    counts: Option<(Monitor, Prices)>,
+}
+
+/// What there is of recorded transactions.
+pub(crate) struct Recorded {
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) index: Option<Index>,
+    pub(crate) recovery: RecoveryReport,
 }
 
 struct Signals {
@@ -70,7 +82,6 @@ impl Control {
         }
         watch.set(config.sources.clone(), State::default());
         let draining = Arc::new(AtomicBool::new(false));
-        let delivery = None;
         Ok(Self {
             source,
             config,
@@ -80,8 +91,9 @@ impl Control {
             reloads,
             signals,
             watch,
-            delivery,
+            delivery: None,
             draining,
+            counts: None,
         })
     }
 
@@ -95,16 +107,21 @@ impl Control {
         &self.events
     }
 
-    /// What the admin listener shows; of journal and index as far as they are there.
+    /// What the admin listener shows; of journal, index and counts as far as they are there.
     pub(crate) fn sources(
-        &self,
+        &mut self,
         access: Option<Access>,
-        journal: Option<Arc<Journal>>,
-        index: Option<Index>,
-        recovery: RecoveryReport,
+        recorded: Recorded,
+        counting: Option<&Counting>,
     ) -> Sources {
+        let counts = |counting: &Counting| (counting.monitor().clone(), counting.prices().clone());
+        self.counts = counting.map(counts);
+        let billing = self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone()));
+        let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
+        let Recorded { journal, index, recovery } = recorded;
         let tracker = journal
             .as_ref()
+            .filter(|_| self.config.tracker.enabled)
             .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
@@ -122,12 +139,22 @@ impl Control {
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
+            families.extend(
+                counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
+            );
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families
         };
-        let (readiness, metrics) = (Box::new(readiness), Box::new(metrics));
-        Sources { readiness, metrics, limits, access, tracker, billing: None }
+        Sources {
+            readiness: Box::new(readiness),
+            metrics: Box::new(metrics),
+            limits,
+            access,
+            billing,
+            tracker,
+            monitor,
+        }
     }
 
     /// Reacts until it is stopped; gives how that went.
@@ -179,6 +206,9 @@ impl Control {
             Ok(Ok(())) => {
                 if let Some(delivery) = &self.delivery {
                     delivery.reload(&config);
+                }
+                if let Some((counts, prices)) = &self.counts {
+                    counts.configure(prices.settings(&config));
                 }
                 self.config = config;
                 self.reloads.taken();

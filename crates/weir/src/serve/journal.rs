@@ -12,9 +12,9 @@ pub(super) struct Opened {
     pub(super) recovery: RecoveryReport,
 }
 
-/// Opens the journal, if transactions are recorded, and says what recovery found.
+/// Opens the journal, if transactions are recorded or counted, and says what recovery found.
 pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
-    if !config.tracker.enabled {
+    if !config.tracker.enabled && !config.counts_calls() {
         let recovery = RecoveryReport::default();
         return Ok(Opened { journal: None, lanes: Vec::new(), recovery });
     }

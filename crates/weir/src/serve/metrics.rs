@@ -1,10 +1,12 @@
 //! Metrics of the control thread itself.
 
 use super::delivery::Handle;
+use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
 use weir_index::Index;
+use weir_index::monitor::Monitor;
 use weir_journal::{Journal, Lag};
 
 /// What the journal has and does.
@@ -121,6 +123,39 @@ pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
             "weir_events_oldest_seconds",
             "How long the oldest event has waited.",
             stats.oldest_seconds,
+        ),
+    ]
+}
+
+/// What was counted.
+pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
+    let stats = monitor.statistics();
+    vec![
+        Family::counter("weir_monitor_counted_total", "Calls counted.", stats.counted),
+        Family::counter(
+            "weir_monitor_other_total",
+            "Calls counted as others, since there were too many combinations.",
+            stats.others,
+        ),
+        Family::counter(
+            "weir_monitor_writes_total",
+            "Times that counts were written.",
+            stats.writes,
+        ),
+        Family::counter(
+            "weir_monitor_unpriced_total",
+            "Calls counted whose price the expression of their plan did not give.",
+            prices.unpriced(),
+        ),
+        Family::gauge(
+            "weir_monitor_lag_seconds",
+            "Since the end of the transaction read last; 0 when all is counted and written.",
+            stats.lag.as_secs_f64(),
+        ),
+        Family::counter(
+            "weir_monitor_restarts_total",
+            "Times that counting was broken off and began again.",
+            stats.restarts,
         ),
     ]
 }

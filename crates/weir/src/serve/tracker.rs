@@ -33,12 +33,17 @@ pub(super) struct Tracker {
     wake: Option<mpsc::Sender<()>>,
 }
 
-/// Opens the index and starts its thread, unless nothing is to be indexed.
+/// Opens the index and starts its thread, unless nothing is to be indexed. A journal that is only
+/// there to count keeps nothing for it.
 pub(super) fn start(
     config: &Config,
     journal: &Arc<Journal>,
     messages: &Messages,
 ) -> anyhow::Result<Option<Tracker>> {
+    if !config.tracker.enabled {
+        Index::forget(journal)?;
+        return Ok(None);
+    }
     let Some(settings) = index_settings(config) else { return Ok(None) };
     let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
@@ -49,19 +54,19 @@ pub(super) fn start(
         let (stop, messages) = (Arc::clone(&stop), messages.clone());
         move || run(indexer, &stop, &woken, &messages)
     };
-    tell_panics(messages.clone());
+    tell_panics(messages.clone(), THREAD);
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
     Ok(Some(Tracker { index, thread: Some(thread), stop, wake: Some(wake) }))
 }
 
-/// Has panics of the thread told as everything else, and only where they were: their text may
-/// have a part of a payload in it.
-fn tell_panics(messages: Messages) {
+/// Has panics of a thread told as everything else, and only where they were: their text may have a
+/// part of a payload in it.
+pub(super) fn tell_panics(messages: Messages, thread: &'static str) {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().filter(|_| std::thread::current().name() == Some(THREAD));
+        let place = panic.location().filter(|_| std::thread::current().name() == Some(thread));
         match place {
-            Some(place) => messages.err(format!("weir: tracker: a panic at {place}")),
+            Some(place) => messages.err(format!("weir: {thread}: a panic at {place}")),
             None => others(panic),
         }
     }));

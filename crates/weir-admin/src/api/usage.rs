@@ -1,0 +1,77 @@
+//! Usage, and counting again.
+
+use super::stream::{Pace, lines, respond};
+use super::transaction::bad;
+use super::{Api, busy};
+use crate::audit::Action;
+use crate::monitor::{Monitor, Rebuilt, UsageFailure, UsageQuery, UsageReport};
+use crate::problem::Problem;
+use crate::tokens::Caller;
+use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::{Extension, Json};
+use std::sync::Arc;
+
+/// Usage by consumer, API, operation, plan, status and time
+#[utoipa::path(get, path = "/v1/usage", tag = "monitor", params(UsageQuery),
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses(
+        (status = 200, description = "What was counted until about a second ago.",
+            body = UsageReport),
+        (status = 400, description = "The question is wrong, or has too many rows for an answer."),
+        (status = 409, description = "Nothing is counted here.")))]
+pub(super) async fn usage(
+    State(api): State<Arc<Api>>,
+    wanted: Result<Query<UsageQuery>, QueryRejection>,
+) -> Result<Json<UsageReport>, Problem> {
+    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    let find = |sources: &crate::Sources| sources.monitor.is_some();
+    api.ask_of(find, not_counting, move |sources| {
+        sources.monitor.as_ref().map(|monitor| (monitor.usage)(&wanted))
+    })
+    .await
+    .map(Json)
+}
+
+/// Count again what the journal still has
+///
+/// One JSON object a line, when it has ended; empty lines before it say that it goes on.
+#[utoipa::path(post, path = "/v1/monitor/rebuild", tag = "monitor",
+    extensions(("x-weir-role" = json!("operator"))),
+    responses(
+        (status = 200, description = "Which time was counted again, and what has changed.",
+            content_type = "application/x-ndjson", body = Rebuilt),
+        (status = 409, description = "Nothing is counted here."),
+        (status = 503, description = "Other long answers are being given.")))]
+pub(super) async fn rebuild(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    let Some(Monitor { rebuild, .. }) = &api.sources.monitor else { return Err(not_counting()) };
+    let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
+        return Err(busy("long answers"));
+    };
+    api.audit(&caller, Action::Rebuild)?;
+    let mut rebuild = rebuild();
+    Ok(respond(Box::new(move || rebuild().map(|found| lines(&found))), Pace::Steady, permit))
+}
+
+impl From<UsageFailure> for Problem {
+    fn from(failure: UsageFailure) -> Self {
+        match failure {
+            UsageFailure::Question(what) => bad(format!("{what}.")),
+            UsageFailure::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+fn not_counting() -> Problem {
+    Problem {
+        status: StatusCode::CONFLICT,
+        kind: "not-counting",
+        title: "Nothing is counted here",
+        place: None,
+        detail: "Say in `monitor.count` what is to be counted, or give a plan a quota.".to_owned(),
+    }
+}

@@ -1,0 +1,77 @@
+//! `weir monitor`: looks after what was counted.
+
+use super::place::PlaceArgs;
+use crate::exit::Exit;
+use crate::{monitor, output, tracker};
+use anyhow::Context;
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use weir_admin::monitor::Rebuilt;
+use weir_index::monitor::{Monitor, Settings};
+
+/// Commands on counts.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Count again what the journal still has, and say which time that is
+    #[command(after_help = "\
+What is older than what the journal still has is never touched. It is counted by the configuration of
+now; with --data that has to be the one of the folder, which no weir may be using.
+
+Examples:
+  weir monitor rebuild
+  weir monitor rebuild --data /var/lib/weir --config /etc/weir")]
+    Rebuild(Args),
+}
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    let Command::Rebuild(args) = command;
+    let rebuilt = match args.place.data() {
+        Some(data) => read(&args.place, data)?,
+        None => ask(&args.place)?,
+    };
+    if let Some(failed) = &rebuilt.failed {
+        anyhow::bail!("nothing has changed: {failed}");
+    }
+    let Value::Object(whole) = serde_json::to_value(&rebuilt)? else {
+        anyhow::bail!("the answer is no object");
+    };
+    if args.json {
+        output::line(&Value::Object(whole).to_string());
+    } else {
+        let Rebuilt { from, to, read, before, after, .. } = rebuilt;
+        output::line(&format!(
+            "counted again: {from} to {to}, {read} transactions read; calls before {before}, now {after}"
+        ));
+    }
+    Ok(Exit::Success)
+}
+
+fn ask(place: &PlaceArgs) -> anyhow::Result<Rebuilt> {
+    let mut found = None;
+    place.server()?.post_lines("/v1/monitor/rebuild", |line| {
+        found = serde_json::from_str(line).context("the answer is not what was asked for")?;
+        Ok(ControlFlow::Break(()))
+    })?;
+    found.context("it was broken off, or waits behind others")
+}
+
+fn read(place: &PlaceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
+    let config = place.config_of(data).context("say its configuration with --config")?;
+    let (journal, _) = tracker::journal(data)?;
+    let settings = Settings::new(&config.monitor);
+    let (_, mut counter) = Monitor::open(data, Arc::new(journal), settings)?;
+    Ok(monitor::rebuilt(counter.rebuild().map_err(|error| error.to_string())))
+}

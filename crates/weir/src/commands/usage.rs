@@ -1,0 +1,178 @@
+//! `weir usage`: what was counted.
+
+use super::place::PlaceArgs;
+use crate::exit::Exit;
+use crate::{monitor, neutral, output};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use weir_admin::monitor::{UsageQuery, UsageReport, UsageRow};
+
+/// Arguments of `weir usage`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+With --data it is as it was written last, at most a second ago while a weir runs.
+
+Examples:
+  weir usage
+  weir usage --from 2026-11-01 --by consumer,api
+  weir usage --from 24h --step hour --consumer acme --json
+  weir usage --status 5xx --by operation --data /var/lib/weir")]
+pub(crate) struct Args {
+    /// From when: a time (RFC 3339), a day (UTC), or how long ago (30d) [default: the beginning]
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Until when, likewise [default: now]
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Rows for each of these: consumer, api, operation, plan, status
+    #[arg(long, value_name = "WHAT,…", default_value = "consumer")]
+    by: String,
+    /// Rows for each minute, hour or day (UTC)
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    /// Only this consumer; '' is who is none
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<String>,
+    /// Only this API
+    #[arg(long, value_name = "NAME")]
+    api: Option<String>,
+    /// Only this operation
+    #[arg(long, value_name = "NAME")]
+    operation: Option<String>,
+    /// Only this plan; '' is no plan
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+    /// Only this class of status: 1xx to 5xx, or none
+    #[arg(long, value_name = "CLASS")]
+    status: Option<String>,
+    /// Most rows
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object a row
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let query = UsageQuery {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        by: Some(args.by.clone()),
+        step: args.step.clone(),
+        consumer: args.consumer.clone(),
+        api: args.api.clone(),
+        operation: args.operation.clone(),
+        plan: args.plan.clone(),
+        status: args.status.clone(),
+    };
+    let report = match args.place.data() {
+        Some(data) => monitor::usage(&monitor::read(data)?, &query)?,
+        None => args.place.server()?.get::<UsageReport>(&path(&query)?)?,
+    };
+    let rows: Vec<&UsageRow> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
+    if args.json {
+        for row in rows {
+            output::line(&serde_json::to_string(row)?);
+        }
+    } else {
+        output::text(&table(&rows));
+    }
+    Ok(Exit::Success)
+}
+
+/// The question as the admin API takes it.
+fn path(query: &UsageQuery) -> anyhow::Result<String> {
+    let whole = serde_json::to_value(query)?;
+    let parts = whole.as_object().into_iter().flatten().filter_map(|(name, value)| {
+        Some(format!("{name}={}", utf8_percent_encode(value.as_str()?, NON_ALPHANUMERIC)))
+    });
+    Ok(format!("/v1/usage?{}", parts.collect::<Vec<_>>().join("&")))
+}
+
+/// Columns of what there is; numbers to the right.
+fn table(rows: &[&UsageRow]) -> String {
+    type Cell = fn(&UsageRow) -> Option<String>;
+    type Figure = fn(&UsageRow) -> String;
+    let names: [(&str, Cell); 6] = [
+        ("TIME", |row| row.time.clone()),
+        ("CONSUMER", |row| row.consumer.clone()),
+        ("API", |row| row.api.clone()),
+        ("OPERATION", |row| row.operation.clone()),
+        ("PLAN", |row| row.plan.clone()),
+        ("STATUS", |row| row.status.clone()),
+    ];
+    let numbers: [(&str, Figure); 6] = [
+        ("CALLS", |row| row.calls.to_string()),
+        ("REQUEST BYTES", |row| row.request_bytes.to_string()),
+        ("RESPONSE BYTES", |row| row.response_bytes.to_string()),
+        ("P50", |row| milliseconds(row.p50_us)),
+        ("P90", |row| milliseconds(row.p90_us)),
+        ("P99", |row| milliseconds(row.p99_us)),
+    ];
+    let mut columns: Vec<(Vec<String>, bool)> = Vec::new();
+    for (name, cell) in names {
+        let cells: Vec<Option<String>> = rows.iter().map(|row| cell(row)).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|cell| match cell.unwrap_or_default() {
+                empty if empty.is_empty() => "-".to_owned(),
+                text => neutral::line(&text),
+            });
+            columns.push((std::iter::once(name.to_owned()).chain(cells).collect(), false));
+        }
+    }
+    for (name, cell) in numbers {
+        let cells = rows.iter().map(|row| cell(row));
+        columns.push((std::iter::once(name.to_owned()).chain(cells).collect(), true));
+    }
+    let width = |cells: &[String]| cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = columns.iter().map(|(cells, _)| width(cells)).collect();
+    let mut out = String::new();
+    for line in 0..=rows.len() {
+        let cells = columns.iter().zip(&widths).map(|((cells, right), width)| match right {
+            true => format!("{:>width$}", cells[line]),
+            false => format!("{:width$}", cells[line]),
+        });
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn milliseconds(micros: u64) -> String {
+    format!("{}.{:03} ms", micros / 1000, micros % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_asked_as_it_is_meant() {
+        let query = UsageQuery {
+            by: Some("consumer,api".to_owned()),
+            operation: Some("GET /x&y".to_owned()),
+            consumer: Some(String::new()),
+            ..UsageQuery::default()
+        };
+        let path = path(&query).unwrap();
+        assert_eq!(path, "/v1/usage?by=consumer%2Capi&consumer=&operation=GET%20%2Fx%26y");
+    }
+
+    #[test]
+    fn columns_are_those_that_were_asked_for() {
+        let row = |consumer: &str, calls| UsageRow {
+            consumer: Some(consumer.to_owned()),
+            calls,
+            p50_us: 1500,
+            ..UsageRow::default()
+        };
+        let text = table(&[&row("acme", 12), &row("", 7)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].starts_with("CONSUMER  CALLS  REQUEST BYTES"), "{text}");
+        assert!(lines[2].starts_with("-             7"), "{text}");
+        assert!(lines[1].contains("1.500 ms"), "{text}");
+    }
+}

@@ -1,0 +1,238 @@
+//! The thread that counts calls.
+//!
+//! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
+//! may hold it up, and a panic does not end it.
+
+use super::messages::Messages;
+use super::tracker::tell_panics;
+use crate::billing::Prices;
+use crate::monitor as shown;
+use anyhow::Context;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_admin::monitor::Rebuilt;
+use weir_config::Config;
+use weir_gateway::limit::{Limiter, QuotaCount, quota_span};
+use weir_index::monitor::{Counter, Monitor};
+use weir_journal::Journal;
+
+/// Its name.
+const THREAD: &str = "monitor";
+/// Transactions read at a time, between looks at whether to stop.
+const STEP: usize = 4096;
+/// Pause when there is nothing to count.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Pause after a failure: a full disk does not empty itself in a moment.
+const RETRY: Duration = Duration::from_secs(5);
+/// How much nicer than a worker it is.
+const POLITE: i32 = 5;
+/// Orders that wait for it.
+const ORDERS: usize = 4;
+
+/// What it is told to do beside counting.
+enum Order {
+    /// Counts again, and tells how that ended.
+    Rebuild(mpsc::Sender<Rebuilt>),
+    /// Ends a pause.
+    Wake,
+}
+
+/// Counts that are up to date, before anything is served.
+pub(super) struct Opened {
+    monitor: Monitor,
+    counter: Counter,
+    prices: Prices,
+}
+
+/// Opens the counts, if anything is counted. Quotas get back what was used of them, also what was
+/// recorded and not counted when weir ended.
+pub(super) fn open(
+    config: &Config,
+    journal: &Arc<Journal>,
+    limiter: &Limiter,
+) -> anyhow::Result<Option<Opened>> {
+    if !config.counts_calls() {
+        Monitor::forget(journal)?;
+        return Ok(None);
+    }
+    let prices = Prices::default();
+    let settings = prices.settings(config);
+    let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
+        .with_context(|| format!("cannot open the counts in {}", config.data.display()))?;
+    if config.plans.iter().any(|plan| plan.quota.is_some()) {
+        counter.catch_up().context("cannot complete the counts")?;
+        limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
+    }
+    Ok(Some(Opened { monitor, counter, prices }))
+}
+
+/// What was used of the quotas of now.
+fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<QuotaCount>> {
+    let mut counts: Vec<QuotaCount> = Vec::new();
+    for plan in &config.plans {
+        let Some(quota) = &plan.quota else { continue };
+        let span = quota_span(quota, now);
+        for used in counter.quota_used(&plan.name, &span)? {
+            let rolling = quota.rolling.then_some(quota.per);
+            // When it was is known to a second or a minute: it was at the end of that.
+            let begin = if quota.rolling { (used.at.end - 1).min(now) } else { span.start };
+            match counts.last_mut() {
+                Some(last)
+                    if !quota.rolling
+                        && (&last.plan, &last.consumer) == (&plan.name, &used.consumer) =>
+                {
+                    last.calls += used.calls;
+                }
+                _ => counts.push(QuotaCount {
+                    plan: plan.name.clone(),
+                    consumer: used.consumer,
+                    window_start: begin,
+                    calls: used.calls,
+                    rolling,
+                }),
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// The counts of a running server, and the thread that writes them.
+pub(super) struct Counting {
+    monitor: Monitor,
+    prices: Prices,
+    orders: mpsc::SyncSender<Order>,
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Opened {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system does not start one.
+    pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
+        let Self { monitor, counter, prices } = self;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (orders, ordered) = mpsc::sync_channel(ORDERS);
+        let mut worker =
+            Worker { counter, stop: Arc::clone(&stop), ordered, messages: messages.clone() };
+        tell_panics(messages.clone(), THREAD);
+        let run = move || worker.run();
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
+        Ok(Counting { monitor, prices, orders, thread: Some(thread), stop })
+    }
+}
+
+impl Counting {
+    /// Whom to ask what was counted, and to tell how to count.
+    pub(super) fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// What calls cost.
+    pub(super) fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
+    /// As the admin API asks it.
+    pub(super) fn doors(&self) -> weir_admin::monitor::Monitor {
+        let (monitor, orders) = (self.monitor.clone(), self.orders.clone());
+        weir_admin::monitor::Monitor {
+            usage: Box::new(move |query| shown::usage(&monitor, query)),
+            rebuild: Box::new(move || {
+                let (tell, told) = mpsc::channel();
+                let sent = orders.try_send(Order::Rebuild(tell)).is_ok();
+                let mut waiting = Some(told).filter(|_| sent);
+                Box::new(move || match waiting.as_ref()?.recv_timeout(Duration::from_secs(1)) {
+                    Ok(rebuilt) => {
+                        waiting = None;
+                        Some(vec![rebuilt])
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => Some(Vec::new()),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => None,
+                })
+            }),
+        }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It wakes up by itself if there are so many.
+        let _ = self.orders.try_send(Order::Wake);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Worker {
+    counter: Counter,
+    stop: Arc<AtomicBool>,
+    ordered: mpsc::Receiver<Order>,
+    messages: Messages,
+}
+
+impl Worker {
+    /// Counts, again after each panic.
+    fn run(&mut self) {
+        // Where that is not allowed, nothing changes.
+        let _ = rustix::process::nice(POLITE);
+        loop {
+            let ended = catch_unwind(AssertUnwindSafe(|| self.follow()));
+            if ended.is_ok() || self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            self.messages
+                .err("weir: monitor: counting was broken off by a panic; it begins again".into());
+            std::thread::sleep(PAUSE);
+            while let Err(error) = self.counter.recover() {
+                self.messages.err(format!("weir: monitor: {error}"));
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        let mut failing = false;
+        while !self.stop.load(Ordering::Relaxed) {
+            let pause = match self.counter.step(STEP) {
+                Ok(0) => PAUSE,
+                Ok(read) => {
+                    failing = false;
+                    // What comes in little by little is read in larger pieces.
+                    if read < STEP { PAUSE } else { Duration::ZERO }
+                }
+                Err(error) => {
+                    // Once, until it works again.
+                    if !std::mem::replace(&mut failing, true) {
+                        self.messages.err(format!("weir: monitor: {error}"));
+                    }
+                    RETRY
+                }
+            };
+            match self.ordered.recv_timeout(pause) {
+                Ok(Order::Rebuild(tell)) => {
+                    let ended = self.counter.rebuild().map_err(|error| error.to_string());
+                    // Who asked may be gone.
+                    let _ = tell.send(shown::rebuilt(ended));
+                }
+                // Who gives orders lives longer.
+                Ok(Order::Wake) | Err(_) => {}
+            }
+        }
+        // What came last is not left to the next start.
+        if let Err(error) = self.counter.catch_up() {
+            self.messages.err(format!("weir: monitor: {error}"));
+        }
+    }
+}
