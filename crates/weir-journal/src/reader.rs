@@ -90,8 +90,7 @@ impl Reader {
         }
     }
 
-    /// Leaves out heads, bodies, properties and logs where that saves reading them: of segments
-    /// that are sealed.
+    /// Leaves out heads, bodies, properties and logs where that saves reading them.
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { payload: false, ..self }
@@ -193,7 +192,10 @@ impl Reader {
                 (None, None) => return Ok(false),
                 (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
                     let floor = state.carry.next_ticket;
-                    let segment = Segment::open(&self.files, *raw, floor);
+                    let mut segment = Segment::open(&self.files, *raw, floor);
+                    if let Ok(segment) = &mut segment {
+                        segment.metadata_only = !self.payload;
+                    }
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {

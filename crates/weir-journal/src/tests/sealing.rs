@@ -99,15 +99,20 @@ fn metadata_is_read_without_payloads() {
     let (journal, mut lane, _) = open(data.path());
     fill(&journal, &mut lane);
     drop(lane);
-    journal.work().unwrap();
-    let mut reader = journal.reader(0, Position::START).metadata_only();
-    let mut read = 0;
-    while let Some(one) = reader.next_transaction().unwrap() {
-        assert_eq!((one.target.as_str(), one.status), ("/a", 201));
-        assert!(one.request_head.is_empty() && one.response_body.is_empty() && one.logs.is_empty());
-        read += 1;
+    for sealed in [false, true] {
+        if sealed {
+            journal.work().unwrap();
+        }
+        let mut reader = journal.reader(0, Position::START).metadata_only();
+        let mut read = 0;
+        while let Some(one) = reader.next_transaction().unwrap() {
+            assert_eq!((one.target.as_str(), one.status, one.damaged), ("/a", 201, false));
+            assert!(one.request_head.is_empty() && one.request_body.is_empty());
+            assert!(one.response_body.is_empty() && one.logs.is_empty());
+            read += 1;
+        }
+        assert_eq!(read, 200);
     }
-    assert_eq!(read, 200);
 }
 
 #[test]
