@@ -61,6 +61,8 @@ pub struct Monitor {
     /// Made when it is needed, and kept.
     connection: Arc<Mutex<Option<Connection>>>,
     shared: Arc<Shared>,
+    /// What is counted, if there is a counter.
+    journal: Option<Arc<Journal>>,
 }
 
 impl Monitor {
@@ -74,9 +76,9 @@ impl Monitor {
         settings: Settings,
     ) -> Result<(Self, Counter), MonitorError> {
         let shared = Arc::new(Shared::new(settings));
-        let counter = Counter::open(data, journal, Arc::clone(&shared))?;
+        let counter = Counter::open(data, Arc::clone(&journal), Arc::clone(&shared))?;
         let (data, connection) = (data.to_owned(), Arc::default());
-        Ok((Self { data, connection, shared }, counter))
+        Ok((Self { data, connection, shared, journal: Some(journal) }, counter))
     }
 
     /// Nothing is counted any more: the journal need keep nothing for it.
@@ -94,7 +96,7 @@ impl Monitor {
     #[must_use]
     pub fn read(data: &Path) -> Self {
         let shared = Arc::new(Shared::new(Settings::default()));
-        Self { data: data.to_owned(), connection: Arc::default(), shared }
+        Self { data: data.to_owned(), connection: Arc::default(), shared, journal: None }
     }
 
     /// Does something with the database; one at a time.
@@ -120,7 +122,7 @@ impl Monitor {
     /// What the counter has done.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.shared.statistics()
+        self.shared.statistics(self.journal.as_deref())
     }
 }
 

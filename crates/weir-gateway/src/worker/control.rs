@@ -47,6 +47,7 @@ pub(crate) fn run(
     parting: Parting,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
+    weir_journal::take_short_turns();
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_config::{Counts, Monitor as Configured};
-use weir_journal::{Follower, Journal, Position, Reader, failpoint, stage};
+use weir_journal::{Follower, Journal, Position, Reader, failpoint};
 
 /// Its name among the followers of the journal.
 pub(super) const FOLLOWER: &str = "monitor";
@@ -75,8 +75,7 @@ pub struct Statistics {
     pub others: u64,
     /// Times that counts were written.
     pub writes: u64,
-    /// Since the end of the transaction that was read last and is not written; 0 when nothing is
-    /// left.
+    /// Since the transaction written last was received, or since all was written; 0 when all is.
     pub lag: Duration,
     /// Times that [`Counter::recover`] was called.
     pub restarts: u64,
@@ -90,8 +89,10 @@ pub(super) struct Shared {
     others: AtomicU64,
     writes: AtomicU64,
     restarts: AtomicU64,
-    /// When what was read last ended, in microseconds since 1970; 0 when nothing is left.
-    behind_since: AtomicU64,
+    /// All was written that was received before then, nearly; in microseconds since 1970.
+    written_until: AtomicU64,
+    /// How far all was written in each lane; none are known before there is a counter.
+    written: Mutex<Vec<Position>>,
 }
 
 impl Shared {
@@ -102,7 +103,8 @@ impl Shared {
             others: AtomicU64::default(),
             writes: AtomicU64::default(),
             restarts: AtomicU64::default(),
-            behind_since: AtomicU64::default(),
+            written_until: AtomicU64::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -110,15 +112,23 @@ impl Shared {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn statistics(&self) -> Statistics {
+    fn written(&self) -> MutexGuard<'_, Vec<Position>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// With the journal that is counted, if one is.
+    pub(super) fn statistics(&self, journal: Option<&Journal>) -> Statistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let since = load(&self.behind_since);
-        let behind = now().saturating_sub(Duration::from_micros(since));
+        let left = journal.is_some_and(|journal| {
+            (0..).zip(self.written().iter()).any(|(lane, written)| *written < journal.end(lane))
+        });
+        let until = Duration::from_micros(load(&self.written_until));
+        let behind = now().saturating_sub(until).max(Duration::from_millis(1));
         Statistics {
             counted: load(&self.counted),
             others: load(&self.others),
             writes: load(&self.writes),
-            lag: if since == 0 { Duration::ZERO } else { behind },
+            lag: if left { behind } else { Duration::ZERO },
             restarts: load(&self.restarts),
         }
     }
@@ -132,6 +142,8 @@ pub struct Counter {
     pub(super) connection: Connection,
     follower: Follower,
     readers: Vec<Reader>,
+    /// When what was read last was received, in microseconds since 1970.
+    read_until: u64,
     tally: Tally,
     writer: Writer,
     /// When something was written last, and when what is old was looked for.
@@ -160,6 +172,7 @@ impl Counter {
             journal,
             connection,
             follower,
+            read_until: 0,
             tally: Tally::default(),
             writer: Writer::new(Table::Bucket),
             written: Instant::now(),
@@ -189,8 +202,11 @@ impl Counter {
         if self.tally.calls >= MOST || self.written.elapsed() >= due {
             self.write()?;
         }
-        if read == 0 && self.tally.is_empty() {
-            self.shared.behind_since.store(0, Ordering::Relaxed);
+        if read == 0 {
+            self.read_until = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
+        }
+        if self.tally.is_empty() {
+            self.tell();
         }
         if self.tidied.is_none_or(|tidied| tidied.elapsed() >= TIDY) {
             self.tidied = Some(Instant::now());
@@ -206,18 +222,12 @@ impl Counter {
         };
         let mut done = 0;
         for reader in &mut self.readers {
-            let mut last = None;
             while done < most && self.tally.calls < MOST {
                 let next = reader.next_transaction().map_err(MonitorError::Journal)?;
                 let Some(transaction) = next else { break };
                 self.tally.add(&transaction, counts, price.as_deref());
+                self.read_until = transaction.received_us;
                 done += 1;
-                last = Some(transaction);
-            }
-            if let Some(last) = last {
-                let took = last.stages.iter().find(|(code, _)| *code == stage::TOTAL);
-                let ended = last.received_us + took.map_or(0, |(_, took)| u64::from(*took));
-                self.shared.behind_since.store(ended, Ordering::Relaxed);
             }
         }
         Ok(done)
@@ -248,6 +258,7 @@ impl Counter {
         counts.others.fetch_add(others, Ordering::Relaxed);
         counts.writes.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
+        self.tell();
         failpoint::pass("monitor.written");
         let reached = |reader: &Reader| reader.position().segment();
         let passed = |reader: &Reader| self.follower.position(reader.lane()).segment();
@@ -257,6 +268,12 @@ impl Counter {
             self.follower.commit().map_err(MonitorError::Journal)?;
         }
         Ok(())
+    }
+
+    /// Tells others how far all is written.
+    fn tell(&self) {
+        self.shared.written_until.store(self.read_until, Ordering::Relaxed);
+        *self.shared.written() = self.readers.iter().map(Reader::position).collect();
     }
 
     fn write_all(&mut self) -> rusqlite::Result<u64> {

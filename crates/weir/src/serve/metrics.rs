@@ -149,7 +149,7 @@ pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
         ),
         Family::gauge(
             "weir_monitor_lag_seconds",
-            "Since the end of the transaction read last; 0 when all is counted and written.",
+            "Since the transaction counted last was received; 0 when all is counted and written.",
             stats.lag.as_secs_f64(),
         ),
         Family::counter(

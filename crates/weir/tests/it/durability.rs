@@ -3,6 +3,7 @@
 
 mod bodies;
 mod clock;
+mod counts;
 mod damage;
 mod disk;
 mod failpoints;

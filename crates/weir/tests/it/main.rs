@@ -20,6 +20,7 @@ mod hostile;
 mod http2;
 mod limits;
 mod metrics;
+mod monitor;
 mod operation;
 mod recording;
 mod serve;
