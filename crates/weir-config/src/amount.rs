@@ -212,6 +212,6 @@ mod tests {
             amount("1000000000").for_bytes(u64::MAX),
             amount("1000000000").times(u64::MAX / 1024).plus(amount("999023437.5"))
         );
-        assert_eq!(most.rounded(2).rounded(0).rounded(18).rounded(2).units() > 0, true);
+        assert!(most.rounded(2).rounded(0).rounded(18).rounded(2) > Amount::ZERO);
     }
 }

@@ -129,13 +129,16 @@ impl Deliveries {
         Ok(Self { connection, source })
     }
 
+    /// Events for which there is room.
+    pub(crate) fn room(&self) -> rusqlite::Result<usize> {
+        room(&self.connection)
+    }
+
     /// Begins to make events.
     pub(crate) fn make(&mut self, now_us: u64) -> rusqlite::Result<Making<'_>> {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let waiting: u64 =
-            transaction.query_row("SELECT count(*) FROM delivery", [], |row| row.get(0))?;
-        let room = MOST.saturating_sub(usize::try_from(waiting).unwrap_or(MOST));
+        let room = room(&transaction)?;
         Ok(Making { transaction, source: &self.source, now_us, room })
     }
 
@@ -256,6 +259,13 @@ impl Making<'_> {
     pub(crate) fn commit(self) -> rusqlite::Result<()> {
         self.transaction.commit()
     }
+}
+
+fn room(database: &Connection) -> rusqlite::Result<usize> {
+    let waiting: usize = database
+        .prepare_cached("SELECT count(*) FROM delivery")?
+        .query_row([], |row| row.get(0))?;
+    Ok(MOST.saturating_sub(waiting))
 }
 
 /// RFC 3339, UTC.

@@ -7,6 +7,7 @@
 use rusqlite::params;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use weir_config::{BusinessKeys, EndState, Trigger};
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
 
@@ -15,6 +16,8 @@ use crate::keys;
 
 /// Its name among the followers of the journal.
 const FOLLOWER: &str = "triggers";
+/// How often it is noted how far was read, when no event was made.
+const SAVE: Duration = Duration::from_secs(2);
 
 /// Rules on transactions, and how far the journal has been looked at.
 #[derive(Debug)]
@@ -24,8 +27,12 @@ pub struct Triggers {
     readers: Vec<Reader>,
     rules: Vec<Trigger>,
     keys: Arc<BusinessKeys>,
-    /// Passed and durable in the database, but not noted by the journal yet.
+    /// Read, and not durable in the database yet; and when that was last so.
+    unsaved: bool,
+    saved: Instant,
+    /// Durable in the database, and not noted by the journal yet; and when that was last so.
     unnoted: bool,
+    noted: Instant,
 }
 
 impl Triggers {
@@ -55,9 +62,17 @@ impl Triggers {
             });
         }
         making.commit()?;
-        let (rules, keys) = (Vec::new(), Arc::default());
-        let mut triggers =
-            Self { journal: Arc::clone(journal), follower, readers, rules, keys, unnoted: true };
+        let mut triggers = Self {
+            journal: Arc::clone(journal),
+            follower,
+            readers,
+            rules: Vec::new(),
+            keys: Arc::default(),
+            unsaved: false,
+            saved: Instant::now(),
+            unnoted: true,
+            noted: Instant::now(),
+        };
         triggers.note()?;
         Ok(triggers)
     }
@@ -99,12 +114,7 @@ impl Triggers {
                 *reader = self.journal.reader(reader.lane(), *before);
             }
         }
-        let done = done?;
-        if done == 0 {
-            // Not with every step: it is a sync.
-            self.note()?;
-        }
-        Ok(done)
+        done
     }
 
     fn read(
@@ -113,37 +123,26 @@ impl Triggers {
         now_us: u64,
         most: usize,
     ) -> Result<usize, EventError> {
-        let mut making = queue.make(now_us)?;
-        let mut done = 0;
-        let before: Vec<Position> = self.readers.iter().map(Reader::position).collect();
+        let (room, mut done, mut made) = (queue.room()?, 0, Vec::new());
         for reader in &mut self.readers {
-            while done < most && making.room >= self.rules.len() {
+            while done < most && made.len() + self.rules.len() <= room {
                 let next = reader.next_transaction().map_err(EventError::Journal)?;
                 let Some(mut transaction) = next else { break };
                 done += 1;
-                if transaction.is_count() {
-                    continue;
-                }
-                for (address, event) in events(&self.rules, &self.keys, &mut transaction) {
-                    making.push(address, &event)?;
+                if !transaction.is_count() {
+                    made.extend(events(&self.rules, &self.keys, &mut transaction));
                 }
             }
         }
-        let moved =
-            self.readers.iter().zip(&before).filter(|(reader, at)| reader.position() != **at);
-        let mut any = false;
-        for (reader, _) in moved {
-            any = true;
-            making
-                .transaction
-                .prepare_cached("UPDATE trigger_position SET position = ?2 WHERE lane = ?1")?
-                .execute(params![reader.lane(), reader.position().to_bits().cast_signed()])?;
-        }
-        if any {
-            failpoint::pass("trigger.make");
-            making.commit()?;
-            failpoint::pass("trigger.made");
+        self.unsaved |= done > 0;
+        // Where nothing was made it can be read again: a sync for that is not worth its while.
+        if !made.is_empty() || (self.unsaved && self.saved.elapsed() >= SAVE) {
+            save(&self.readers, queue, now_us, &made)?;
+            (self.unsaved, self.saved) = (false, Instant::now());
             self.unnoted = true;
+        }
+        if self.noted.elapsed() >= SAVE && !self.unsaved {
+            self.note()?;
         }
         // Not always the same lane comes first.
         if self.readers.len() > 1 {
@@ -157,11 +156,35 @@ impl Triggers {
         if !std::mem::take(&mut self.unnoted) {
             return Ok(());
         }
+        self.noted = Instant::now();
         self.readers.iter().for_each(|reader| self.follower.pass(reader));
         let noted = self.follower.commit().map_err(EventError::Journal);
         self.unnoted = noted.is_err();
         noted
     }
+}
+
+/// Puts events into the queue and notes how far was read, both or neither.
+fn save(
+    readers: &[Reader],
+    queue: &mut Deliveries,
+    now_us: u64,
+    made: &[(Address<'_>, Event)],
+) -> Result<(), EventError> {
+    let mut making = queue.make(now_us)?;
+    for (address, event) in made {
+        making.push(*address, event)?;
+    }
+    for reader in readers {
+        making
+            .transaction
+            .prepare_cached("UPDATE trigger_position SET position = ?2 WHERE lane = ?1")?
+            .execute(params![reader.lane(), reader.position().to_bits().cast_signed()])?;
+    }
+    failpoint::pass("trigger.make");
+    making.commit()?;
+    failpoint::pass("trigger.made");
+    Ok(())
 }
 
 /// The events that rules make of a transaction, and where they go.

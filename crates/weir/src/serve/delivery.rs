@@ -6,6 +6,7 @@
 mod sender;
 
 use super::messages::Messages;
+use super::tracker::tell_panics;
 use anyhow::Context;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,8 @@ const STEP: usize = 1024;
 const BATCH: usize = 64;
 /// Longest pause of a sink that takes nothing.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How much nicer than a worker it is.
+const POLITE: i32 = 5;
 /// How often what has waited too long is given up.
 const CLEANING: Duration = Duration::from_secs(60);
 
@@ -137,7 +140,10 @@ pub(super) fn start(
     // Before anything is recorded: what ends from now on is looked at.
     worker.take_config(Arc::clone(config)).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tell_panics(messages.clone(), THREAD);
     let run = move || {
+        // Where that is not allowed, nothing changes.
+        let _ = rustix::process::nice(POLITE);
         loop {
             let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(worker.run())));
             if ended.is_ok() || worker.handle.stopped() {
@@ -280,9 +286,9 @@ impl Worker {
     fn take_config(&mut self, config: Arc<Config>) -> Result<(), EventError> {
         let rules = &config.tracker.triggers;
         if rules.is_empty() {
-            if self.triggers.take().is_some() || self.journal_has_triggers() {
-                Triggers::forget(&self.journal, &mut self.queue)?;
-            }
+            // There may have been some at an earlier start.
+            self.triggers = None;
+            Triggers::forget(&self.journal, &mut self.queue)?;
         } else {
             if self.triggers.is_none() {
                 self.triggers = Some(Triggers::open(&self.journal, &mut self.queue)?);
@@ -297,11 +303,6 @@ impl Worker {
         self.queue.note_prices(&config, now)?;
         self.config = config;
         Ok(())
-    }
-
-    /// Whether something is still kept for triggers of an earlier start.
-    fn journal_has_triggers(&self) -> bool {
-        self.journal.lags().is_ok_and(|lags| lags.iter().any(|lag| lag.name == "triggers"))
     }
 
     /// What cannot be noted is posted again.

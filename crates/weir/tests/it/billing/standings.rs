@@ -32,7 +32,7 @@ fn limits(server: &Server) -> Vec<Value> {
 
 #[test]
 fn a_rolling_quota_is_told_in_headers_and_by_the_command() {
-    let server = server("{quota: {calls: 3, per: day, rolling: true}}");
+    let mut server = server("{quota: {calls: 3, per: day, rolling: true}}");
     assert_eq!(statuses(&server, 4), [200, 200, 200, 429]);
     let refused = server.connect().request("GET", "/", &[("x-api-key", "k")], "");
     assert_eq!(refused.json()["type"], "urn:weir:problem:quota-exhausted");
@@ -45,6 +45,11 @@ fn a_rolling_quota_is_told_in_headers_and_by_the_command() {
     assert_eq!(told[0]["quota"]["used"], 3);
     assert_eq!(told[0]["quota"]["rolling"], true);
     assert_eq!(told[0]["refused_by_quota"], 2);
+    // What was used comes back after a crash.
+    server.kill();
+    server.restart(&[]);
+    assert_eq!(statuses(&server, 1), [429]);
+    assert_eq!(limits(&server)[0]["quota"]["used"], 3);
 }
 
 #[test]
