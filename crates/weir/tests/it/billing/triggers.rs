@@ -1,7 +1,7 @@
 //! Triggers: an event for each transaction that ends as a rule says.
 
 use super::sink::{Mood, Sink};
-use crate::harness::{KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
+use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -134,6 +134,33 @@ fn after_a_panic_it_goes_on() {
     let server = Weir::new(&config(&sink, FAILED)).env(PANIC_AT, "trigger.make").start();
     let failed = send(&server, "/bad", "{}", 3);
     assert_eq!(subjects(&sink.wait_for(3)), failed);
+}
+
+#[test]
+fn a_sink_is_reached_over_tls_with_its_credential() {
+    let Certificate { cert, key } = Certificate::of("hooks.example.com");
+    let hash = super::invoices::hash("secret");
+    let sink = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\", tls: {{cert: \"file:c.pem\", key: \"file:k.pem\"}}}}]\n\
+         auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+         consumers: {{weir: {{api_keys: [\"{hash}\"]}}}}\n\
+         apis: {{hooks: {{base: /, auth: keys, routes: [{{post: /in, reply: {{text: taken}}}}]}}}}\n"
+    ));
+    let sink = sink.file("c.pem", &cert).file("k.pem", &key).start();
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\n\
+         upstreams:\n  hooks:\n    targets: [\"https://{}\"]\n    \
+         tls: {{ca: \"file:c.pem\", server_name: hooks.example.com}}\n    \
+         auth: {{header: {{name: x-key, value: \"file:key\"}}}}\n\
+         tracker: {{enabled: true, triggers: [{{name: t, to: hooks, path: /in}}]}}\n\
+         apis: {{bad: {{base: /bad, routes: [{{post: /, reply: {{status: 500, text: x}}}}]}}}}\n",
+        sink.listen[0]
+    );
+    let server = Weir::new(&config).file("c.pem", &cert).file("key", "secret").start();
+    send(&server, "/bad", "{}", 2);
+    eventually("they come", || server.metric("weir_events_delivered_total", &[]) == 2.0);
+    assert_eq!(server.metric("weir_events_failed_total", &[]), 0.0);
+    assert!(!server.stderr().contains("secret"));
 }
 
 #[test]
