@@ -93,6 +93,18 @@ impl Triggers {
     pub fn set(&mut self, rules: &[Trigger], keys: &Arc<BusinessKeys>) {
         self.rules = rules.to_vec();
         self.keys = Arc::clone(keys);
+        let at: Vec<(u16, Position)> =
+            self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
+        self.readers = at.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
+    }
+
+    /// Bodies are read only if a rule looks for business keys in them.
+    fn reader(&self, lane: u16, at: Position) -> Reader {
+        let reader = self.journal.reader(lane, at);
+        match self.rules.iter().any(|rule| rule.key.is_some()) {
+            true => reader,
+            false => reader.metadata_only(),
+        }
     }
 
     /// Looks at about `most` transactions, and gives how many there were; 0 when nothing is left, or
@@ -106,13 +118,12 @@ impl Triggers {
         now_us: u64,
         most: usize,
     ) -> Result<usize, EventError> {
-        let before: Vec<Position> = self.readers.iter().map(Reader::position).collect();
+        let before: Vec<(u16, Position)> =
+            self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
         let done = self.read(queue, now_us, most);
         if done.is_err() {
             // What was read and not committed is read again.
-            for (reader, before) in self.readers.iter_mut().zip(&before) {
-                *reader = self.journal.reader(reader.lane(), *before);
-            }
+            self.readers = before.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
         }
         done
     }
