@@ -90,6 +90,8 @@ impl Writer {
         most: usize,
     ) -> rusqlite::Result<u64> {
         let mut others = 0;
+        // What comes late is of many minutes, and of few hours.
+        let mut longer: BTreeMap<(u64, u64, i64), Sum> = BTreeMap::new();
         if self.numbers.len() > SERIES {
             self.forget();
         }
@@ -100,11 +102,13 @@ impl Writer {
                 if place != own {
                     others += sum.calls;
                 }
-                for step in STEPS {
-                    self.merge(database, (step, minute - minute % step, place), sum)?;
+                self.merge(database, (MINUTE, *minute, place), sum)?;
+                for step in [HOUR, DAY] {
+                    longer.entry((step, minute - minute % step, place)).or_default().merge(sum);
                 }
             }
         }
+        longer.iter().try_for_each(|(place, sum)| self.merge(database, *place, sum))?;
         Ok(others)
     }
 

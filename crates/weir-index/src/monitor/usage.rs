@@ -127,8 +127,27 @@ impl Monitor {
 /// What is added up for a row.
 #[derive(Default)]
 struct Adding {
+    slot: u64,
+    group: usize,
     row: Row,
     latency: Sums,
+}
+
+impl Adding {
+    /// Adds a bucket of a plan.
+    fn add(&mut self, bucket: &rusqlite::Row<'_>, plan: &str) -> Result<(), UsageError> {
+        let row = &mut self.row;
+        row.calls += bucket.get::<_, u64>(2)?;
+        row.request_bytes = row.request_bytes.saturating_add(bucket.get(3)?);
+        row.response_bytes = row.response_bytes.saturating_add(bucket.get(4)?);
+        if let Some(text) = bucket.get_ref(5).and_then(|value| Ok(value.as_str_or_null()?))? {
+            let all = row.amounts.entry(plan.to_owned()).or_default();
+            *all = all.saturating_add(amount(Some(text)));
+        }
+        let latency = bucket.get_ref(6).and_then(|value| Ok(value.as_blob()?))?;
+        add_latency(&mut self.latency, latency);
+        Ok(())
+    }
 }
 
 fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, UsageError> {
@@ -136,41 +155,39 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     let snapshot = database.unchecked_transaction()?;
     let span = span(&snapshot, usage, now)?;
     let groups = groups(&snapshot, usage)?;
-    let mut adding: HashMap<(u64, u32), Adding> = HashMap::new();
+    let mut adding: Vec<Adding> = Vec::new();
+    // Where in it the row of each group is, in the step that was read last: buckets come in order.
+    let (mut slot, mut places) = (0, vec![None; groups.rows.len()]);
     for (step, part) in parts(&span, usage.step) {
         let mut read = snapshot.prepare_cached(
             "SELECT start, series, calls, request_bytes, response_bytes, amount, latency
-             FROM bucket WHERE step = ?1 AND start >= ?2 AND start < ?3",
+             FROM bucket WHERE step = ?1 AND start >= ?2 AND start < ?3 ORDER BY start",
         )?;
         let mut rows = read.query(params![step, part.start, part.end])?;
         while let Some(row) = rows.next()? {
-            let Some((group, plan)) = groups.of.get(&row.get(1)?) else { continue };
+            let Some((group, plan)) = groups.of(row.get(1)?) else { continue };
             let start: u64 = row.get(0)?;
-            let slot = usage.step.map_or(0, |step| start - start % step);
-            let full = adding.len() >= MOST_ROWS;
-            let entry = adding.entry((slot, *group));
-            if full && matches!(entry, std::collections::hash_map::Entry::Vacant(_)) {
+            let here = usage.step.map_or(0, |step| start - start % step);
+            if here != slot {
+                slot = here;
+                places.fill(None);
+            }
+            let place = *places[group].get_or_insert_with(|| {
+                adding.push(Adding { slot, group, ..Adding::default() });
+                adding.len() - 1
+            });
+            if adding.len() > MOST_ROWS {
                 return Err(UsageError::Rows);
             }
-            let sum = entry.or_default();
-            sum.row.calls += row.get::<_, u64>(2)?;
-            sum.row.request_bytes = sum.row.request_bytes.saturating_add(row.get(3)?);
-            sum.row.response_bytes = sum.row.response_bytes.saturating_add(row.get(4)?);
-            if let Some(text) = row.get_ref(5).and_then(|value| Ok(value.as_str_or_null()?))? {
-                let plan = &groups.plans[*plan as usize];
-                let all = sum.row.amounts.entry(plan.clone()).or_default();
-                *all = all.saturating_add(amount(Some(text)));
-            }
-            let latency = row.get_ref(6).and_then(|value| Ok(value.as_blob()?))?;
-            add_latency(&mut sum.latency, latency);
+            adding[place].add(row, &groups.plans[plan])?;
         }
     }
-    let rows = adding.into_iter().map(|((slot, group), adding)| {
+    let rows = adding.into_iter().map(|adding| {
         let sketch = adding.latency.finish();
         let percentiles = [50, 90, 99].map(|percent| sketch.percentile(percent).unwrap_or(0));
-        let start = usage.step.map(|_| slot);
+        let start = usage.step.map(|_| adding.slot);
         let Row { calls, request_bytes, response_bytes, amounts, .. } = adding.row;
-        let names = groups.rows[group as usize].clone();
+        let names = groups.rows[adding.group].clone();
         Row { start, calls, request_bytes, response_bytes, amounts, percentiles, ..names }
     });
     let mut rows: Vec<Row> = rows.collect();
@@ -194,9 +211,16 @@ fn order(row: &Row) -> Order<'_> {
 /// Which row each series that is asked for adds to, and the names of rows and plans.
 #[derive(Default)]
 struct Groups {
-    of: HashMap<i64, (u32, u32)>,
+    of: HashMap<i64, (usize, usize), foldhash::fast::FixedState>,
     rows: Vec<Row>,
     plans: Vec<String>,
+}
+
+impl Groups {
+    /// The row and the plan of a series, if it is asked for.
+    fn of(&self, series: i64) -> Option<(usize, usize)> {
+        self.of.get(&series).copied()
+    }
 }
 
 fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
@@ -218,7 +242,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
         }
         let plan = *plans_known.entry(series.plan.clone()).or_insert_with(|| {
             found.plans.push(series.plan.clone());
-            found.plans.len() as u32 - 1
+            found.plans.len() - 1
         });
         let by = |group| usage.by.contains(&group);
         let named = |wanted: bool, name: String| wanted.then_some(name);
@@ -232,7 +256,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
         let group = *rows_known.entry(names.clone()).or_insert_with(|| {
             let (consumer, api, operation, plan, status) = names;
             found.rows.push(Row { consumer, api, operation, plan, status, ..Row::default() });
-            found.rows.len() as u32 - 1
+            found.rows.len() - 1
         });
         found.of.insert(row.get(0)?, (group, plan));
     }
