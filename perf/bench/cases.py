@@ -146,8 +146,11 @@ RECORDING_P99 = "recording-p99"
 RECORDING_SUSTAINED = "recording-sustained"
 RECORDING_SEARCH = "recording-search"
 RECORDING_MEMORY = "recording-memory"
+#: What counting costs, against weir itself that counts nothing.
+MONITOR_COST = "monitor-cost"
+MONITOR_USAGE = "monitor-usage"
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
-         RECORDING_P99, RECORDING_SUSTAINED, *LONG)
+         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, *LONG)

@@ -9,8 +9,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import cold, footprint, host, recording_cases, report, rows
-from .cases import (CASES, COLD, LONG, MEMORY, NAMES, RECORDING_BURST, RECORDING_COST,
+from . import cold, footprint, host, monitor_cases, recording_cases, report, rows
+from .cases import (CASES, COLD, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
+                    RECORDING_BURST, RECORDING_COST,
                     RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED, START)
 from .cell import Pace
 from .processes import Fleet
@@ -117,7 +118,8 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_P99: recording_cases.latency,
              RECORDING_SUSTAINED: recording_cases.sustained,
              RECORDING_SEARCH: recording_cases.search,
-             RECORDING_MEMORY: recording_cases.memory}
+             RECORDING_MEMORY: recording_cases.memory,
+             MONITOR_COST: monitor_cases.cost, MONITOR_USAGE: monitor_cases.usage}
     if name in apart:
         return apart[name](session)
     return session.run(next(case for case in CASES if case.name == name))

@@ -21,6 +21,8 @@ from .servers import Server
 from .session import Session
 
 OFF = "off"
+#: Recording off, and every call counted.
+MONITOR = "monitor"
 #: Settings of each contender, over `recording.yaml`.
 CONTENDERS = {
     OFF: {},
@@ -99,7 +101,8 @@ class Recorder:
         until = began + _PATIENCE
         if self.name == OFF:
             return 0.0
-        while self.metrics()["weir_index_lag_seconds"] > 0:
+        lag = "weir_monitor_lag_seconds" if self.name == MONITOR else "weir_index_lag_seconds"
+        while self.metrics()[lag] > 0:
             _pause(until, self.name)
         indexed = time.monotonic() - began
         before = -1.0
@@ -137,7 +140,7 @@ class Ground:
               cores: set[int] = servers.SERVER_CORE) -> Recorder:
         """Starts a contender; in a folder that another one left, if given."""
         server, folder = self._session.workshop.start_recording(
-            self.fleet, {**CONTENDERS[name], **(settings or {})}, cores=cores,
+            self.fleet, {**CONTENDERS.get(name, {}), **(settings or {})}, cores=cores,
             backend=self._answers.ports["hello"], folder=folder)
         return Recorder(name, server, folder)
 

@@ -32,31 +32,31 @@ def cost(session: Session) -> dict:
     for kind in KINDS:
         recorders = [ground.start(name) for name in CONTENDERS]
         for recorder in recorders:
-            _warm(ground, recorder, kind, session.pace.seconds)
+            warm(ground, recorder, kind, session.pace.seconds)
         before = {r.name: r.spent() for r in recorders}
         rounds = []
         for number in range(session.pace.rounds):
             order = recorders[number % 3:] + recorders[:number % 3]
-            rounds.append({r.name: _charge(ground, r, kind, session.pace.seconds) for r in order})
+            rounds.append({r.name: charge(ground, r, kind, session.pace.seconds) for r in order})
             session.say(f"recording-cost {kind} " + "  ".join(
                 f"{name} {found['worker_us']:.2f}" for name, found in sorted(rounds[-1].items())))
-        others = {r.name: _others(r.spent().since(before[r.name]), rounds, r.name)
-                  for r in recorders}
-        session.say(f"recording-cost {kind} {others}")
-        kinds[kind] = {"rounds": rounds, "others_us": others}
-        _end(ground, recorders)
+        rest = {r.name: others(r.spent().since(before[r.name]), rounds, r.name)
+                for r in recorders}
+        session.say(f"recording-cost {kind} {rest}")
+        kinds[kind] = {"rounds": rounds, "others_us": rest}
+        end(ground, recorders)
     ground.close()
     return {"kinds": kinds}
 
 
-def _warm(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> None:
+def warm(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> None:
     """Until the files are made that are used again and again from then on."""
     for _ in range(_WARM):
         recorder.drive(kind, seconds, requests=ground.requests)
         recorder.settle()
 
 
-def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
+def charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
     before = recorder.spent()
     answers = recorder.drive(kind, seconds, requests=ground.requests)
     recorder.settle()
@@ -66,7 +66,7 @@ def _charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict
             "requests": answers.requests}
 
 
-def _others(spent: Spent, rounds: list[dict], name: str) -> dict[str, float]:
+def others(spent: Spent, rounds: list[dict], name: str) -> dict[str, float]:
     """Microseconds a request by thread, and of `all` but the workers."""
     each = 1e6 / sum(found[name]["requests"] for found in rounds)
     threads = {thread: seconds * each for thread, seconds in spent.threads.items()}
@@ -88,7 +88,7 @@ def burst(session: Session) -> dict:
             rounds.append(found)
             session.say("recording-burst " + "  ".join(
                 f"{name} {f['rate']:,.0f}/s, lag {f['lag_s']:.1f} s" for name, f in found.items()))
-    _end(ground, recorders)
+    end(ground, recorders)
     ground.close()
     return {"bursts": rounds}
 
@@ -124,7 +124,7 @@ def sustained(session: Session) -> dict:
                 figures["disk"] = _disk(recorder)
             found[f"{kind} {name}"] = figures
             session.say(f"recording-sustained {kind} {name} {figures}")
-            _end(ground, [recorder])
+            end(ground, [recorder])
     reference = _one_file(ground.folder)
     ground.close()
     return {"cells": found, "zstd_bytes": reference}
@@ -158,7 +158,7 @@ def latency(session: Session) -> dict:
     for kind in KINDS:
         recorders = [ground.start(name) for name in CONTENDERS]
         for recorder in recorders:
-            _warm(ground, recorder, kind, session.pace.seconds)
+            warm(ground, recorder, kind, session.pace.seconds)
         full = recorders[0].drive(kind, session.pace.seconds, requests=ground.requests)
         rate = round(full.requests / full.seconds / 2, -2)
         rounds = []
@@ -172,7 +172,7 @@ def latency(session: Session) -> dict:
             rounds.append(found)
             session.say(f"recording-p99 {kind} {rate:.0f}/s {found}")
         kinds[kind] = {"rate": rate, "rounds": rounds}
-        _end(ground, recorders)
+        end(ground, recorders)
     ground.close()
     return {"kinds": kinds}
 
@@ -187,7 +187,7 @@ def memory(session: Session) -> dict:
         samples.append(host.anonymous_bytes(recorder.pid))
         left -= 10
         session.say(f"recording-memory {samples[-1] / 2**20:.1f} MiB, {recorder.metrics()}")
-    _end(ground, [recorder])
+    end(ground, [recorder])
     ground.close()
     return {"samples": samples}
 
@@ -216,7 +216,7 @@ def search(session: Session) -> dict:
     footprint.first_answer(again.server, began + 60, path="/hello")
     first = time.monotonic() - began
     lag = again.settle()
-    _end(ground, [again])
+    end(ground, [again])
     ground.close()
     return {"transactions": count, "seconds": seconds, "journal_bytes": journal,
             "first_answer_s": first, "caught_up_s": lag}
@@ -283,7 +283,7 @@ def _p99(seconds: list[float]) -> float:
     return sorted(seconds)[int(len(seconds) * 0.99)] if seconds else float("nan")
 
 
-def _end(ground: Ground, recorders: list[Recorder]) -> None:
+def end(ground: Ground, recorders: list[Recorder]) -> None:
     """Ends contenders and gives their disk space back."""
     for recorder in recorders:
         ground.stop(recorder)

@@ -98,6 +98,15 @@ class Recording(unittest.TestCase):
             ("+1.50 µs", "met"), ("+0.50 µs", "met"),
             ("+4.50 µs", "MISSED"), ("+1.00 µs", "MISSED")])
 
+    def test_counting_and_reports_are_held_against_their_bars(self):
+        rounds = [{"off": {"worker_us": 5.0 + n}, "monitor": {"worker_us": 5.3 + n}} for n in range(3)]
+        others = {"off": {"all": 0.1}, "monitor": {"all": 0.9, "monitor": 0.7}}
+        reports = [{"report": "a", "ms": 20.0, "rows": 1}, {"report": "b", "ms": 250.0, "rows": 9}]
+        found = rows.verdicts({"monitor-cost": {"rounds": rounds, "others_us": others},
+                               "monitor-usage": {"reports": reports}})
+        self.assertEqual([(row.weir, row.result) for row in found],
+                         [("+1.10 µs", "MISSED"), ("250 ms", "MISSED")])
+
     def test_a_burst_that_lags_is_missed(self):
         burst = {name: {"rate": 100.0, "lag_s": 6.0 if name == "payload" else 0.1}
                  for name in ("off", "keys", "payload")}

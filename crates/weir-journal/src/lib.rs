@@ -26,6 +26,7 @@
 //! ```
 
 mod background;
+mod call;
 mod carry;
 pub mod counted;
 mod damage;
@@ -49,6 +50,7 @@ mod segment;
 pub mod stage;
 mod supply;
 
+pub use call::CallRecord;
 pub use durable::NotDurable;
 pub use follower::{Follower, Lag};
 pub use format::{Address, Position};

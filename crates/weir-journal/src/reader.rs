@@ -1,5 +1,7 @@
 //! Reading transactions back, in the order in which they were completed.
 
+mod calls;
+
 use std::collections::HashMap;
 use std::io;
 use std::ops::Bound;

@@ -30,6 +30,16 @@ pub enum Outcome {
     Interrupted,
 }
 
+impl Outcome {
+    pub(crate) fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Completed,
+            1 => Self::Failed,
+            _ => Self::Interrupted,
+        }
+    }
+}
+
 /// What was written of a transaction before its end, and does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Void {
@@ -415,11 +425,7 @@ impl Transaction {
             14 => self.counted = *value.first()?,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
-                self.outcome = match outcome {
-                    0 => Outcome::Completed,
-                    1 => Outcome::Failed,
-                    _ => Outcome::Interrupted,
-                };
+                self.outcome = Outcome::from_code(outcome);
                 self.status = u16::from_le_bytes([a, b]);
             }
             33 => self.problem = text(value),

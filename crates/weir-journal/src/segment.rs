@@ -34,6 +34,16 @@ pub(crate) struct Frame {
     pub(crate) next: u32,
 }
 
+/// The same, its payload where it was read to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameRef<'s> {
+    pub(crate) kind: Kind,
+    pub(crate) ticket: u64,
+    pub(crate) previous: Position,
+    pub(crate) payload: &'s [u8],
+    pub(crate) next: u32,
+}
+
 /// A segment opened for reading. Only bytes before an `end` that the caller knows to be final are
 /// ever read, so that what is kept of them stays true.
 #[derive(Debug)]
@@ -119,6 +129,16 @@ impl Segment {
 
     /// The frame at `offset`, if a whole one ends at or before `end`.
     pub(crate) fn frame(&mut self, offset: u32, end: u32) -> io::Result<Option<Frame>> {
+        let metadata_only = self.metadata_only;
+        let Some(frame) = self.frame_ref(offset, end)? else { return Ok(None) };
+        let FrameRef { kind, ticket, previous, payload, next } = frame;
+        let payload =
+            if metadata_only { record::metadata(kind, payload) } else { payload.to_vec() };
+        Ok(Some(Frame { kind, ticket, previous, payload, next }))
+    }
+
+    /// The same without copying anything.
+    pub(crate) fn frame_ref(&mut self, offset: u32, end: u32) -> io::Result<Option<FrameRef<'_>>> {
         let key = self.header.key;
         let (start, end) = (offset as usize, end as usize);
         if start % 8 != 0 || start + FRAME > end {
@@ -131,16 +151,13 @@ impl Segment {
         if next > end {
             return Ok(None);
         }
-        let metadata_only = self.metadata_only;
         let bytes = self.bytes(start, FRAME + header.length, end)?;
         if checksum(key, &bytes[8..]) != header.sum {
             return Ok(None);
         }
         let payload = &bytes[FRAME..];
-        let payload =
-            if metadata_only { record::metadata(header.kind, payload) } else { payload.to_vec() };
         let (kind, ticket, previous) = (header.kind, header.ticket, header.previous);
-        Ok(Some(Frame { kind, ticket, previous, payload, next: next as u32 }))
+        Ok(Some(FrameRef { kind, ticket, previous, payload, next: next as u32 }))
     }
 
     /// Where the next frame after `offset` begins, and how many bytes are lost before it. Behind

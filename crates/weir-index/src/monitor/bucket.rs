@@ -2,7 +2,7 @@
 
 use super::OTHER;
 use super::sketch::{Sketch, Sums};
-use super::tally::{MINUTE, Series, Sum, Tally};
+use super::tally::{MINUTE, OfSeries, Series, Sum, Tally};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -95,7 +95,7 @@ impl Writer {
         if self.numbers.len() > SERIES {
             self.forget();
         }
-        for (series, minutes) in &tally.sums {
+        for OfSeries { series, minutes } in tally.sums.values() {
             let own = self.number(database, series)?;
             for (minute, sum) in minutes {
                 let place = self.place(database, series, own, minute - minute % DAY, most)?;

@@ -222,13 +222,12 @@ impl Counter {
         };
         let mut done = 0;
         for reader in &mut self.readers {
-            while done < most && self.tally.calls < MOST {
-                let next = reader.next_transaction().map_err(MonitorError::Journal)?;
-                let Some(transaction) = next else { break };
-                self.tally.add(&transaction, counts, price.as_deref());
-                self.read_until = transaction.received_us;
-                done += 1;
-            }
+            let (tally, read_until) = (&mut self.tally, &mut self.read_until);
+            let read = reader.calls(most - done, |call| {
+                tally.add(call, counts, price.as_deref());
+                *read_until = call.received_us;
+            });
+            done += read.map_err(MonitorError::Journal)?;
         }
         Ok(done)
     }

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use weir_journal::{Position, failpoint};
 
 /// Calls that are added up before they are written.
-const PIECE: u64 = 100_000;
+const PIECE: usize = 100_000;
 
 /// The follower that keeps the journal from dropping anything meanwhile.
 pub(super) const PIN: &str = "monitor-rebuild";
@@ -102,18 +102,17 @@ impl Counter {
         let mut reader = self.journal.reader(lane, begin).metadata_only();
         let mut read = 0;
         while reader.position() < to {
-            let next = reader.next_transaction().map_err(MonitorError::Journal)?;
-            let Some(call) = next else { break };
-            if call.address.is_none_or(|address| address.position >= to) {
+            let piece = reader.calls(PIECE, |call| {
+                let before = call.address.is_some_and(|address| address.position < to);
+                read += u64::from(before);
+                if before && call.received_us / 1_000_000 >= from {
+                    tally.add(call, counts, price.as_deref());
+                }
+            });
+            if piece.map_err(MonitorError::Journal)? == 0 {
                 break;
             }
-            read += 1;
-            if call.received_us / 1_000_000 >= from {
-                tally.add(&call, counts, price.as_deref());
-            }
-            if tally.calls >= PIECE {
-                self.stage(tally, writer)?;
-            }
+            self.stage(tally, writer)?;
         }
         Ok(read)
     }

@@ -1,9 +1,10 @@
 //! What was read from the journal and is not written yet: sums in memory.
 
 use super::sketch::Sketch;
+use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
 use weir_config::Counts;
-use weir_journal::{Outcome, Transaction, counted, stage};
+use weir_journal::{CallRecord, Outcome, counted};
 
 /// Seconds of a minute.
 pub(super) const MINUTE: u64 = 60;
@@ -67,25 +68,31 @@ impl Sum {
 /// A plan and a consumer.
 pub(super) type Holder = (String, String);
 
+/// Sums of a series, by minute (seconds since 1970).
+#[derive(Debug)]
+pub(super) struct OfSeries {
+    pub(super) series: Series,
+    pub(super) minutes: BTreeMap<u64, Sum>,
+}
+
 /// What has been read since the last writing.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// By series, then by minute (seconds since 1970), so that a name is looked up without being
-    /// copied.
-    pub(super) sums: HashMap<Series, BTreeMap<u64, Sum>>,
+    /// By the names of the series one after the other, so that it is looked up without a copy.
+    pub(super) sums: HashMap<Vec<u8>, OfSeries, FixedState>,
     /// Calls that used up quotas, by second.
-    pub(super) quotas: HashMap<Holder, BTreeMap<u64, u64>>,
+    pub(super) quotas: HashMap<Holder, BTreeMap<u64, u64>, FixedState>,
     /// The last minute of what was counted of each lane's segments.
     pub(super) segments: BTreeMap<(u16, u32), u64>,
     /// Calls counted.
     pub(super) calls: u64,
-    /// Kept to look series up with.
-    wanted: Series,
+    /// Kept to look up with.
+    key: Vec<u8>,
     holder: Holder,
 }
 
 /// Whether a call counts.
-fn counts(call: &Transaction, settings: Counts) -> bool {
+fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
     let is = |bit| call.counted & bit != 0;
     let wanted = is(counted::RULE | counted::PLAN);
     let rejected = !is(counted::REJECTED) || settings.rejected;
@@ -100,16 +107,14 @@ fn counts(call: &Transaction, settings: Counts) -> bool {
 
 impl Tally {
     /// Adds a call up, if it counts.
-    pub(super) fn add(&mut self, call: &Transaction, settings: Counts, price: Option<&Price>) {
+    pub(super) fn add(&mut self, call: &CallRecord<'_>, settings: Counts, price: Option<&Price>) {
         if call.counted == 0 {
             return;
         }
         let second = call.received_us / 1_000_000;
         let minute = second - second % MINUTE;
         if call.counted & counted::QUOTA != 0 {
-            set(&mut self.holder.0, &call.plan);
-            set(&mut self.holder.1, &call.consumer);
-            *entry(&mut self.quotas, &self.holder).entry(second).or_default() += 1;
+            self.add_used(call, second);
         }
         if let Some(address) = call.address {
             let last = self.segments.entry((address.lane, address.position.segment())).or_default();
@@ -119,30 +124,60 @@ impl Tally {
             return;
         }
         self.calls += 1;
-        let micros = duration(call);
-        set(&mut self.wanted.consumer, &call.consumer);
-        set(&mut self.wanted.api, &call.api);
-        set(&mut self.wanted.operation, &call.operation);
-        set(&mut self.wanted.plan, &call.plan);
-        self.wanted.status = class(call.status);
-        let sum = entry(&mut self.sums, &self.wanted).entry(minute).or_default();
+        let sum = self.sum(call, minute);
         sum.calls += 1;
-        sum.request_bytes = sum.request_bytes.saturating_add(call.request.length);
-        sum.response_bytes = sum.response_bytes.saturating_add(call.response.length);
-        sum.latency.add(micros);
+        sum.request_bytes = sum.request_bytes.saturating_add(call.request_bytes);
+        sum.response_bytes = sum.response_bytes.saturating_add(call.response_bytes);
+        sum.latency.add(call.micros);
         if let Some(price) = price {
             let told = price(&Call {
-                consumer: &call.consumer,
-                api: &call.api,
-                operation: &call.operation,
-                plan: &call.plan,
+                consumer: call.consumer,
+                api: call.api,
+                operation: call.operation,
+                plan: call.plan,
                 status: call.status,
-                request_bytes: call.request.length,
-                response_bytes: call.response.length,
-                micros,
+                request_bytes: call.request_bytes,
+                response_bytes: call.response_bytes,
+                micros: call.micros,
             });
             sum.amount = sum.amount.saturating_add(told);
         }
+    }
+
+    fn add_used(&mut self, call: &CallRecord<'_>, second: u64) {
+        for (name, to) in [(&mut self.holder.0, call.plan), (&mut self.holder.1, call.consumer)] {
+            name.clear();
+            name.push_str(to);
+        }
+        if let Some(seconds) = self.quotas.get_mut(&self.holder) {
+            *seconds.entry(second).or_default() += 1;
+        } else {
+            self.quotas.insert(self.holder.clone(), BTreeMap::from([(second, 1)]));
+        }
+    }
+
+    /// The sum that a call adds to.
+    fn sum(&mut self, call: &CallRecord<'_>, minute: u64) -> &mut Sum {
+        let status = class(call.status);
+        self.key.clear();
+        self.key.push(status);
+        for name in [call.consumer, call.api, call.operation, call.plan] {
+            // None is as long as that: a field has 24 bits for its length.
+            self.key.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            self.key.extend_from_slice(name.as_bytes());
+        }
+        if !self.sums.contains_key(&self.key) {
+            let series = Series {
+                consumer: call.consumer.to_owned(),
+                api: call.api.to_owned(),
+                operation: call.operation.to_owned(),
+                plan: call.plan.to_owned(),
+                status,
+            };
+            self.sums.insert(self.key.clone(), OfSeries { series, minutes: BTreeMap::new() });
+        }
+        let of = self.sums.get_mut(&self.key).expect("it is there now");
+        of.minutes.entry(minute).or_default()
     }
 
     /// Whether there is nothing to write.
@@ -157,27 +192,4 @@ fn class(status: u16) -> u8 {
         class @ 1..=5 => class as u8,
         _ => 0,
     }
-}
-
-/// How long a call took, in microseconds.
-fn duration(call: &Transaction) -> u32 {
-    call.stages.iter().find(|(code, _)| *code == stage::TOTAL).map_or(0, |(_, took)| *took)
-}
-
-fn set(name: &mut String, to: &str) {
-    if name != to {
-        name.clear();
-        name.push_str(to);
-    }
-}
-
-/// The entry of a key, which is copied only if it is new.
-fn entry<'m, K: Clone + Eq + std::hash::Hash, V: Default>(
-    map: &'m mut HashMap<K, V>,
-    key: &K,
-) -> &'m mut V {
-    if !map.contains_key(key) {
-        map.insert(key.clone(), V::default());
-    }
-    map.get_mut(key).expect("it is there now")
 }

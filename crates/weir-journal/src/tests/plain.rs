@@ -1,7 +1,7 @@
 //! Segments in which everything was recorded to be counted are dropped instead of sealed.
 
 use super::*;
-use crate::counted;
+use crate::{CallRecord, counted};
 use std::io::ErrorKind;
 
 fn call(journal: &Journal, lane: &mut Lane, id: u8) {
@@ -157,4 +157,70 @@ fn an_error_while_dropping_is_tried_again() {
         journal.work().unwrap();
         assert_eq!(journal.statistics().unsealed, 0, "{point}");
     }
+}
+
+/// What counting sees of a transaction.
+type Seen = (Option<Address>, u64, String, u8, Outcome, u16, u64, u64, u32);
+
+fn seen(journal: &Journal, most: usize) -> Vec<Seen> {
+    let mut reader = journal.reader(0, Position::START).metadata_only();
+    let mut all = Vec::new();
+    while reader
+        .calls(most, |call| {
+            let CallRecord { address, received_us, consumer, counted, outcome, .. } = *call;
+            let lengths = (call.request_bytes, call.response_bytes);
+            let who = (address, received_us, consumer.to_owned(), counted, outcome);
+            let (address, received_us, consumer, counted, outcome) = who;
+            all.push((
+                address,
+                received_us,
+                consumer,
+                counted,
+                outcome,
+                call.status,
+                lengths.0,
+                lengths.1,
+                call.micros,
+            ));
+        })
+        .unwrap()
+        > 0
+    {}
+    all
+}
+
+#[test]
+fn who_counts_sees_every_transaction_as_it_is_however_it_was_written() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let long = lane.received(&request(200)).unwrap();
+    for id in 0..60 {
+        call(&journal, &mut lane, id);
+        let received = Received { received_us: 7, consumer: "acme", ..request(id) };
+        journal.inner().supply().unwrap();
+        let ticket = lane.received(&received).unwrap();
+        lane.part(ticket, Side::Request, b"asked").unwrap();
+        call(&journal, &mut lane, id);
+        journal.inner().supply().unwrap();
+        lane.completed(ticket, &Completed { outcome: Outcome::Failed, ..answer() }).unwrap();
+    }
+    lane.completed(long, &answer()).unwrap();
+    let expected = |journal: &Journal| -> Vec<Seen> {
+        let of = |one: Transaction| {
+            let micros = one.stages.iter().find(|stage| stage.0 == crate::stage::TOTAL).unwrap().1;
+            let (sent, answered) = (one.request.length, one.response.length);
+            let Transaction { address, received_us, consumer, counted, outcome, status, .. } = one;
+            (address, received_us, consumer, counted, outcome, status, sent, answered, micros)
+        };
+        all(journal).into_iter().map(of).collect()
+    };
+    let before = expected(&journal);
+    assert_eq!(before.len(), 181);
+    for most in [1, 7, 1000] {
+        assert_eq!(seen(&journal, most), before, "{most}");
+    }
+    count(&journal);
+    lane.leave();
+    journal.work().unwrap();
+    assert_eq!(seen(&journal, 100), expected(&journal));
 }

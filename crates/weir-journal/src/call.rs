@@ -1,0 +1,95 @@
+//! A transaction as far as counting looks at it.
+
+use crate::format::{Address, u64_at};
+use crate::record::{Outcome, Transaction, fields};
+use crate::stage;
+
+/// A transaction as far as counting looks at it; fields as in [`Transaction`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are described where they are written")]
+pub struct CallRecord<'a> {
+    pub address: Option<Address>,
+    pub received_us: u64,
+    pub api: &'a str,
+    pub operation: &'a str,
+    pub consumer: &'a str,
+    pub plan: &'a str,
+    pub counted: u8,
+    pub retries: u8,
+    pub outcome: Outcome,
+    pub status: u16,
+    /// True lengths of the bodies.
+    pub request_bytes: u64,
+    pub response_bytes: u64,
+    /// How long it took, in microseconds.
+    pub micros: u32,
+}
+
+impl<'a> CallRecord<'a> {
+    /// Reads the fields of a record that is a whole transaction; none if any of them is not what
+    /// this version writes.
+    pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
+        let mut call = Self::default();
+        let mut known = true;
+        // The closure is given slices of the payload by a shorter name.
+        let mut at = 0;
+        let whole = fields(payload, |tag, value, field| {
+            at += field.len();
+            let value = &payload[at - value.len()..at];
+            known &= call.field(tag, value).is_some();
+        });
+        (whole && known).then_some(call)
+    }
+
+    fn field(&mut self, tag: u8, value: &'a [u8]) -> Option<()> {
+        match tag {
+            2 => self.received_us = u64::from_le_bytes(value.try_into().ok()?),
+            3 => self.api = std::str::from_utf8(value).ok()?,
+            4 => self.operation = std::str::from_utf8(value).ok()?,
+            6 => self.consumer = std::str::from_utf8(value).ok()?,
+            13 => self.plan = std::str::from_utf8(value).ok()?,
+            14 => self.counted = *value.first()?,
+            32 => {
+                let [outcome, a, b] = value.try_into().ok()?;
+                self.outcome = Outcome::from_code(outcome);
+                self.status = u16::from_le_bytes([a, b]);
+            }
+            36 => {
+                let [code, a, b, c, d] = value.try_into().ok()?;
+                if code == stage::TOTAL {
+                    self.micros = u32::from_le_bytes([a, b, c, d]);
+                }
+            }
+            37 => self.request_bytes = length(value)?,
+            38 => self.response_bytes = length(value)?,
+            48 => self.retries = *value.first()?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// What a transaction says.
+    pub(crate) fn of(one: &'a Transaction) -> Self {
+        let total = one.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+        Self {
+            address: one.address,
+            received_us: one.received_us,
+            api: &one.api,
+            operation: &one.operation,
+            consumer: &one.consumer,
+            plan: &one.plan,
+            counted: one.counted,
+            retries: one.retries,
+            outcome: one.outcome,
+            status: one.status,
+            request_bytes: one.request.length,
+            response_bytes: one.response.length,
+            micros: total.map_or(0, |(_, took)| *took),
+        }
+    }
+}
+
+/// The true length that facts of a body begin with.
+fn length(facts: &[u8]) -> Option<u64> {
+    (facts.len() >= 8).then(|| u64_at(facts, 0))
+}
