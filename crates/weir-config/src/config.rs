@@ -7,6 +7,7 @@
 mod handler;
 mod policy;
 mod render;
+mod resubmit;
 pub(crate) use render::is_xml_name;
 mod server;
 mod tracker;
@@ -21,6 +22,7 @@ pub use policy::{
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
     VerificationKey,
 };
+pub use resubmit::Resubmit;
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
@@ -158,6 +160,8 @@ pub struct Route {
     pub compress: Compression,
     /// What is recorded of its transactions.
     pub capture: Capture,
+    /// How its transactions are resubmitted.
+    pub resubmit: Resubmit,
     /// Where it is written.
     pub location: Location,
 }

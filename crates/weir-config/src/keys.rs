@@ -5,6 +5,7 @@
 
 mod api;
 mod form;
+mod resubmit;
 mod server;
 mod tracker;
 mod traffic;
@@ -14,6 +15,7 @@ pub(crate) use api::{
     REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use form::{Fault, Form, network};
+pub(crate) use resubmit::RESUBMIT;
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{

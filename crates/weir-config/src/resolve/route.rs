@@ -1,6 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, compression};
+use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, server};
 use crate::config::{Handler, Location, PathPattern, Route, Segment};
 use crate::draft::{Node, Spot};
@@ -128,6 +129,7 @@ impl<'a> Resolver<'a> {
             response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),
             compress: compression(fields).unwrap_or(inherited.compress),
             capture: self.capture(fields).unwrap_or(inherited.capture),
+            resubmit: resubmit(fields, &inherited.resubmit),
             location: Location { file, line: at.line as usize },
             operation,
         })

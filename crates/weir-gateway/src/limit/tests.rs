@@ -33,6 +33,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: weir_config::Capture::default(),
+        resubmit: weir_config::Resubmit::default(),
         location: weir_config::Location::default(),
     }
 }

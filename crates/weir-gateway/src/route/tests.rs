@@ -30,6 +30,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         response_headers: HeaderEdits::default(),
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: Capture::default(),
+        resubmit: weir_config::Resubmit::default(),
         location: Location::default(),
     }
 }
