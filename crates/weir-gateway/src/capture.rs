@@ -355,6 +355,9 @@ fn with_received<T>(
         target: &target,
         head: &head,
         level: level as u8,
+        resubmission_of: exchange.resubmission.as_ref().map_or([0; 16], |again| again.of),
+        auth: principal.and_then(|p| p.auth()).map_or("", |id| &config.auths[id.0].name),
+        scopes: principal.map(|p| p.granted()).unwrap_or_default(),
         ..Received::default()
     });
     crate::buffer::give_back_vec(head);

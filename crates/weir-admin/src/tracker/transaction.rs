@@ -109,6 +109,9 @@ pub struct BodyFacts {
     pub withheld: String,
     /// Broken off before its end.
     pub aborted: bool,
+    /// Something in it was replaced by `***` before it was recorded.
+    #[serde(default)]
+    pub masked: bool,
     /// Keyed hash of what was not recorded of it, in hexadecimal: equal ones are of equal bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,

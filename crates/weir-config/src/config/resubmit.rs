@@ -1,6 +1,6 @@
 //! How transactions are resubmitted.
 
-use super::HeaderEdits;
+use super::{ApiKeySource, AuthKind, HeaderEdits};
 
 /// How transactions of a route are resubmitted.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -27,5 +27,27 @@ impl std::fmt::Debug for Resubmit {
             .field("idempotency_key", &self.idempotency_key)
             .field("billed", &self.billed)
             .finish()
+    }
+}
+
+impl super::Config {
+    /// Whether a header carries credentials: those that always do, and those an `auth` names.
+    #[must_use]
+    pub fn is_credential_header(&self, name: &str) -> bool {
+        const ALWAYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+        ALWAYS.iter().any(|known| name.eq_ignore_ascii_case(known))
+            || self.auths.iter().any(|auth| match &auth.kind {
+                AuthKind::ApiKey(ApiKeySource::Header(key)) => name.eq_ignore_ascii_case(key),
+                AuthKind::ApiKey(ApiKeySource::Query(_)) | AuthKind::Jwt(_) => false,
+            })
+    }
+
+    /// Whether a query parameter, its name decoded, carries credentials: those an `auth` names.
+    #[must_use]
+    pub fn is_credential_parameter(&self, name: &str) -> bool {
+        self.auths.iter().any(|auth| match &auth.kind {
+            AuthKind::ApiKey(ApiKeySource::Query(key)) => name == key,
+            AuthKind::ApiKey(ApiKeySource::Header(_)) | AuthKind::Jwt(_) => false,
+        })
     }
 }

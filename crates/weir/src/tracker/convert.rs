@@ -134,13 +134,13 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
 }
 
 fn facts(facts: &journal::BodyFacts) -> BodyFacts {
-    let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash } = *facts;
+    let journal::BodyFacts { length, stored, truncated, withheld, aborted, masked, hash } = *facts;
     let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
     let hash = match hash {
         [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
         hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    BodyFacts { length, stored, truncated, withheld, aborted, hash }
+    BodyFacts { length, stored, truncated, withheld, aborted, masked, hash }
 }
 
 /// Header lines as they stood on the wire.
