@@ -37,6 +37,7 @@ mod piece;
 pub mod query;
 mod row;
 mod search;
+pub mod store;
 mod summary;
 mod tail;
 mod terms;
