@@ -1,21 +1,24 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
+mod audit;
 mod count;
 mod journal;
+mod resubmit;
 mod stream;
 mod token;
 mod transaction;
 
 use crate::access::{self, Guard, needs};
-use crate::audit::{Action, Audit};
+use crate::audit::{self as noted, Action, Audit};
 use crate::pages::Sources;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::{Caller, Tokens};
 use crate::tracker::{Failure, Tracker};
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +31,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most transactions followed at once.
 const TAILS: usize = 8;
+/// Requests about resubmission at once: some wait for upstreams.
+const RESUBMISSIONS: usize = 8;
 /// Most exports and verifications at once.
 const LONG: usize = 2;
 
@@ -43,6 +48,7 @@ pub struct Access {
 pub(crate) struct Api {
     sources: Arc<Sources>,
     turns: Arc<Semaphore>,
+    resubmissions: Arc<Semaphore>,
     tails: Arc<Semaphore>,
     long: Arc<Semaphore>,
 }
@@ -61,6 +67,13 @@ pub(crate) struct Api {
         transaction::tail,
         transaction::show,
         transaction::body,
+        resubmit::resubmit,
+        resubmit::resolve,
+        resubmit::make,
+        resubmit::list,
+        resubmit::show,
+        resubmit::act,
+        audit::list,
         token::list,
         token::make,
         token::revoke,
@@ -94,6 +107,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
+        resubmissions: Arc::new(Semaphore::new(RESUBMISSIONS)),
         tails: Arc::new(Semaphore::new(TAILS)),
         long: Arc::new(Semaphore::new(LONG)),
     });
@@ -107,8 +121,15 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
         .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
         .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
+        .route("/transactions/{id}/resubmit", needs(Role::Operator, post(resubmit::resubmit)))
+        .route("/transactions/{id}/resolution", needs(Role::Operator, post(resubmit::resolve)))
+        .route("/jobs", needs(Role::Operator, get(resubmit::list).post(resubmit::make)))
+        .route("/jobs/{number}", needs(Role::Operator, get(resubmit::show)))
+        .route("/jobs/{number}/{action}", needs(Role::Operator, post(resubmit::act)))
+        .route("/audit", needs(Role::Admin, get(audit::list)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
+        .layer(DefaultBodyLimit::max(resubmit::LONGEST))
         .method_not_allowed_fallback(other_method)
         .fallback(unknown)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
@@ -121,13 +142,19 @@ impl Api {
     }
 
     /// Notes who does what, before it is done.
-    fn audit(&self, caller: &Caller, action: Action<'_>) -> Result<(), Problem> {
-        self.access()?.audit.note(caller, action).map_err(|error| Problem {
+    async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
+        self.access()?;
+        let (sources, entry) = (Arc::clone(&self.sources), noted::entry(caller, action));
+        let noted = tokio::task::spawn_blocking(move || {
+            sources.access.as_ref().map_or(Ok(()), |access| (access.audit.note)(&entry))
+        });
+        let noted = noted.await.unwrap_or_else(|_| Err("it was broken off".to_owned()));
+        noted.map_err(|error| Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
             title: "It cannot be written down who asks",
             place: None,
-            detail: format!("The audit log cannot be written ({error}), so nothing is shown."),
+            detail: format!("The audit log cannot be written ({error}), so nothing is done."),
         })
     }
 
@@ -140,14 +167,26 @@ impl Api {
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        if self.sources.tracker.is_none() {
-            return Err(not_recording());
-        }
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned());
+        let turns = Arc::clone(&self.turns);
+        self.asked(turns, move |sources| sources.tracker.as_ref().map(question)).await
+    }
+
+    /// Asks something that may block, when it is its turn; there is no answer where nothing is
+    /// recorded.
+    async fn asked<T, E>(
+        &self,
+        turns: Arc<Semaphore>,
+        question: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        E: Into<Problem> + Send + 'static,
+    {
+        let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(busy("questions")) };
         let sources = Arc::clone(&self.sources);
         let asked = tokio::task::spawn_blocking(move || {
-            let answer = sources.tracker.as_ref().map(question);
+            let answer = question(&sources);
             drop(turn);
             answer
         });

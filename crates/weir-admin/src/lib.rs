@@ -12,13 +12,14 @@ mod host;
 pub mod metrics;
 mod pages;
 mod problem;
+pub mod resubmit;
 mod role;
 mod server;
 mod tokens;
 pub mod tracker;
 
 pub use api::Access;
-pub use audit::Audit;
+pub use audit::{Audit, AuditEntry};
 pub use pages::{Readiness, Sources};
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};

@@ -4,6 +4,7 @@ use crate::api::{self, Access};
 use crate::host;
 use crate::metrics::{self, Family};
 use crate::problem::Problem;
+use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -33,6 +34,8 @@ pub struct Sources {
     pub access: Option<Access>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
+    /// How it is sent again.
+    pub resubmission: Option<Resubmission>,
 }
 
 /// Where a connection arrived, for the check of Host.

@@ -22,6 +22,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod audit;
 mod bitmap;
 mod block;
 mod check;
@@ -35,6 +36,7 @@ mod indexer;
 mod keys;
 mod piece;
 pub mod query;
+pub mod resubmit;
 mod row;
 mod search;
 pub mod store;

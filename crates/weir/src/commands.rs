@@ -1,5 +1,6 @@
 //! The subcommands: one file each, with its arguments and its `run`.
 
+mod audit;
 mod check;
 mod completions;
 mod echo;
@@ -7,6 +8,8 @@ mod journal;
 mod jwt;
 mod key;
 mod place;
+mod resolve;
+mod resubmit;
 mod routes;
 mod schema;
 mod serve;
@@ -34,6 +37,12 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Follow what is recorded
     Tail(tail::Args),
+    /// Send recorded transactions again
+    Resubmit(resubmit::Args),
+    /// Say what became of transactions that failed
+    Resolve(resolve::Args),
+    /// Print who looked at which payload, and who changed what
+    Audit(audit::Args),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -65,6 +74,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
+        Command::Resubmit(args) => resubmit::run(&args),
+        Command::Resolve(args) => resolve::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

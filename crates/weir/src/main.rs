@@ -3,6 +3,7 @@
 //! This crate is the command line and the one place where the others are put together.
 
 mod admin_client;
+mod audit;
 mod cli;
 mod commands;
 mod descriptors;
@@ -12,6 +13,7 @@ mod exit;
 mod findings;
 mod neutral;
 mod output;
+mod resubmit;
 mod serve;
 mod source;
 mod table;

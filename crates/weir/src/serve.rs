@@ -9,6 +9,7 @@ mod events;
 mod journal;
 mod messages;
 mod metrics;
+mod resubmit;
 mod tracker;
 mod watch;
 
@@ -62,14 +63,20 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         listening.first_token = opened.first_token;
         opened.access
     });
+    let resubmit = tracker
+        .as_ref()
+        .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, config, gateway, events, messages.clone())
         .context("cannot react to signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
-    runtime.spawn(admin.serve(control.sources(access, journal.clone(), index, recovery)));
+    let resubmitter = resubmit.as_ref().map(|resubmit| &resubmit.resubmitter);
+    let recorded = control::Recorded { journal: journal.clone(), index, recovery };
+    runtime.spawn(admin.serve(control.sources(access, recorded, resubmitter)));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.
+    drop(resubmit);
     drop(tracker);
     drop(journal);
     messages.finish();

@@ -14,6 +14,7 @@ use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
+use weir_index::resubmit::{Ledger, Resubmitter};
 use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
@@ -28,6 +29,13 @@ pub(crate) struct Control {
     watch: Watch,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
+}
+
+/// What was recorded: journal and index, as far as they are there.
+pub(crate) struct Recorded {
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) index: Option<Index>,
+    pub(crate) recovery: RecoveryReport,
 }
 
 struct Signals {
@@ -79,13 +87,16 @@ impl Control {
     pub(crate) fn sources(
         &self,
         access: Option<Access>,
-        journal: Option<Arc<Journal>>,
-        index: Option<Index>,
-        recovery: RecoveryReport,
+        recorded: Recorded,
+        resubmitter: Option<&Resubmitter>,
     ) -> Sources {
-        let tracker = journal
-            .as_ref()
-            .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
+        let Recorded { journal, index, recovery } = recorded;
+        let resubmission = resubmitter.map(crate::resubmit::doors);
+        // What it is told with; it has been opened before, so this does not fail.
+        let ledger = resubmitter.and_then(|_| Ledger::open(&self.config.data).ok());
+        let tracker = journal.as_ref().map(|journal| {
+            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
+        });
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
@@ -101,7 +112,13 @@ impl Control {
             families.extend(weir_admin::metrics::process());
             families
         };
-        Sources { readiness: Box::new(readiness), metrics: Box::new(metrics), access, tracker }
+        Sources {
+            readiness: Box::new(readiness),
+            metrics: Box::new(metrics),
+            access,
+            tracker,
+            resubmission,
+        }
     }
 
     /// Reacts until it is stopped; gives how that went.

@@ -21,6 +21,7 @@ mod limits;
 mod metrics;
 mod operation;
 mod recording;
+mod resubmission;
 mod serve;
 mod smuggling;
 mod streaming;
