@@ -103,6 +103,9 @@ impl Tracker {
         let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
         indexer.catch_up().context("cannot complete the index")?;
+        if ledger.is_some() {
+            index.ask(Ledger::open(data)?);
+        }
         Ok(Self::new(journal, Some(index), recovery, ledger))
     }
 

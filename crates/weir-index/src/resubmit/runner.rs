@@ -242,13 +242,17 @@ impl Runner {
             let none = items.is_empty();
             let chosen = self.choose(job, &items)?;
             let marked = self.write_ends(Some((job, chosen)))?;
-            weir_journal::failpoint::pass("resubmit.marked");
+            if marked > 0 {
+                weir_journal::failpoint::pass("resubmit.marked");
+            }
             if let Some((_, pace)) = &mut self.pace {
                 pace.sent(marked);
             }
             left = left.saturating_sub(marked);
             self.send_held();
-            weir_journal::failpoint::pass("resubmit.sent");
+            if marked > 0 {
+                weir_journal::failpoint::pass("resubmit.sent");
+            }
             if none || left == 0 || !self.held.is_empty() {
                 return Ok(());
             }

@@ -47,6 +47,7 @@ fn try_start(
     messages: &Messages,
 ) -> anyhow::Result<Resubmit> {
     let gate = crate::resubmit::gate(gateway);
+    index.ask(Ledger::open(data)?);
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), gate)?;
     let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
     let run = {

@@ -11,7 +11,7 @@ fn an_operator_is_nobody_else_and_reaches_nothing_else() {
     let backend = Backend::start();
     let more = "    resubmit: {targets: [all, admin]}\n";
     let routes = "      - {op: all, path: \"/*\", proxy: back}\n      \
-        - {op: admin, path: /admin, auth: {other: []}, proxy: back}\n";
+        - {op: admin, path: /admin, auth: other, proxy: back}\n";
     let config = backend.config(more, routes, TRACKER).replace(
         "auth: {keys:",
         "auth: {other: {api_key: {header: x-other-key}}, inq: {api_key: {query: key}}, keys:",

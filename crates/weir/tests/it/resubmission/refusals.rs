@@ -61,8 +61,7 @@ fn what_was_not_recorded_or_did_not_come_whole_goes_only_with_a_body() {
     client.send(format!(
         "POST /orders/left HTTP/1.1\r\nhost: a\r\nx-api-key: {KEY}\r\ncontent-length: 9\r\n\r\n123"
     ));
-    let admitted = || weir.metric("weir_upstream_connections", &[]) > 0.0;
-    eventually("it is on its way", admitted);
+    backend.upstream.wait_for_requests(4);
     client.reset();
     let query = "/v1/transactions?q=state:interrupted";
     let token = crate::admin_api::first_token(&weir);

@@ -142,7 +142,7 @@ fn who_has_a_token_is_known_by_name_and_scopes() {
              auth: {{idp: {{jwt: {{algorithms: HS256, key: \"file:secret\"}}}}}}\n\
              consumers: {{acme: {{plan: gold, match: {{auth: idp, when: 'claims.sub == \"anna\"'}}}}}}\n\
              upstreams: {{back: {{targets: [\"http://{}\"]}}}}\n\
-             apis: {{orders: {{base: /, auth: {{idp: [{scopes}]}}, routes: [{{path: \"/*\", proxy: back}}]}}}}\n",
+             apis: {{orders: {{base: /, auth: {{idp: {{scopes: [{scopes}]}}}}, routes: [{{path: \"/*\", proxy: back}}]}}}}\n",
             backend.upstream.addr
         )
     };
