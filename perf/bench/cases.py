@@ -146,8 +146,10 @@ RECORDING_P99 = "recording-p99"
 RECORDING_SUSTAINED = "recording-sustained"
 RECORDING_SEARCH = "recording-search"
 RECORDING_MEMORY = "recording-memory"
+#: Bulk resubmission.
+RESUBMISSION = "resubmission"
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, RESUBMISSION)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
          RECORDING_P99, RECORDING_SUSTAINED, *LONG)

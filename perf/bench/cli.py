@@ -9,9 +9,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import cold, footprint, host, recording_cases, report, rows
+from . import cold, footprint, host, recording_cases, report, resubmission, rows
 from .cases import (CASES, COLD, LONG, MEMORY, NAMES, RECORDING_BURST, RECORDING_COST,
-                    RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED, START)
+                    RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED,
+                    RESUBMISSION, START)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -117,7 +118,8 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_P99: recording_cases.latency,
              RECORDING_SUSTAINED: recording_cases.sustained,
              RECORDING_SEARCH: recording_cases.search,
-             RECORDING_MEMORY: recording_cases.memory}
+             RECORDING_MEMORY: recording_cases.memory,
+             RESUBMISSION: resubmission.run}
     if name in apart:
         return apart[name](session)
     return session.run(next(case for case in CASES if case.name == name))

@@ -2,7 +2,7 @@
 
 import statistics
 
-from . import cases, recording_rows
+from . import cases, recording_rows, resubmission
 from .cases import CASES, Bar
 from .verdict import Verdict
 
@@ -27,6 +27,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
     found += recording_rows.verdicts(results)
+    found += resubmission.verdicts(results.get(cases.RESUBMISSION))
     return found
 
 
