@@ -369,11 +369,11 @@ pub(super) fn note_page(
 /// Most transactions of a job.
 const MOST_ITEMS: i64 = 1_000_000;
 
-/// The next ones to be sent, the oldest first.
+/// The next ones to be sent, the oldest first. By the index: what was sent stands before them.
 pub(super) fn next_items(db: &Connection, job: i64, limit: usize) -> rusqlite::Result<Vec<Item>> {
     let mut select = db.prepare_cached(
-        "SELECT place, id, lane, position FROM job_item WHERE job = ? AND state = 'pending'
-         AND reason = '' ORDER BY place DESC LIMIT ?",
+        "SELECT place, id, lane, position FROM job_item INDEXED BY job_item_state
+         WHERE job = ? AND state = 'pending' AND reason = '' ORDER BY place DESC LIMIT ?",
     )?;
     let rows = select.query_map(params![job, limit as i64], |row| {
         let position: i64 = row.get(3)?;

@@ -405,8 +405,8 @@ pub(super) fn finish(
     let job: Option<i64> = job;
     if let Some(job) = job {
         let mut update = db.prepare_cached(
-            "UPDATE job_item SET state = ?, reason = ? WHERE job = ? AND id = ?
-             AND state IN ('sending', 'unknown')",
+            "UPDATE job_item INDEXED BY job_item_id SET state = ?, reason = ?
+             WHERE job = ? AND id = ? AND state IN ('sending', 'unknown')",
         )?;
         let reason = if state == AttemptState::Refused { reason.as_str() } else { "" };
         update.execute(params![state.name(), reason, job, original.to_be_bytes()])?;

@@ -51,6 +51,8 @@ CREATE TABLE job (
     ended INTEGER
 ) STRICT;
 
+CREATE INDEX job_active ON job (number) WHERE state IN ('previewing', 'running');
+
 CREATE TABLE job_item (
     job INTEGER NOT NULL REFERENCES job (number) ON DELETE CASCADE,
     place INTEGER NOT NULL,       -- newest first, as queries find them
