@@ -52,6 +52,19 @@ impl Columns {
         self.ids.len()
     }
 
+    /// Drops all rows and keeps the memory of the columns.
+    pub(crate) fn clear(&mut self) {
+        let Self { ids, numbers, lanes, positions, names, keys } = self;
+        ids.clear();
+        numbers.iter_mut().chain([lanes, positions]).for_each(Vec::clear);
+        for Names { codes, values, lookup } in names {
+            codes.clear();
+            values.clear();
+            lookup.clear();
+        }
+        *keys = OpenKeys::default();
+    }
+
     pub(crate) fn push(&mut self, transaction: &Transaction, whole: u8) {
         let address = transaction.address;
         self.keys.push(self.len(), &transaction.keys);

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use weir_journal::failpoint;
 use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
+use crate::block::Depth;
 use crate::error::Error;
 use crate::index::{Gap, Shared, begins, gap_of, is_gone};
 use crate::piece::{Build, OpenPiece};
@@ -76,6 +77,7 @@ impl Indexer {
                 true => shared.journal.follow(&follower, lane),
                 false => shared.journal.reader(lane, reached),
             })
+            .map(|reader| as_needed(&shared, reader))
             .collect();
         Ok(Self {
             shared,
@@ -245,7 +247,7 @@ impl Indexer {
             written
         };
         let mut state = self.shared.write();
-        state.open = OpenPiece::new(self.shared.settings.depth, self.build.seed());
+        state.open.begin_again(self.build.seed());
         match written {
             Ok(piece) => {
                 state.from = state.indexed.clone();
@@ -276,7 +278,7 @@ impl Indexer {
         self.build = Build::new(self.shared.settings.depth);
         (self.day, self.turned, self.mending) = (None, false, None);
         let mut state = self.shared.write();
-        state.open = OpenPiece::new(self.shared.settings.depth, self.build.seed());
+        state.open.begin_again(self.build.seed());
         state.indexed = state.from.clone();
         self.readers = readers(&self.shared, &state.indexed);
     }
@@ -425,7 +427,15 @@ fn ended(transaction: &Transaction, whole: u8) -> u64 {
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {
     let lanes = from.iter().enumerate();
-    lanes.map(|(lane, from)| shared.journal.reader(lane as u16, *from)).collect()
+    let reader = |(lane, from): (usize, &Position)| shared.journal.reader(lane as u16, *from);
+    lanes.map(reader).map(|reader| as_needed(shared, reader)).collect()
+}
+
+/// Without payloads where neither terms nor business keys are read out of them.
+fn as_needed(shared: &Shared, reader: Reader) -> Reader {
+    let settings = &shared.settings;
+    let payload = settings.depth == Depth::Payload || !settings.keys.is_empty();
+    if payload { reader } else { reader.metadata_only() }
 }
 
 /// The folder of a day.

@@ -75,6 +75,14 @@ impl<'a> Keys<'a> {
     }
 
     fn iter_from(&self, begin: usize) -> impl Iterator<Item = (usize, &str, &str)> {
+        let text = |(row, name, value): (usize, u32, _)| {
+            Some((row, self.names.get(name as usize)?.as_str(), std::str::from_utf8(value).ok()?))
+        };
+        self.raw(begin).map_while(text)
+    }
+
+    /// Row, number of the name and value of each from a place in the bytes on.
+    fn raw(&self, begin: usize) -> impl Iterator<Item = (usize, u32, &[u8])> {
         let mut rest = self.bytes.get(begin..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, after) = rest.split_first_chunk::<8>()?;
@@ -83,18 +91,17 @@ impl<'a> Keys<'a> {
             let length = u16::from_le_bytes([head[6], head[7]]);
             let (value, after) = after.split_at_checked(length.into())?;
             rest = after;
-            let name = self.names.get(name as usize)?;
-            Some((row.into(), name.as_str(), std::str::from_utf8(value).ok()?))
+            Some((row.into(), name, value))
         })
     }
 
     /// The rows that have a key, with this value if one is given.
     pub(crate) fn rows(&self, rows: usize, name: &str, value: Option<&str>) -> Bitmap {
-        let (name, value) = (cut(name), value.map(cut));
+        let (name, value) = (cut(name), value.map(|value| cut(value).as_bytes()));
         let mut found = Bitmap::none(rows);
-        if self.names.iter().any(|known| known == name) {
-            for (row, other, has) in self.iter() {
-                if other == name && value.is_none_or(|value| value == has) {
+        if let Some(name) = self.names.iter().position(|known| known == name) {
+            for (row, other, has) in self.raw(0) {
+                if other as usize == name && value.is_none_or(|value| value == has) {
                     found.add(row);
                 }
             }
@@ -114,7 +121,7 @@ impl<'a> Keys<'a> {
 
     fn begins(&self) -> Vec<u32> {
         let (mut begins, mut at) = (Vec::new(), 0);
-        for (row, _, value) in self.iter() {
+        for (row, _, value) in self.raw(0) {
             while begins.len() <= row {
                 begins.push(at);
             }

@@ -43,6 +43,13 @@ impl OpenPiece {
         Self { columns: Columns::default(), blocks: Vec::new(), depth, seed }
     }
 
+    /// Empties it for the next piece. The memory is kept: it is about to be needed again.
+    pub(crate) fn begin_again(&mut self, seed: u64) {
+        self.columns.clear();
+        self.blocks.clear();
+        self.seed = seed;
+    }
+
     /// Where a row is in the journal.
     pub(crate) fn address(&self, row: usize) -> Address {
         let position = Position::from_bits(self.columns.positions[row]);

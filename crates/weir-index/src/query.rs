@@ -133,6 +133,11 @@ impl Query {
         self.root.any(&|term| matches!(term, Term::Key(..)))
     }
 
+    /// Whether it asks for words, which a hit then shows.
+    pub(crate) fn names_words(&self) -> bool {
+        self.root.any(&|term| matches!(term, Term::Words(..)))
+    }
+
     /// The least and greatest time that a hit can have.
     pub(crate) fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);

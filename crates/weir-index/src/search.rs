@@ -67,11 +67,14 @@ pub struct Page {
     pub after: Option<Cursor>,
     /// Longest time to search.
     pub budget: Duration,
+    /// Hits are wanted with heads, bodies, properties and logs. Else they may have none, where the
+    /// query does not ask for words: that saves reading them.
+    pub payload: bool,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { limit: 50, after: None, budget: Duration::from_secs(2) }
+        Self { limit: 50, after: None, budget: Duration::from_secs(2), payload: true }
     }
 }
 
@@ -400,7 +403,10 @@ impl Search<'_> {
             self.ready.push_back((next, None));
         }
         addresses.sort_unstable();
-        let read = self.index.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+        let unsure = self.ready.iter().any(|(candidate, _)| !candidate.sure);
+        let payload = self.page.payload || unsure || self.query.names_words();
+        let read =
+            self.index.shared.journal.get_many(&addresses, payload).map_err(Error::Journal)?;
         let bytes: usize = read.iter().map(size).sum();
         self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
         let mut read: HashMap<_, _> = read

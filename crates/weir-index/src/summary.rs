@@ -169,7 +169,8 @@ impl Index {
             }
             let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
             addresses.sort_unstable();
-            let mut read = self.shared.journal.get_many(&addresses).map_err(Error::Journal)?;
+            let mut read =
+                self.shared.journal.get_many(&addresses, true).map_err(Error::Journal)?;
             let ids: HashMap<_, _> = some.iter().copied().collect();
             for transaction in &mut read {
                 let wanted = transaction.address.and_then(|address| ids.get(&address));

@@ -88,7 +88,7 @@ impl Bench {
 
     /// Numbers of all hits, newest first, in pages of `limit`.
     pub(super) fn numbers(&self, query: &str, limit: usize) -> Vec<u64> {
-        let mut page = Page { limit, after: None, budget: Duration::from_secs(60) };
+        let mut page = Page { limit, budget: Duration::from_secs(60), ..Page::default() };
         let mut all = Vec::new();
         loop {
             let found = self.search(query, &page);
@@ -241,7 +241,7 @@ fn a_search_that_takes_too_long_says_so_and_can_go_on() {
     let mut bench = Bench::new(1);
     (0..300).for_each(|number| bench.write(number));
     bench.indexer.catch_up().unwrap();
-    let mut page = Page { limit: 1000, after: None, budget: Duration::ZERO };
+    let mut page = Page { limit: 1000, budget: Duration::ZERO, ..Page::default() };
     let (mut all, mut cuts) = (Vec::new(), 0);
     loop {
         let found = bench.search("-absent", &page);

@@ -284,20 +284,22 @@ impl Journal {
     /// # Errors
     /// When a file cannot be read.
     pub fn get(&self, address: Address) -> io::Result<Option<Transaction>> {
-        Ok(self.get_many(&[address])?.pop())
+        Ok(self.get_many(&[address], true)?.pop())
     }
 
     /// The transactions at addresses, which are best sorted: each block of a sealed segment is
     /// then unpacked once. Those that the journal does not have are left out; each says its address.
+    /// Without their `payload`, what is sealed has no heads, bodies, properties and logs.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn get_many(&self, addresses: &[Address]) -> io::Result<Vec<Transaction>> {
+    pub fn get_many(&self, addresses: &[Address], payload: bool) -> io::Result<Vec<Transaction>> {
         let mut found = Vec::with_capacity(addresses.len());
         for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
             let Some(lane) = self.inner.lanes.get(usize::from(of_lane[0].lane)) else { continue };
             let positions: Vec<_> = of_lane.iter().map(|address| address.position).collect();
-            reader::get(&lane.files, &positions, &mut |transaction| found.push(transaction))?;
+            let found = &mut |transaction| found.push(transaction);
+            reader::get(&lane.files, &positions, payload, found)?;
         }
         Ok(found)
     }

@@ -41,6 +41,7 @@ mod record;
 mod recovery;
 mod retention;
 mod salvage;
+mod schedule;
 mod seal;
 mod sealed;
 mod segment;
@@ -52,10 +53,10 @@ pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Ticket};
-pub use os::run_when_idle;
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};
+pub use schedule::{run_when_idle, take_short_turns};
 
 #[cfg(test)]
 mod tests;

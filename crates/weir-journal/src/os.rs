@@ -1,5 +1,5 @@
-//! What has to be asked of the system without Rust's safety: mapping a segment, outliving a fault
-//! inside of one, and giving a thread's time away.
+//! What has to be asked of the system without Rust's safety: mapping a segment, and outliving a
+//! fault inside of one.
 //!
 //! A store to a mapped file raises `SIGBUS` when the system cannot provide the page: somebody cut
 //! the file short, the disk fails under a page that is not in memory, or the file system needs a
@@ -212,32 +212,6 @@ fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
-/// Lets the calling thread run only when nothing else wants to, or as everybody else. Where the
-/// system would not let it come back, it never goes: without rights a thread may leave idle time
-/// only as far as `RLIMIT_NICE` allows (`sched(7)`). What runs so must hold no lock: it may be
-/// hardly ever scheduled.
-pub fn run_when_idle(idle: bool) {
-    static COMES_BACK: OnceLock<bool> = OnceLock::new();
-    let comes_back = || {
-        let tried = std::thread::Builder::new()
-            .name("journal-try".to_owned())
-            .spawn(|| schedule(libc::SCHED_IDLE) && schedule(libc::SCHED_OTHER));
-        tried.is_ok_and(|tried| tried.join().unwrap_or(false))
-    };
-    if *COMES_BACK.get_or_init(comes_back) {
-        schedule(if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER });
-    }
-}
-
-/// Sets the policy of the calling thread.
-fn schedule(policy: c_int) -> bool {
-    // SAFETY: all zeros is the only priority that both policies have.
-    unsafe {
-        let priority = MaybeUninit::<libc::sched_param>::zeroed().assume_init();
-        libc::sched_setscheduler(0, policy, &raw const priority) == 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,17 +230,5 @@ mod tests {
         assert_eq!((mapping.bytes()[5000], mapping.bytes()[9000]), (1, 1));
         drop(mapping);
         assert!(!Mapping::new(&file, 4096).unwrap().faulted(), "a slot is clean when used again");
-    }
-
-    #[test]
-    fn a_thread_that_gives_its_time_away_gets_it_back() {
-        // SAFETY: asks for a number.
-        let policy = || unsafe { libc::sched_getscheduler(0) };
-        assert_eq!(policy(), libc::SCHED_OTHER);
-        run_when_idle(true);
-        // Where it could not come back it has stayed.
-        assert!([libc::SCHED_IDLE, libc::SCHED_OTHER].contains(&policy()));
-        run_when_idle(false);
-        assert_eq!(policy(), libc::SCHED_OTHER);
     }
 }

@@ -90,8 +90,7 @@ impl Reader {
         }
     }
 
-    /// Leaves out heads, bodies, properties and logs where that saves reading them: of segments
-    /// that are sealed.
+    /// Leaves out heads, bodies, properties and logs where that saves reading them.
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { payload: false, ..self }
@@ -135,7 +134,7 @@ impl Reader {
                         continue;
                     };
                     self.position = Position::new(number, offset + 8);
-                    if let Some(transaction) = sealed.get(offset, self.payload)? {
+                    if let Some(transaction) = sealed.get(offset)? {
                         self.ticket = self.ticket.max(transaction.ticket);
                         self.position = self.position.max(transaction.after);
                         return Ok(Some(transaction));
@@ -193,11 +192,14 @@ impl Reader {
                 (None, None) => return Ok(false),
                 (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
                     let floor = state.carry.next_ticket;
-                    let segment = Segment::open(&self.files, *raw, floor);
+                    let mut segment = Segment::open(&self.files, *raw, floor);
+                    if let Ok(segment) = &mut segment {
+                        segment.metadata_only = !self.payload;
+                    }
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
-                    let segment = Sealed::open(&self.files, *sealed);
+                    let segment = Sealed::open(&self.files, *sealed, self.payload);
                     (*sealed, segment.map(|segment| Source::Sealed(Box::new(segment))))
                 }
                 (Some(_), None) => return Ok(false),
@@ -222,6 +224,7 @@ impl Reader {
 pub(crate) fn get(
     files: &Files,
     positions: &[Position],
+    payload: bool,
     found: &mut dyn FnMut(Transaction),
 ) -> io::Result<()> {
     let state = files.state();
@@ -231,9 +234,9 @@ pub(crate) fn get(
         if state.sealed.contains_key(&number) {
             let segment = match sealed.take() {
                 Some(segment) if segment.number == number => segment,
-                _ => Sealed::open(files, number)?,
+                _ => Sealed::open(files, number, payload)?,
             };
-            if let Some(transaction) = sealed.insert(segment).get(position.offset(), true)? {
+            if let Some(transaction) = sealed.insert(segment).get(position.offset())? {
                 found(transaction);
             }
         } else if state.raw.contains(&number)

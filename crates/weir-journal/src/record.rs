@@ -465,6 +465,25 @@ pub(crate) fn fields(mut payload: &[u8], mut each: impl FnMut(u8, &[u8], &[u8]))
     payload.is_empty()
 }
 
+/// Bytes that nearly all metadata of a record has room in.
+const METADATA: usize = 256;
+
+/// What a reader of metadata needs of a record. A malformed one is left as it is, to be found out.
+pub(crate) fn metadata(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    match kind {
+        Kind::RequestPart | Kind::ResponsePart => Vec::new(),
+        Kind::Received | Kind::Completed | Kind::Open => {
+            let mut kept = Vec::with_capacity(payload.len().min(METADATA));
+            let whole = fields(payload, |tag, _, field| {
+                if !is_payload(tag) {
+                    kept.extend_from_slice(field);
+                }
+            });
+            if whole { kept } else { payload.to_vec() }
+        }
+    }
+}
+
 /// Whether a field may be secret or long: those are sealed apart.
 pub(crate) fn is_payload(tag: u8) -> bool {
     matches!(tag, 11 | 35 | 39 | 40 | 42 | 43)

@@ -89,10 +89,10 @@ pub(crate) fn first_ticket(
 /// The greatest ticket number in the last of these sealed segments that has any; 0 if none has.
 pub(crate) fn last_ticket(files: &Files, sealed: &BTreeSet<u32>) -> io::Result<u64> {
     for number in sealed.iter().rev() {
-        let mut segment = Sealed::open(files, *number)?;
+        let mut segment = Sealed::open(files, *number, false)?;
         let (mut offset, mut last) = (0, 0);
         while let Some(found) = segment.next(offset)? {
-            last = segment.get(found, false)?.map_or(last, |one| last.max(one.ticket));
+            last = segment.get(found)?.map_or(last, |one| last.max(one.ticket));
             let Some(behind) = found.checked_add(1) else { break };
             offset = behind;
         }

@@ -19,11 +19,11 @@ use crate::carry::Carry;
 use crate::files::Files;
 use crate::follower::write_whole;
 use crate::format::{HEADER, Kind, Position, u64_at};
-use crate::os;
 use crate::reader::TRANSACTION_LIMIT;
 use crate::record::{Outcome, Void, fields, is_payload, put_long, void};
 use crate::recovery::is_damage;
 use crate::retention;
+use crate::schedule;
 use crate::sealed::{HEAD, MAGIC, Part, ROW, Summary, TAIL, TAIL_MAGIC, VERSION};
 use crate::segment::{self, Frame, Segment};
 
@@ -114,9 +114,9 @@ fn find_again(files: &Files) -> io::Result<()> {
 fn write(files: &Files, segment: Segment, idle: bool) -> io::Result<(Summary, Carry)> {
     let number = segment.header.number;
     let mut sealing = Sealing::new(files, &segment)?;
-    os::run_when_idle(idle);
+    schedule::run_when_idle(idle);
     let scanned = sealing.scan(files, segment);
-    os::run_when_idle(false);
+    schedule::run_when_idle(false);
     scanned?;
     sealing.forget_lost(files, number)?;
     let Sealing { parts, mut carry, pending, stamp_us, mut compressor, .. } = sealing;

@@ -269,35 +269,34 @@ pub(crate) struct Sealed {
     pub(crate) number: u32,
     lane: u16,
     meta: Option<Blocks>,
-    payload: Option<Blocks>,
-    failed: Option<Blocks>,
+    /// Payloads of completed transactions, and all others; none if they are not asked for.
+    rest: Option<(Option<Blocks>, Option<Blocks>)>,
 }
 
 impl Sealed {
-    pub(crate) fn open(files: &Files, number: u32) -> io::Result<Self> {
+    /// Opens it for reading transactions whole, or without their `payload`.
+    pub(crate) fn open(files: &Files, number: u32, payload: bool) -> io::Result<Self> {
+        let open = |part| Blocks::open(files, number, part);
+        let rest = if payload { (open(Part::Payload)?, open(Part::Failed)?) } else { (None, None) };
         Ok(Self {
             number,
             lane: files.lane,
-            meta: Blocks::open(files, number, Part::Meta)?,
-            payload: Blocks::open(files, number, Part::Payload)?,
-            failed: Blocks::open(files, number, Part::Failed)?,
+            meta: open(Part::Meta)?,
+            rest: payload.then_some(rest),
         })
     }
 
     /// The transaction at `offset`, if there is one.
-    pub(crate) fn get(&mut self, offset: u32, payload: bool) -> io::Result<Option<Transaction>> {
+    pub(crate) fn get(&mut self, offset: u32) -> io::Result<Option<Transaction>> {
         let position = Position::new(self.number, offset);
         let address = Some(Address { lane: self.lane, position });
         let mut transaction = Transaction { address, ..Transaction::default() };
         let Some(meta) = &mut self.meta else { return Ok(None) };
         let Some(fields) = meta.row(offset)? else { return Ok(None) };
         transaction.absorb(fields);
-        if !payload {
-            return Ok(Some(transaction));
-        }
+        let Some((payload, failed)) = &mut self.rest else { return Ok(Some(transaction)) };
         let whole = transaction.outcome != Outcome::Completed;
-        let rest = if whole { &mut self.failed } else { &mut self.payload };
-        match rest {
+        match if whole { failed } else { payload } {
             None => transaction.expired = true,
             Some(rest) => match rest.row(offset)? {
                 None => transaction.damaged = true,

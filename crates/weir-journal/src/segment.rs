@@ -10,6 +10,7 @@ use crate::format::{
     BadHeader, FRAME, FRAME_MAGIC, FrameHeader, HEADER, Kind, Position, SegmentHeader, checksum,
     frame_length,
 };
+use crate::record;
 use crate::recovery::is_damage;
 use crate::salvage;
 
@@ -41,6 +42,8 @@ pub(crate) struct Segment {
     pub(crate) length: u32,
     /// Its header is damaged.
     pub(crate) salvaged: bool,
+    /// Frames are given without heads, bodies, properties and logs.
+    pub(crate) metadata_only: bool,
     file: File,
     damages: Arc<Damages>,
     ahead: usize,
@@ -73,7 +76,17 @@ impl Segment {
             }
         };
         let (ahead, window) = (SEQUENTIAL, Vec::new());
-        let mut segment = Self { header, length, salvaged, file, damages, ahead, window, start: 0 };
+        let mut segment = Self {
+            header,
+            length,
+            salvaged,
+            metadata_only: false,
+            file,
+            damages,
+            ahead,
+            window,
+            start: 0,
+        };
         if salvaged {
             // Prepared segments have no header either; they are not read to their end for that.
             let end = if bytes == [0; HEADER] { length.min(BLANK) } else { length };
@@ -118,11 +131,14 @@ impl Segment {
         if next > end {
             return Ok(None);
         }
+        let metadata_only = self.metadata_only;
         let bytes = self.bytes(start, FRAME + header.length, end)?;
         if checksum(key, &bytes[8..]) != header.sum {
             return Ok(None);
         }
-        let payload = bytes[FRAME..].to_vec();
+        let payload = &bytes[FRAME..];
+        let payload =
+            if metadata_only { record::metadata(header.kind, payload) } else { payload.to_vec() };
         let (kind, ticket, previous) = (header.kind, header.ticket, header.previous);
         Ok(Some(Frame { kind, ticket, previous, payload, next: next as u32 }))
     }

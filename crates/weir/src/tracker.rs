@@ -154,6 +154,7 @@ impl Tracker {
             limit: search.limit,
             after: after.map_err(|_| SearchFailure::Cursor)?,
             budget: search.timeout,
+            payload: false,
         };
         let index = self.index().map_err(SearchFailure::Failed)?;
         let found = index.search(&query, &page);
@@ -238,7 +239,8 @@ impl Tracker {
                 return Ok(Some(Exporting::End(end.clone())));
             }
             let limit = left.min(EXPORT_PAGE);
-            let page = weir_index::Page { limit, after, budget: search.timeout };
+            let page =
+                weir_index::Page { limit, after, budget: search.timeout, payload: search.payload };
             let found = this.index()?.search(&query, &page).map_err(failure)?;
             (after, more) = (found.next, found.next.is_some());
             end.incomplete |= found.incomplete;

@@ -49,6 +49,7 @@ pub(crate) fn run(
     orders: mpsc::Receiver<door::Order>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
+    weir_journal::take_short_turns();
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -134,9 +134,10 @@ fn a_damaged_carry_brings_nothing_back_and_leaves_nothing_open() {
     unfinished.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234");
     eventually("it has begun", || weir.metric("http_server_active_requests", &[]) == 1.0);
     weir.kill();
-    let carry = of_kind(&weir, "carry");
-    assert_eq!(carry.len(), 1);
-    spoil(&carry[0], |bytes| bytes[17] ^= 0x55);
+    // Two, if it was killed while a segment was being sealed.
+    let carries = of_kind(&weir, "carry");
+    assert!(matches!(carries.len(), 1 | 2), "{carries:?}");
+    carries.iter().for_each(|carry| spoil(carry, |bytes| bytes[17] ^= 0x55));
     weir.restart(&[]);
     wait_for_index(&weir);
     assert_eq!(weir.metric("weir_index_transactions", &[]), f64::from(sent + 1));

@@ -1,0 +1,84 @@
+//! Whose turn it is: how the system shares a core between threads that serve and threads that work
+//! behind them.
+#![expect(unsafe_code, reason = "a thread's policy has no safe interface")]
+
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use libc::c_int;
+
+/// How long a thread that serves goes on before another one's turn may come: the shortest time that
+/// Linux takes. One that wakes up gets its turn before those that go on for longer (since 6.12).
+const SHORT_NS: u64 = 100_000;
+
+/// Lets the calling thread run only when nothing else wants to, or as everybody else. Where the
+/// system would not let it come back, it never goes: without rights a thread may leave idle time
+/// only as far as `RLIMIT_NICE` allows (`sched(7)`). What runs so must hold no lock: it may be
+/// hardly ever scheduled.
+pub fn run_when_idle(idle: bool) {
+    static COMES_BACK: OnceLock<bool> = OnceLock::new();
+    let comes_back = || {
+        let tried = std::thread::Builder::new()
+            .name("journal-try".to_owned())
+            .spawn(|| schedule(libc::SCHED_IDLE) && schedule(libc::SCHED_OTHER));
+        tried.is_ok_and(|tried| tried.join().unwrap_or(false))
+    };
+    if *COMES_BACK.get_or_init(comes_back) {
+        schedule(if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER });
+    }
+}
+
+/// Sets the policy of the calling thread.
+fn schedule(policy: c_int) -> bool {
+    // SAFETY: all zeros is the only priority that both policies have.
+    unsafe {
+        let priority = MaybeUninit::<libc::sched_param>::zeroed().assume_init();
+        libc::sched_setscheduler(0, policy, &raw const priority) == 0
+    }
+}
+
+/// Has the calling thread take short turns, and get them soon: it serves, and others can wait.
+/// Where the system does not know of that, nothing changes.
+pub fn take_short_turns() {
+    let Some(mut attributes) = attributes() else { return };
+    attributes.sched_runtime = SHORT_NS;
+    // SAFETY: the system reads a description of the size that it says it has, and writes nothing.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
+/// How the calling thread is scheduled, if the system tells.
+fn attributes() -> Option<libc::sched_attr> {
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: all zeros are valid attributes, and the system writes no more than `size` bytes.
+    unsafe {
+        let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed().assume_init();
+        let told = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
+        (told == 0).then_some(attributes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_gives_its_time_away_gets_it_back() {
+        // SAFETY: asks for a number.
+        let policy = || unsafe { libc::sched_getscheduler(0) };
+        assert_eq!(policy(), libc::SCHED_OTHER);
+        run_when_idle(true);
+        // Where it could not come back it has stayed.
+        assert!([libc::SCHED_IDLE, libc::SCHED_OTHER].contains(&policy()));
+        run_when_idle(false);
+        assert_eq!(policy(), libc::SCHED_OTHER);
+    }
+
+    #[test]
+    fn turns_are_short_where_the_system_knows_of_it() {
+        let nice = attributes().unwrap().sched_nice;
+        take_short_turns();
+        let now = attributes().unwrap();
+        assert!(matches!(now.sched_runtime, 0 | SHORT_NS), "{}", now.sched_runtime);
+        assert_eq!((now.sched_policy, now.sched_nice), (libc::SCHED_OTHER as u32, nice));
+    }
+}
