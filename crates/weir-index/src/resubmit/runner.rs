@@ -11,7 +11,7 @@ use super::reason::Reason;
 use super::{Ended, Shared, Tell, fresh_id};
 use crate::error::Error;
 use crate::query::Query;
-use crate::search::Page;
+use crate::search::{Page, size};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -30,8 +30,9 @@ const SWEEP: Duration = Duration::from_secs(3600);
 /// Attempts of jobs that are under way at once, and bytes of their bodies.
 const AT_ONCE: usize = 256;
 const BYTES: usize = 64 << 20;
-/// Transactions that are read at once.
-const READ: usize = 32;
+/// Transactions that are read at once, and bytes of them, going by those that were read before.
+const READ: usize = 128;
+const READ_BYTES: usize = 8 << 20;
 /// Transactions of a preview that are read at once.
 const PAGE: usize = 256;
 
@@ -57,6 +58,8 @@ pub struct Runner {
     pace: Option<(i64, Pace)>,
     /// Attempts of jobs under way, and the bytes of each.
     under_way: HashMap<u128, usize>,
+    /// Mean bytes of the transactions that were read last.
+    mean: usize,
     /// Marked, and not taken by the gateway yet.
     held: Vec<Order>,
     /// Attempts of which the journal may say how they ended.
@@ -71,6 +74,7 @@ impl Runner {
             shared,
             pace: None,
             under_way: HashMap::new(),
+            mean: READ_BYTES / 8,
             held: Vec::new(),
             unsure: Vec::new(),
             begun: false,
@@ -83,10 +87,11 @@ impl Runner {
     pub fn run(&mut self, stop: &AtomicBool, tell: &dyn Fn(&str)) {
         let mut failing = false;
         while !stop.load(Ordering::Relaxed) {
+            let begun = Instant::now();
             let pause = match self.turn() {
                 Ok(pause) => {
                     failing = false;
-                    pause
+                    pause.saturating_sub(begun.elapsed())
                 }
                 Err(trouble) => {
                     if !std::mem::replace(&mut failing, true) {
@@ -234,7 +239,8 @@ impl Runner {
         }
         loop {
             let room = self.under_way.values().sum::<usize>() < BYTES;
-            let wanted = if room { left.min(READ) } else { 0 };
+            let most = (READ_BYTES / self.mean.max(1)).clamp(1, READ);
+            let wanted = if room { left.min(most) } else { 0 };
             let items = match wanted {
                 0 => Vec::new(),
                 wanted => job::next_items(&self.shared.ledger.lock(), job.number, wanted)?,
@@ -260,13 +266,16 @@ impl Runner {
     }
 
     /// Makes requests of the next transactions, or finds out why there are none.
-    fn choose(&self, job: &Job, items: &[Item]) -> Result<Chosen, Trouble> {
+    fn choose(&mut self, job: &Job, items: &[Item]) -> Result<Chosen, Trouble> {
         let config = (self.shared.gate.config)();
         let mut addresses: Vec<_> = items.iter().map(|item| item.address).collect();
         addresses.sort_by_key(|address| (address.lane, address.position));
         let mut read: HashMap<u128, Transaction> = HashMap::with_capacity(items.len());
-        for one in self.shared.index.shared.journal.get_many(&addresses)? {
+        for one in self.shared.index.shared.journal.get_many(&addresses, true)? {
             read.insert(u128::from_be_bytes(one.id), one);
+        }
+        if !read.is_empty() {
+            self.mean = read.values().map(size).sum::<usize>() / read.len();
         }
         let mut chosen = Vec::with_capacity(items.len());
         for item in items {
