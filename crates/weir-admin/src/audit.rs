@@ -75,14 +75,14 @@ pub struct AuditEntry {
     pub details: String,
 }
 
-/// Writes a line of the audit, durably.
+/// Writes a line of the audit, so that it survives the process.
 type Note = dyn Fn(&AuditEntry) -> Result<(), String> + Send + Sync;
 /// Asks for a page of the audit: at most so many, older than this number.
 type Last = dyn Fn(usize, Option<i64>) -> Result<Vec<AuditEntry>, String> + Send + Sync;
 
 /// The log. Its doors may block.
 pub struct Audit {
-    /// Writes a line, durably.
+    /// Writes a line, so that it survives the process.
     pub note: Box<Note>,
     /// The last lines, newest first.
     pub last: Box<Last>,

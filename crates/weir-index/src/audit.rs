@@ -1,7 +1,8 @@
 //! Who looked at which payload, and who changed what: the table `audit`.
 //!
 //! What cannot be written down is not done, so that a row is committed before what it tells of
-//! happens. Rows are kept for [`KEPT`].
+//! happens. It survives the process; searches in payloads do not wait for the disk. An attempt does,
+//! and what was committed before it is on the disk then, too. Rows are kept for [`KEPT`].
 
 use crate::store::{self, StoreError};
 use rusqlite::{Connection, params};
@@ -50,10 +51,13 @@ impl AuditLog {
     /// # Errors
     /// The database cannot be opened.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: Mutex::new(store::open(data)?) })
+        let connection = store::open(data)?;
+        // It stays slower if this is refused, and nothing else.
+        let _ = connection.pragma_update(None, "synchronous", "normal");
+        Ok(Self { connection: Mutex::new(connection) })
     }
 
-    /// Writes down what somebody does; it is on the disk when this returns.
+    /// Writes down what somebody does; it survives the process when this returns.
     ///
     /// # Errors
     /// It cannot be written.
