@@ -15,13 +15,14 @@ pub mod metrics;
 pub mod monitor;
 mod pages;
 mod problem;
+pub mod resubmit;
 mod role;
 mod server;
 mod tokens;
 pub mod tracker;
 
 pub use api::Access;
-pub use audit::Audit;
+pub use audit::{Audit, AuditEntry};
 pub use pages::{Readiness, Sources};
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};

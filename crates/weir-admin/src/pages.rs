@@ -6,6 +6,7 @@ use crate::invoice::Billing;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
 use crate::problem::Problem;
+use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -42,6 +43,8 @@ pub struct Sources {
     pub tracker: Option<Tracker>,
     /// What was counted, if anything is.
     pub monitor: Option<Monitor>,
+    /// How it is sent again.
+    pub resubmission: Option<Resubmission>,
 }
 
 /// Where a connection arrived, for the check of Host.

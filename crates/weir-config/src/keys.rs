@@ -7,6 +7,7 @@ mod api;
 mod events;
 mod form;
 mod monitor;
+mod resubmit;
 mod server;
 mod tracker;
 mod traffic;
@@ -18,6 +19,7 @@ pub(crate) use api::{
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
+pub(crate) use resubmit::RESUBMIT;
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{

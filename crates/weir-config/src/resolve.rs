@@ -14,6 +14,7 @@ mod path;
 mod plan;
 mod proxy;
 mod reply;
+mod resubmit;
 mod route;
 mod server;
 mod tls;

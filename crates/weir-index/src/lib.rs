@@ -22,6 +22,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod audit;
 pub mod billing;
 mod bitmap;
 mod block;
@@ -38,6 +39,7 @@ mod keys;
 pub mod monitor;
 mod piece;
 pub mod query;
+pub mod resubmit;
 mod row;
 mod search;
 pub mod store;

@@ -1,5 +1,6 @@
 //! The subcommands: one file each, with its arguments and its `run`.
 
+mod audit;
 mod check;
 mod completions;
 mod echo;
@@ -10,6 +11,8 @@ mod key;
 mod limits;
 mod monitor;
 mod place;
+mod resolve;
+mod resubmit;
 mod routes;
 mod schema;
 mod serve;
@@ -47,6 +50,12 @@ pub(crate) enum Command {
     /// Look after what was counted
     #[command(subcommand)]
     Monitor(monitor::Command),
+    /// Send recorded transactions again
+    Resubmit(resubmit::Args),
+    /// Say what became of transactions that failed
+    Resolve(resolve::Args),
+    /// Print who looked at which payload, and who changed what
+    Audit(audit::Args),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -82,6 +91,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args),
         Command::Monitor(command) => monitor::run(&command),
+        Command::Resubmit(args) => resubmit::run(&args),
+        Command::Resolve(args) => resolve::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

@@ -84,6 +84,9 @@ fn route(out: &mut String, r: &Route) {
     if r.capture != Capture::default() {
         writeln!(out, "    {:?}", r.capture).expect("writes");
     }
+    if r.resubmit != Resubmit::default() {
+        writeln!(out, "    {:?}", r.resubmit).expect("writes");
+    }
     for l in &r.rate_limits {
         writeln!(out, "    {l:?}").expect("writes");
     }

@@ -34,6 +34,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: weir_config::Capture::default(),
         count: weir_config::CountRule::default(),
+        resubmit: weir_config::Resubmit::default(),
         location: weir_config::Location::default(),
     }
 }

@@ -136,7 +136,8 @@ fn every_kind_of_call_counts_as_configured() {
         retried: false,
         resubmitted: false,
     };
-    let kinds: [(&str, fn(&mut (Received<'_>, Completed<'_>)), Counts); 4] = [
+    type Make = fn(&mut (Received<'_>, Completed<'_>));
+    let kinds: [(&str, Make, Counts); 5] = [
         (
             "rejected",
             |call| {
@@ -162,6 +163,11 @@ fn every_kind_of_call_counts_as_configured() {
             Counts { interrupted: true, ..none },
         ),
         ("retried", |call| call.1.retries = 1, Counts { retried: true, ..none }),
+        (
+            "resubmitted",
+            |call| call.0.resubmission_of = [7; 16],
+            Counts { resubmitted: true, ..none },
+        ),
     ];
     for (name, make, counts) in kinds {
         let mut bench = Bench::new();
@@ -181,6 +187,19 @@ fn every_kind_of_call_counts_as_configured() {
         assert_eq!((rebuilt.before, rebuilt.after, rebuilt.from), (1, 2, 0), "{name}");
         assert_eq!(bench.total(), 2, "{name}");
     }
+}
+
+#[test]
+fn a_resubmission_counts_where_its_route_says_that_it_is_billed() {
+    let mut bench = Bench::new();
+    let (again, end) = call(MIDNIGHT, "acme");
+    let again = Received { resubmission_of: [7; 16], ..again };
+    bench.record((again, end));
+    assert_eq!(bench.total(), 0);
+    let counted = again.counted | counted::BILLED;
+    let (_, end) = call(MIDNIGHT, "acme");
+    bench.record((Received { counted, ..again }, end));
+    assert_eq!(bench.total(), 1);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
 use weir_index::monitor::Monitor;
+use weir_index::resubmit::{Ledger, Resubmitter};
 use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
@@ -113,16 +114,19 @@ impl Control {
         access: Option<Access>,
         recorded: Recorded,
         counting: Option<&Counting>,
+        resubmitter: Option<&Resubmitter>,
     ) -> Sources {
         let counts = |counting: &Counting| (counting.monitor().clone(), counting.prices().clone());
         self.counts = counting.map(counts);
         let billing = self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone()));
         let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
         let Recorded { journal, index, recovery } = recorded;
-        let tracker = journal
-            .as_ref()
-            .filter(|_| self.config.tracker.enabled)
-            .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
+        let resubmission = resubmitter.map(crate::resubmit::doors);
+        // What it is told with; it has been opened before, so this does not fail.
+        let ledger = resubmitter.and_then(|_| Ledger::open(&self.config.data).ok());
+        let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
+            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
+        });
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
@@ -154,6 +158,7 @@ impl Control {
             billing,
             tracker,
             monitor,
+            resubmission,
         }
     }
 

@@ -23,6 +23,7 @@ mod metrics;
 mod monitor;
 mod operation;
 mod recording;
+mod resubmission;
 mod serve;
 mod smuggling;
 mod streaming;
