@@ -38,6 +38,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     findings::print(&warnings);
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_start(weir_journal::take_short_turns)
         .enable_all()
         .build()
         .context("cannot make a runtime")?;
@@ -73,6 +74,9 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     let resubmitter = resubmit.as_ref().map(|resubmit| &resubmit.resubmitter);
     let recorded = control::Recorded { journal: journal.clone(), index, recovery };
+    // Somebody waits for what the admin listener is asked, as for any request. Threads that were
+    // started before have longer turns.
+    weir_journal::take_short_turns();
     runtime.spawn(admin.serve(control.sources(access, recorded, resubmitter)));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.
