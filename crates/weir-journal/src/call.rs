@@ -16,6 +16,8 @@ pub struct CallRecord<'a> {
     pub plan: &'a str,
     pub counted: u8,
     pub retries: u8,
+    /// It is an attempt to send another one again.
+    pub resubmitted: bool,
     pub outcome: Outcome,
     pub status: u16,
     /// True lengths of the bodies.
@@ -49,6 +51,7 @@ impl<'a> CallRecord<'a> {
             6 => self.consumer = std::str::from_utf8(value).ok()?,
             13 => self.plan = std::str::from_utf8(value).ok()?,
             14 => self.counted = *value.first()?,
+            15 => self.resubmitted = value != [0; 16],
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);
@@ -80,6 +83,7 @@ impl<'a> CallRecord<'a> {
             plan: &one.plan,
             counted: one.counted,
             retries: one.retries,
+            resubmitted: one.resubmission_of != [0; 16],
             outcome: one.outcome,
             status: one.status,
             request_bytes: one.request.length,

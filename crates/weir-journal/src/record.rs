@@ -141,6 +141,8 @@ pub struct Received<'a> {
     pub plan: &'a str,
     /// Why it is counted: bits told in [`crate::counted`].
     pub counted: u8,
+    /// The transaction that this is an attempt to send again; zeros if it is none.
+    pub resubmission_of: [u8; 16],
 }
 
 /// What is known when an answer is about to leave. Empty text means absent.
@@ -201,6 +203,7 @@ pub struct Transaction {
     pub level: u8,
     pub plan: String,
     pub counted: u8,
+    pub resubmission_of: [u8; 16],
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
@@ -286,6 +289,7 @@ impl Received<'_> {
             && put(out, 12, &[self.level])
             && put(out, 13, self.plan.as_bytes())
             && (self.counted == 0 || put(out, 14, &[self.counted]))
+            && (self.resubmission_of == [0; 16] || put(out, 15, &self.resubmission_of))
     }
 }
 
@@ -423,6 +427,7 @@ impl Transaction {
             12 => self.level = *value.first()?,
             13 => self.plan = text(value),
             14 => self.counted = *value.first()?,
+            15 => self.resubmission_of = value.try_into().ok()?,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);

@@ -38,6 +38,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     findings::print(&warnings);
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_start(weir_journal::take_short_turns)
         .enable_all()
         .build()
         .context("cannot make a runtime")?;
@@ -74,6 +75,9 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     let recorded = Recorded { journal: journal.clone(), index, recovery };
+    // Somebody waits for what the admin listener is asked, as for any request. Threads that were
+    // started before have longer turns.
+    weir_journal::take_short_turns();
     runtime.spawn(admin.serve(control.sources(access, recorded, counting.as_ref())));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.

@@ -102,7 +102,8 @@ fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
         Outcome::Interrupted => settings.interrupted,
     };
     let retried = call.retries == 0 || settings.retried;
-    wanted && rejected && outcome && retried
+    let resubmitted = !call.resubmitted || settings.resubmitted || is(counted::BILLED);
+    wanted && rejected && outcome && retried && resubmitted
 }
 
 impl Tally {

@@ -136,7 +136,7 @@ fn every_kind_of_call_counts_as_configured() {
         retried: false,
         resubmitted: false,
     };
-    let kinds: [(&str, fn(&mut (Received<'_>, Completed<'_>)), Counts); 4] = [
+    let kinds: [(&str, fn(&mut (Received<'_>, Completed<'_>)), Counts); 5] = [
         (
             "rejected",
             |call| {
@@ -161,6 +161,11 @@ fn every_kind_of_call_counts_as_configured() {
             },
             Counts { interrupted: true, ..none },
         ),
+        (
+            "resubmitted",
+            |call| call.0.resubmission_of = [7; 16],
+            Counts { resubmitted: true, ..none },
+        ),
         ("retried", |call| call.1.retries = 1, Counts { retried: true, ..none }),
     ];
     for (name, make, counts) in kinds {
@@ -181,6 +186,16 @@ fn every_kind_of_call_counts_as_configured() {
         assert_eq!((rebuilt.before, rebuilt.after, rebuilt.from), (1, 2, 0), "{name}");
         assert_eq!(bench.total(), 2, "{name}");
     }
+}
+
+#[test]
+fn a_resubmission_that_is_billed_counts_in_any_case() {
+    let mut bench = Bench::new();
+    for counted in [COUNTED, COUNTED | counted::BILLED] {
+        let (received, end) = call(MIDNIGHT, "acme");
+        bench.record((Received { counted, resubmission_of: [7; 16], ..received }, end));
+    }
+    assert_eq!(bench.total(), 1);
 }
 
 #[test]

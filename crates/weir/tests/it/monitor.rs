@@ -237,7 +237,7 @@ fn a_quota_survives_kills_with_everything_recorded() {
 fn counting_needs_a_restart_to_begin_and_none_to_end() {
     let mut server = Weir::new(&config("rate: 1000/s", "")).start();
     assert!(!data(&server).join("journal").exists());
-    server.replace("weir.yaml", &config("rate: 1000/s", "monitor: {count: all}"));
+    server.replace("weir.yaml", config("rate: 1000/s", "monitor: {count: all}"));
     let refused = server.event("reload-refused").to_string();
     assert!(refused.contains("needs-restart") && refused.contains("`monitor`"), "{refused}");
     server.signal(Signal::TERM);
