@@ -136,7 +136,8 @@ fn every_kind_of_call_counts_as_configured() {
         retried: false,
         resubmitted: false,
     };
-    let kinds: [(&str, fn(&mut (Received<'_>, Completed<'_>)), Counts); 5] = [
+    type Make = fn(&mut (Received<'_>, Completed<'_>));
+    let kinds: [(&str, Make, Counts); 5] = [
         (
             "rejected",
             |call| {
