@@ -149,8 +149,10 @@ RECORDING_MEMORY = "recording-memory"
 #: What counting costs, against weir itself that counts nothing.
 MONITOR_COST = "monitor-cost"
 MONITOR_USAGE = "monitor-usage"
+#: Bulk resubmission.
+RESUBMISSION = "resubmission"
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
          RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, *LONG)

@@ -9,10 +9,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import cold, footprint, host, monitor_cases, recording_cases, report, rows
+from . import (cold, footprint, host, monitor_cases, recording_cases, report, resubmission,
+               rows)
 from .cases import (CASES, COLD, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
-                    RECORDING_BURST, RECORDING_COST,
-                    RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED, START)
+                    RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
+                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, START)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -119,7 +120,8 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_SUSTAINED: recording_cases.sustained,
              RECORDING_SEARCH: recording_cases.search,
              RECORDING_MEMORY: recording_cases.memory,
-             MONITOR_COST: monitor_cases.cost, MONITOR_USAGE: monitor_cases.usage}
+             MONITOR_COST: monitor_cases.cost, MONITOR_USAGE: monitor_cases.usage,
+             RESUBMISSION: resubmission.run}
     if name in apart:
         return apart[name](session)
     return session.run(next(case for case in CASES if case.name == name))

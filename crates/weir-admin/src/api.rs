@@ -1,19 +1,24 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
+mod audit;
 mod count;
+mod invoice;
 mod journal;
+mod limit;
+mod resubmit;
 mod stream;
 mod token;
 mod transaction;
 mod usage;
 
 use crate::access::{self, Guard, needs};
-use crate::audit::{Action, Audit};
+use crate::audit::{self as noted, Action, Audit};
 use crate::pages::Sources;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::{Caller, Tokens};
 use crate::tracker::{Failure, Tracker};
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -29,6 +34,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most transactions followed at once.
 const TAILS: usize = 8;
+/// Requests about resubmission at once: some wait for upstreams.
+const RESUBMISSIONS: usize = 8;
 /// Most exports and verifications at once.
 const LONG: usize = 2;
 
@@ -44,6 +51,7 @@ pub struct Access {
 pub(crate) struct Api {
     sources: Arc<Sources>,
     turns: Arc<Semaphore>,
+    resubmissions: Arc<Semaphore>,
     tails: Arc<Semaphore>,
     long: Arc<Semaphore>,
 }
@@ -56,6 +64,8 @@ pub(crate) struct Api {
         document,
         journal::state,
         journal::verify,
+        limit::limits,
+        invoice::invoices,
         transaction::search,
         count::summary,
         transaction::export,
@@ -64,6 +74,13 @@ pub(crate) struct Api {
         transaction::body,
         usage::usage,
         usage::rebuild,
+        resubmit::resubmit,
+        resubmit::resolve,
+        resubmit::make,
+        resubmit::list,
+        resubmit::show,
+        resubmit::act,
+        audit::list,
         token::list,
         token::make,
         token::revoke,
@@ -97,6 +114,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
+        resubmissions: Arc::new(Semaphore::new(RESUBMISSIONS)),
         tails: Arc::new(Semaphore::new(TAILS)),
         long: Arc::new(Semaphore::new(LONG)),
     });
@@ -104,6 +122,8 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/openapi.json", needs(Role::Viewer, get(document)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
+        .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
+        .route("/limits", needs(Role::Viewer, get(limit::limits)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))
@@ -112,8 +132,15 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
         .route("/usage", needs(Role::Viewer, get(usage::usage)))
         .route("/monitor/rebuild", needs(Role::Operator, post(usage::rebuild)))
+        .route("/transactions/{id}/resubmit", needs(Role::Operator, post(resubmit::resubmit)))
+        .route("/transactions/{id}/resolution", needs(Role::Operator, post(resubmit::resolve)))
+        .route("/jobs", needs(Role::Operator, get(resubmit::list).post(resubmit::make)))
+        .route("/jobs/{number}", needs(Role::Operator, get(resubmit::show)))
+        .route("/jobs/{number}/{action}", needs(Role::Operator, post(resubmit::act)))
+        .route("/audit", needs(Role::Admin, get(audit::list)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
+        .layer(DefaultBodyLimit::max(resubmit::LONGEST))
         .method_not_allowed_fallback(other_method)
         .fallback(unknown)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
@@ -126,13 +153,19 @@ impl Api {
     }
 
     /// Notes who does what, before it is done.
-    fn audit(&self, caller: &Caller, action: Action<'_>) -> Result<(), Problem> {
-        self.access()?.audit.note(caller, action).map_err(|error| Problem {
+    async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
+        self.access()?;
+        let (sources, entry) = (Arc::clone(&self.sources), noted::entry(caller, action));
+        let noted = tokio::task::spawn_blocking(move || {
+            sources.access.as_ref().map_or(Ok(()), |access| (access.audit.note)(&entry))
+        });
+        let noted = noted.await.unwrap_or_else(|_| Err("it was broken off".to_owned()));
+        noted.map_err(|error| Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
             title: "It cannot be written down who asks",
             place: None,
-            detail: format!("The audit log cannot be written ({error}), so nothing is shown."),
+            detail: format!("The audit log cannot be written ({error}), so nothing is done."),
         })
     }
 
@@ -145,14 +178,15 @@ impl Api {
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        let find = |sources: &Sources| sources.tracker.is_some();
-        self.ask_of(find, not_recording, |sources| sources.tracker.as_ref().map(question)).await
+        self.asked(&self.turns, not_recording, |sources| sources.tracker.as_ref().map(question))
+            .await
     }
 
-    /// Asks one of the sources something that may block; `without` says that it is not there.
-    async fn ask_of<T, E>(
+    /// Asks one of the sources something that may block, when it is its turn; `without` says that
+    /// the source is not there.
+    async fn asked<T, E>(
         &self,
-        is_there: impl FnOnce(&Sources) -> bool,
+        turns: &Arc<Semaphore>,
         without: fn() -> Problem,
         question: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
     ) -> Result<T, Problem>
@@ -160,10 +194,7 @@ impl Api {
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        if !is_there(&self.sources) {
-            return Err(without());
-        }
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned());
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(turns).acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(busy("questions")) };
         let sources = Arc::clone(&self.sources);
         let asked = tokio::task::spawn_blocking(move || {

@@ -1,107 +1,107 @@
-//! Who looked at which payload, and who changed what: `data/audit.log`.
+//! Who looked at which payload, and who changed what.
 //!
-//! One JSON object a line, appended, for its user alone (0600): `time`, `token` (the id of the
-//! token, never the token), `role`, `action`, and what it was done to: `transaction`, `query` or
-//! `subject`. What cannot be written down is not done.
+//! What cannot be written down is not done. Where it is written is handed in, like the doors of
+//! [`crate::tracker`].
 
 use crate::tokens::Caller;
-use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What somebody does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Action<'a> {
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
     /// Sees headers, bodies and keys of a transaction.
-    Show(&'a str),
+    Show(String),
     /// Searches in payloads, and sees highlights and keys of what is found.
-    Search(&'a str),
+    Search(String),
     /// Counts by words in payloads, or by business keys.
-    Count(&'a str),
+    Count(String),
     /// Takes headers, bodies and keys of all that a query finds.
-    Export(&'a str),
+    Export(String),
+    /// Sends a transaction again; how.
+    Resubmit(String, String),
+    /// Says what became of a transaction; what.
+    Resolve(String, String),
+    /// Makes a job for a query; how.
+    MakeJob(String, String),
+    /// Runs, pauses or cancels the job with this number; how.
+    RunJob(&'static str, i64, String),
     /// Made the token with this id.
-    MakeToken(&'a str),
+    MakeToken(String),
     /// Revokes the token with this id.
-    RevokeToken(&'a str),
+    RevokeToken(String),
     /// Has calls counted again.
     Rebuild,
 }
 
-impl Action<'_> {
-    /// Its name, and what it is done to under which name.
-    fn fields(self) -> (&'static str, &'static str, String) {
+impl Action {
+    /// Its name, what its subject is, the subject, and what else is to be known.
+    fn fields(self) -> (&'static str, &'static str, String, String) {
+        let none = String::new();
         match self {
-            Self::Show(id) => ("show", "transaction", id.to_owned()),
-            Self::Search(query) => ("search", "query", query.to_owned()),
-            Self::Count(query) => ("count", "query", query.to_owned()),
-            Self::Export(query) => ("export", "query", query.to_owned()),
-            Self::MakeToken(id) => ("make-token", "subject", id.to_owned()),
-            Self::Rebuild => ("rebuild", "subject", "counts".to_owned()),
-            Self::RevokeToken(id) => ("revoke-token", "subject", id.to_owned()),
+            Self::Show(id) => ("show", "transaction", id, none),
+            Self::Search(query) => ("search", "query", query, none),
+            Self::Count(query) => ("count", "query", query, none),
+            Self::Export(query) => ("export", "query", query, none),
+            Self::Resubmit(id, how) => ("resubmit", "transaction", id, how),
+            Self::Resolve(id, how) => ("resolve", "transaction", id, how),
+            Self::MakeJob(query, how) => ("make-job", "query", query, how),
+            Self::RunJob(action, number, how) => (action, "job", number.to_string(), how),
+            Self::MakeToken(id) => ("make-token", "token", id, none),
+            Self::RevokeToken(id) => ("revoke-token", "token", id, none),
+            Self::Rebuild => ("rebuild", "counts", String::new(), none),
         }
     }
 }
 
-/// The log.
-#[derive(Debug)]
+/// A line of the audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// Its number; 0 of one that is to be written.
+    pub number: i64,
+    /// When (RFC 3339, UTC); empty of one that is to be written.
+    pub time: String,
+    /// Id of the token, never the token.
+    pub token: String,
+    /// Who has it.
+    pub name: String,
+    /// Its role.
+    pub role: String,
+    /// What was done.
+    pub action: String,
+    /// What the subject is: `transaction`, `query`, `job` or `token`.
+    pub about: String,
+    /// What it was done to.
+    pub subject: String,
+    /// What else is to be known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details: String,
+}
+
+/// Writes a line of the audit, so that it survives the process.
+type Note = dyn Fn(&AuditEntry) -> Result<(), String> + Send + Sync;
+/// Asks for a page of the audit: at most so many, older than this number.
+type Last = dyn Fn(usize, Option<i64>) -> Result<Vec<AuditEntry>, String> + Send + Sync;
+
+/// The log. Its doors may block.
 pub struct Audit {
-    file: Mutex<File>,
+    /// Writes a line, so that it survives the process.
+    pub note: Box<Note>,
+    /// The last lines, newest first.
+    pub last: Box<Last>,
 }
 
-impl Audit {
-    /// Opens the log of a data folder, or begins it.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub fn open(data: &Path) -> io::Result<Self> {
-        let mut options = File::options();
-        let file = options.append(true).create(true).mode(0o600).open(data.join("audit.log"))?;
-        Ok(Self { file: Mutex::new(file) })
-    }
-
-    pub(crate) fn note(&self, caller: &Caller, action: Action<'_>) -> io::Result<()> {
-        let (action, about, value) = action.fields();
-        let mut line = Map::new();
-        let mut put = |name: &str, value: String| {
-            line.insert(name.to_owned(), Value::String(value));
-        };
-        put("time", jiff::Timestamp::now().to_string());
-        put("token", caller.id.clone());
-        put("role", caller.role.name().to_owned());
-        put("action", action.to_owned());
-        put(about, value);
-        let line = format!("{}\n", Value::Object(line));
-        // One write a line, so that a crash leaves whole lines.
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Role;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn lines_are_appended_and_cannot_be_broken_up() {
-        let data = tempfile::tempdir().unwrap();
-        let caller = Caller { id: "ab".to_owned(), role: Role::Operator };
-        for query in ["body:a\nb", "body:\"c\""] {
-            let audit = Audit::open(data.path()).unwrap();
-            audit.note(&caller, Action::Search(query)).unwrap();
-        }
-        let path = data.path().join("audit.log");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let lines: Vec<Value> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0]["query"], "body:a\nb");
-        assert_eq!((&lines[1]["token"], &lines[1]["role"]), (&"ab".into(), &"operator".into()));
-        assert!(lines[1]["time"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+/// The line for what somebody does.
+pub(crate) fn entry(caller: &Caller, action: Action) -> AuditEntry {
+    let (action, about, subject, details) = action.fields();
+    AuditEntry {
+        token: caller.id.clone(),
+        name: caller.name.clone(),
+        role: caller.role.name().to_owned(),
+        action: action.to_owned(),
+        about: about.to_owned(),
+        subject,
+        details,
+        ..AuditEntry::default()
     }
 }

@@ -9,17 +9,20 @@ mod api;
 mod audit;
 
 mod host;
+pub mod invoice;
+pub mod limits;
 pub mod metrics;
 pub mod monitor;
 mod pages;
 mod problem;
+pub mod resubmit;
 mod role;
 mod server;
 mod tokens;
 pub mod tracker;
 
 pub use api::Access;
-pub use audit::Audit;
+pub use audit::{Audit, AuditEntry};
 pub use pages::{Readiness, Sources};
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};

@@ -2,9 +2,11 @@
 
 use crate::api::{self, Access};
 use crate::host;
+use crate::invoice::Billing;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
 use crate::problem::Problem;
+use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -14,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_gateway::limit::LimitStandings;
 
 /// Whether traffic should be sent here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +33,18 @@ pub struct Sources {
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Every family to be shown, each name once.
     pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+    /// How everybody stands with their limits.
+    pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
+    /// What is to be paid, if calls are counted.
+    pub billing: Option<Billing>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
     /// What was counted, if anything is.
     pub monitor: Option<Monitor>,
+    /// How it is sent again.
+    pub resubmission: Option<Resubmission>,
 }
 
 /// Where a connection arrived, for the check of Host.

@@ -83,6 +83,8 @@ pub struct TokenInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) id: String,
+    /// Who has it.
+    pub(crate) name: String,
     pub(crate) role: Role,
 }
 
@@ -160,7 +162,11 @@ impl Tokens {
         let mut found = None;
         for entry in self.lock().iter() {
             if verify_slices_are_equal(hash.as_bytes(), entry.sha256.as_bytes()).is_ok() {
-                found = Some(Caller { id: entry.id.clone(), role: entry.role });
+                found = Some(Caller {
+                    id: entry.id.clone(),
+                    name: entry.name.clone(),
+                    role: entry.role,
+                });
             }
         }
         found
@@ -262,7 +268,8 @@ mod tests {
         let (tokens, _) = Tokens::open(data.path()).unwrap();
         let (token, info) = tokens.add("ci", Role::Viewer).unwrap();
         let (tokens, _) = Tokens::open(data.path()).unwrap();
-        assert_eq!(tokens.recognise(&token), Some(Caller { id: info.id.clone(), role: info.role }));
+        let caller = Caller { id: info.id.clone(), name: "ci".to_owned(), role: info.role };
+        assert_eq!(tokens.recognise(&token), Some(caller));
         assert!(tokens.revoke(&info.id).unwrap());
         assert!(!tokens.revoke(&info.id).unwrap());
         let (tokens, _) = Tokens::open(data.path()).unwrap();

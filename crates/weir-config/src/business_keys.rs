@@ -148,8 +148,8 @@ impl BusinessKeys {
     fn look_at_request(&self, request: &RequestView<'_>, found: &mut [Vec<Cow<'_, str>>]) {
         let scope = Scope {
             request: Some(request.facts()),
-            claims: None,
             consumer: (!request.consumer.is_empty()).then(|| request.consumer.to_owned()),
+            ..Scope::default()
         };
         for (key, values) in self.keys.iter().zip(found) {
             let Source::Expr(expr) = &key.source else { continue };

@@ -4,15 +4,18 @@
 //! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
 //! Nothing in here is ever "as written"; that is the draft's business.
 
+mod events;
 mod handler;
 mod monitor;
 mod policy;
 mod render;
+mod resubmit;
 pub(crate) use render::is_xml_name;
 mod server;
 mod tracker;
 mod upstream;
 
+pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
     Representation,
@@ -23,6 +26,7 @@ pub use policy::{
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
     VerificationKey,
 };
+pub use resubmit::Resubmit;
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
@@ -164,6 +168,8 @@ pub struct Route {
     pub capture: Capture,
     /// Whose calls are counted because a rule says so, beside those of plans that need counts.
     pub count: CountRule,
+    /// How its transactions are resubmitted.
+    pub resubmit: Resubmit,
     /// Where it is written.
     pub location: Location,
 }

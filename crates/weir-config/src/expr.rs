@@ -31,6 +31,27 @@ pub struct Scope {
     pub claims: Option<Value>,
     /// `consumer`: its name.
     pub consumer: Option<String>,
+    /// `call`: a call that was counted, where its price is asked for.
+    pub call: Option<CallFacts>,
+}
+
+/// `call` in the expression of a price: each field by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallFacts {
+    /// Name of the API.
+    pub api: String,
+    /// Name of the operation.
+    pub operation: String,
+    /// Name of the consumer.
+    pub consumer: String,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of the request body.
+    pub request_bytes: u64,
+    /// Bytes of the response body.
+    pub response_bytes: u64,
+    /// How long it took, in whole milliseconds.
+    pub duration_ms: u64,
 }
 
 /// `request` in an expression: `request.method`, `.path.NAME` (path parameters), `.target`
@@ -106,6 +127,12 @@ impl Expr {
                 values::MEMBERS.map(|m| format!("`{m}`")).join(", ")
             ));
         }
+        if let Some(member) = uses.get("call").and_then(values::unknown_fact) {
+            return Err(format!(
+                "`call.{member}` is not known; there is {}",
+                values::FACTS.map(|m| format!("`{m}`")).join(", ")
+            ));
+        }
         Ok(Self(Arc::new(Compiled { source: source.to_owned(), program, uses })))
     }
 
@@ -146,6 +173,9 @@ impl Expr {
         }
         if let (Some(_), Some(consumer)) = (self.0.uses.get("consumer"), &scope.consumer) {
             context.add_variable_from_value("consumer", consumer.as_str());
+        }
+        if let (Some(_), Some(call)) = (self.0.uses.get("call"), &scope.call) {
+            context.add_variable_from_value("call", values::call(call));
         }
         self.0.program.execute(&context).ok()
     }

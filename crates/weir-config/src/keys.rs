@@ -4,8 +4,10 @@
 //! so they cannot say different things.
 
 mod api;
+mod events;
 mod form;
 mod monitor;
+mod resubmit;
 mod server;
 mod tracker;
 mod traffic;
@@ -14,13 +16,15 @@ pub(crate) use api::{
     API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, PROXY, QUERY, REPLY, REPLY_XML,
     REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
+pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
+pub(crate) use resubmit::RESUBMIT;
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
-    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, QUOTA,
-    UPSTREAM, UPSTREAM_TLS,
+    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, PRICE,
+    QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
 };
 
 /// A mapping with known keys.

@@ -8,6 +8,7 @@
 //!
 //! Every stage notes its findings and goes on, so that all of them are reported at once.
 
+pub mod amount;
 pub mod body_mask;
 pub mod business_keys;
 mod check;
@@ -18,6 +19,7 @@ pub mod finding;
 mod form;
 mod keys;
 pub mod map;
+pub mod price;
 mod reference;
 mod resolve;
 mod restart;

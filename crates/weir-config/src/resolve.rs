@@ -5,6 +5,7 @@
 
 mod api;
 mod auth;
+mod events;
 mod fields;
 mod headers;
 mod jwt;
@@ -13,6 +14,7 @@ mod path;
 mod plan;
 mod proxy;
 mod reply;
+mod resubmit;
 mod route;
 mod server;
 mod tls;
@@ -106,11 +108,14 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let tracker = root.object("tracker", &keys::TRACKER);
     let capture = tracker.and_then(|tracker| resolver.capture(&tracker));
     let mut apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
-    let monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
+    let mut monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
+    monitor.events = resolver.events(&root);
+    monitor.alerts = resolver.alerts(&root, &apis, &consumers);
     let listen = resolver.listeners(&root);
     let admin = resolver.admin(&root);
     let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
-    let (journal, tracker) = (resolver.journal(&root), resolver.tracker(&root));
+    let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));
+    tracker.triggers = resolver.triggers(&root, &apis);
     let data = resolver.data(&root);
     resolver.warn_unused();
     Some(Config {

@@ -54,6 +54,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
     if text.is_empty() { Err(Fault::Number) } else { Ok(total) }
 }
 
+/// `5%` or `0.25%`, in hundredths of a percent, at most 100 %.
+pub(crate) fn percent(text: &str) -> Result<u32, Fault> {
+    let (number, unit) = split(text)?;
+    if unit != "%" {
+        return Err(Fault::Unit);
+    }
+    let number: f64 = number.parse().map_err(|_| Fault::Number)?;
+    let hundredths = (number * 100.0).round();
+    if !(0.0..=10_000.0).contains(&hundredths) || (number * 100.0 - hundredths).abs() > 1e-6 {
+        return Err(Fault::Number);
+    }
+    Ok(hundredths as u32)
+}
+
 /// `64KiB`, `10MiB`, `1GiB`, `512B`, and decimal `kB`, `MB`, `GB`, in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, Fault> {
     let (number, unit) = split(text)?;

@@ -1,6 +1,7 @@
 //! Authentication: who calls, proved by a JSON Web Token or an API key.
 //!
-//! Only this module makes a [`Principal`], so a request that has one went through here.
+//! Only this module makes a [`Principal`], so a request that has one went through here; for one that
+//! is sent again who was verified then stands in (`stand_in`).
 //!
 //! A credential that weir has checked is still passed on to the upstream, as other gateways do:
 //! upstreams read claims themselves. It is replaced where the upstream has a credential of weir's
@@ -10,9 +11,11 @@
 mod api_key;
 mod failure;
 mod jwt;
+mod stand_in;
 mod token_cache;
 
 pub use failure::{AuthFailure, FailureKind};
+pub(crate) use stand_in::{NotAdmitted, StandIn, stand_in};
 
 use api_key::KeyRing;
 use serde_json::Value;
@@ -33,11 +36,20 @@ pub struct Principal {
     consumer: Option<ConsumerId>,
     claims: Option<Value>,
     scopes: Vec<String>,
+    /// The same with spaces between, as it is recorded.
+    granted: String,
 }
 
 impl Principal {
     fn anonymous() -> Self {
-        Self { auth: None, subject: None, consumer: None, claims: None, scopes: Vec::new() }
+        Self {
+            auth: None,
+            subject: None,
+            consumer: None,
+            claims: None,
+            scopes: Vec::new(),
+            granted: String::new(),
+        }
     }
 
     /// The auth that proved it; `None` for an anonymous caller.
@@ -63,6 +75,11 @@ impl Principal {
     /// What the token's `scope` and `scp` grant.
     pub fn scopes(&self) -> &[String] {
         &self.scopes
+    }
+
+    /// The scopes with spaces between.
+    pub(crate) fn granted(&self) -> &str {
+        &self.granted
     }
 
     /// The first scope that is wanted and not granted.
@@ -260,7 +277,8 @@ impl Authenticator {
             config.consumers[id.0].matches.as_ref().is_some_and(|(_, when)| when.holds(&scope))
         };
         let consumer = self.candidates[auth.0].iter().find(belongs).copied();
-        Principal { auth: Some(auth), subject, consumer, claims: scope.claims, scopes }
+        let granted = scopes.join(" ");
+        Principal { auth: Some(auth), subject, consumer, claims: scope.claims, scopes, granted }
     }
 }
 

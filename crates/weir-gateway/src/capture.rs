@@ -414,6 +414,8 @@ fn with_received<T>(
         target: &target,
         head: &head,
         level: level as u8,
+        auth: principal.and_then(|p| p.auth()).map_or("", |id| &config.auths[id.0].name),
+        scopes: principal.map(|p| p.granted()).unwrap_or_default(),
         ..who_and_what(exchange, config)
     });
     crate::buffer::give_back_vec(head);
@@ -436,6 +438,7 @@ fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> 
         consumer: consumer.map_or("", |id| config.consumers[id.0].name.as_str()),
         plan: counting::plan(exchange).map_or("", |plan| plan.name.as_str()),
         counted: exchange.recording.counted,
+        resubmission_of: exchange.resubmission.as_ref().map_or([0; 16], |again| again.of),
         ..Received::default()
     }
 }

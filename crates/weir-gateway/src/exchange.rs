@@ -5,6 +5,7 @@ use crate::body::AnswerError;
 use crate::capture::{self, Recording};
 use crate::clock;
 use crate::deadline::Deadline;
+use crate::door::InHand;
 use crate::forwarded::Client;
 use crate::hex;
 use crate::limit::Standing;
@@ -46,6 +47,10 @@ pub(crate) struct Exchange {
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
+    /// There if weir itself sends the request again.
+    pub(crate) resubmission: Option<Box<InHand>>,
+    /// It has passed every policy: something has been done about it.
+    pub(crate) admitted: bool,
     pub(crate) started: Instant,
     /// Microseconds since 1970 when it started.
     pub(crate) received_us: u64,
@@ -74,6 +79,8 @@ enum State {
 pub(crate) enum Protocol {
     Http1,
     Http2,
+    /// None: weir itself sends it again.
+    InProcess,
 }
 
 /// A transaction id (UUIDv7), in its text form and as bytes.
@@ -88,7 +95,10 @@ impl TransactionId {
         let mut random = [0; 10];
         random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
         random[8..].copy_from_slice(&fastrand::u16(..).to_ne_bytes());
-        let id = uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid();
+        Self::of(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
+    }
+
+    pub(crate) fn of(id: uuid::Uuid) -> Self {
         let bytes = id.into_bytes();
         let (high, low) = id.as_u64_pair();
         let (high, low) = (hex::digits(high), hex::digits(low));
@@ -136,6 +146,8 @@ impl Exchange {
             principal: None,
             standing: None,
             recording: Recording::default(),
+            resubmission: None,
+            admitted: false,
             started: Instant::now(),
             received_us: 0,
             call: None,
@@ -153,6 +165,7 @@ impl Exchange {
         self.peer = peer;
         self.protocol = protocol;
         self.deadline = deadline;
+        self.resubmission = None;
     }
 
     /// Starts on the request whose head is in `request`.
@@ -161,12 +174,26 @@ impl Exchange {
         self.started = clock::now();
         let now = worker.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
-        self.unix = now.as_secs();
-        self.received_us = now.as_micros() as u64;
-        self.recording = Recording::start(worker);
         let live = worker.live();
         let trust = &live.site.config.listen[listener].trust;
         self.client = Client::identify(self.peer.ip(), https, trust, &self.request.headers);
+        self.start(live, now);
+    }
+
+    /// Starts on a request that weir itself sends again; its head is in `request`.
+    pub(crate) fn begin_again(&mut self, id: [u8; 16], client: Client, in_hand: InHand) {
+        self.started = clock::now();
+        let now = self.worker.unix_time(self.started);
+        self.id = TransactionId::of(uuid::Uuid::from_bytes(id));
+        self.client = client;
+        self.start(self.worker.live(), now);
+        self.resubmission = Some(Box::new(in_hand));
+    }
+
+    fn start(&mut self, live: Rc<Live>, now: Duration) {
+        self.unix = now.as_secs();
+        self.received_us = now.as_micros() as u64;
+        self.recording = Recording::start(self.worker);
         if !self.client.trusted {
             crate::forwarded::strip(&mut self.request.headers);
         }
@@ -181,10 +208,12 @@ impl Exchange {
         self.principal = None;
         self.standing = None;
         self.problem = None;
+        self.resubmission = None;
+        self.admitted = false;
         self.sent = 0;
         self.response.clear();
         self.state = State::InFlight;
-        worker.stats.active.add(1);
+        self.worker.stats.active.add(1);
     }
 
     /// The Config and what was made of it for this worker; from `begin` to `complete`.
@@ -204,7 +233,7 @@ impl Exchange {
         match (self.protocol, self.request.version) {
             (Protocol::Http2, _) => "2",
             (Protocol::Http1, Version::Http10) => "1.0",
-            (Protocol::Http1, Version::Http11) => "1.1",
+            (Protocol::Http1, Version::Http11) | (Protocol::InProcess, _) => "1.1",
         }
     }
 
@@ -236,6 +265,7 @@ impl Exchange {
             request: Some(self.facts()),
             claims: principal.and_then(|p| p.claims().cloned()),
             consumer: consumer.map(|id| live.site.config.consumers[id.0].name.clone()),
+            call: None,
         }
     }
 
@@ -350,7 +380,7 @@ impl Drop for Exchange {
 }
 
 /// Appends the host of an authority: lower case, without port.
-fn push_host(out: &mut String, authority: &str) {
+pub(crate) fn push_host(out: &mut String, authority: &str) {
     let end = if authority.starts_with('[') {
         authority.find(']').map(|end| end + 1)
     } else {

@@ -53,6 +53,7 @@ async fn stages<'a>(
     limit(exchange)?;
     body.limit(route.body_limit)?;
     body.tee(capture::begin(exchange, route, body.framing())?);
+    exchange.admitted = true;
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = Box::pin(transform::request(exchange, map, body)).await?;
@@ -159,6 +160,11 @@ fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
 
 /// Finds out who calls.
 fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+    if let Some(again) = &exchange.resubmission {
+        // Who sent it was verified then; whether the route lets him in now was found out.
+        exchange.principal = Some(Rc::clone(&again.principal));
+        return Ok(());
+    }
     let live = Rc::clone(exchange.live());
     let config = &live.site.config;
     let request = &exchange.request;

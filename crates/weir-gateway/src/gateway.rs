@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
+use crate::door::{self, Order, Refused, Resubmission, Tell};
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
 use crate::site::Site;
@@ -19,7 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use weir_config::Config;
 use weir_journal::Lane;
 
@@ -61,6 +62,9 @@ pub struct Gateway {
     workers: Mutex<Vec<JoinHandle<()>>>,
     stats: Vec<(Arc<WorkerStats>, Arc<AuthCounters>)>,
     shared: Arc<Shared>,
+    /// The door of each worker, and the one to be tried first next time.
+    doors: Vec<mpsc::Sender<Order>>,
+    next_door: AtomicUsize,
 }
 
 /// How a stop went.
@@ -147,6 +151,44 @@ impl Gateway {
         site.limits.standings(&site.config, self.shared.limiter.now())
     }
 
+    /// The Config of this moment.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.control.borrow().site.config)
+    }
+
+    /// Whether a recorded request would be made again, limits aside.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn would_resubmit(&self, request: &Resubmission) -> Result<(), Refused> {
+        let site = Arc::clone(&self.control.borrow().site);
+        door::check(&site, request)
+    }
+
+    /// Makes a recorded request again; `tell` is called once with how that ended, on any thread,
+    /// and must not block.
+    ///
+    /// # Errors
+    /// Every worker has as many as it takes, or weir is stopping: nothing was done, and request and
+    /// `tell` come back.
+    pub fn resubmit(
+        &self,
+        request: Box<Resubmission>,
+        tell: Tell,
+    ) -> Result<(), (Box<Resubmission>, Tell)> {
+        if self.control.borrow().phase >= Phase::Draining {
+            return Err((request, tell));
+        }
+        let mut order = Order::new(request, tell, Arc::clone(&self.shared));
+        let first = self.next_door.fetch_add(1, Relaxed);
+        for at in 0..self.doors.len() {
+            let sent = self.doors[first.wrapping_add(at) % self.doors.len()].try_send(order);
+            let Err(back) = sent else { return Ok(()) };
+            order = back.into_inner();
+        }
+        Err(order.back())
+    }
+
     /// Opens log files again.
     pub fn reopen_logs(&self) {
         self.shared.log.reopen();
@@ -163,7 +205,9 @@ impl Gateway {
     pub fn finish_draining(&self, deadline: Duration) -> DrainReport {
         let start = Instant::now();
         self.set_phase(Phase::Closing);
-        while self.shared.connections.load(Relaxed) > 0 && start.elapsed() < deadline {
+        let open =
+            || self.shared.connections.load(Relaxed) + self.shared.resubmissions.load(Relaxed);
+        while open() > 0 && start.elapsed() < deadline {
             std::thread::sleep(TICK);
         }
         let failed = self.stats.iter().map(|(stats, _)| stats.active.get()).sum();
@@ -201,6 +245,7 @@ impl Bound {
     pub fn start(self, config: Arc<Config>, lanes: Vec<Lane>) -> Result<Gateway, GatewayError> {
         let shared = Arc::new(Shared {
             connections: AtomicUsize::new(0),
+            resubmissions: AtomicUsize::new(0),
             healths: Healths::default(),
             limiter: Arc::clone(&self.limiter),
             wall: Wall::new(),
@@ -218,7 +263,14 @@ impl Bound {
                 sockets[worker].push(socket);
             }
         }
-        let mut gateway = Gateway { control, workers: Mutex::default(), stats: Vec::new(), shared };
+        let mut gateway = Gateway {
+            control,
+            workers: Mutex::default(),
+            stats: Vec::new(),
+            shared,
+            doors: Vec::new(),
+            next_door: AtomicUsize::new(0),
+        };
         let (partings, finish) = worker::partings(&sockets);
         let mut lanes = lanes.into_iter();
         for (index, (listeners, parting)) in sockets.into_iter().zip(partings).enumerate() {
@@ -250,10 +302,12 @@ impl Gateway {
         let auth = Arc::new(AuthCounters::default());
         self.stats.push((Arc::clone(&stats), Arc::clone(&auth)));
         let shared = Arc::clone(&self.shared);
+        let (door, orders) = mpsc::channel(door::WAITING);
+        self.doors.push(door);
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(site, stats, auth, shared, lane)));
-            if let Err(error) = worker::run(worker, listeners, parting, control) {
+            if let Err(error) = worker::run(worker, listeners, parting, orders, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} cannot run: {error}");
             }

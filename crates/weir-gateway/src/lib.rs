@@ -13,6 +13,7 @@ pub mod compress;
 mod connection;
 pub mod cors;
 mod deadline;
+pub mod door;
 mod exchange;
 mod flow;
 pub mod forwarded;

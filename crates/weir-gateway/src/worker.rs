@@ -33,6 +33,8 @@ use weir_journal::Lane;
 pub(crate) struct Shared {
     /// Client connections open, all workers together.
     pub(crate) connections: AtomicUsize,
+    /// Requests that weir makes again, taken and not over, all workers together.
+    pub(crate) resubmissions: AtomicUsize,
     pub(crate) healths: Healths,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) wall: Wall,

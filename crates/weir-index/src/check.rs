@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use weir_journal::Transaction;
+use weir_journal::{Outcome, Transaction};
 
 use crate::content::{self, Kind};
 use crate::query::{Node, Query, Scope, Term};
+use crate::resubmit::{Ledger, Resolution};
 use crate::row::{Row, cut};
 use crate::words;
 
@@ -34,12 +35,30 @@ pub(crate) struct Subject<'a> {
     pub(crate) transaction: &'a Transaction,
     pub(crate) row: Row,
     bodies: [OnceCell<Option<Cow<'a, [u8]>>>; 2],
+    /// Where it stands what became of it.
+    ledger: Option<&'a Ledger>,
 }
 
 impl<'a> Subject<'a> {
     pub(crate) fn new(transaction: &'a Transaction, whole: u8) -> Self {
         let row = Row::of(transaction, whole);
-        Self { transaction, row, bodies: Default::default() }
+        Self { transaction, row, bodies: Default::default(), ledger: None }
+    }
+
+    /// With what stands in the database.
+    pub(crate) fn told_by(self, ledger: Option<&'a Ledger>) -> Self {
+        Self { ledger, ..self }
+    }
+
+    /// What became of it; what failed is open until somebody deals with it.
+    fn resolution(&self) -> Option<Resolution> {
+        if self.row.outcome == Outcome::Completed {
+            return None;
+        }
+        // If the database fails, nothing is known that it would say.
+        let told = self.ledger.and_then(|ledger| ledger.resolution(self.row.id).ok().flatten());
+        let failed = self.row.outcome == Outcome::Failed;
+        told.or_else(|| failed.then_some(Resolution::Open))
     }
 
     fn body(&self, side: usize) -> Option<&[u8]> {
@@ -70,6 +89,10 @@ impl<'a> Subject<'a> {
                 cut(other) == cut(name)
                     && value.as_ref().is_none_or(|value| cut(value) == cut(found))
             }),
+            Term::Resolution(wanted) => {
+                let found = self.resolution();
+                found.is_some() && wanted.is_none_or(|wanted| found == Some(wanted))
+            }
             Term::Has(scope) => self.has(scope),
             Term::Words(scope, words) => {
                 let mut found = false;

@@ -165,6 +165,10 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
             })
         }
         Term::Id(low, high) => Known::exactly(identified(*low, *high, view)?),
+        // Only the database can tell, of what did not go well.
+        Term::Resolution(_) => {
+            Known::at_most(rows, Bitmap::of(&view.number(Number::State)?, |state| state > 0))
+        }
         // Most pieces do not have it, and say so without all of their keys being read.
         Term::Key(name, value) if view.blocks(&key_term(name, value.as_deref()))?.is_empty() => {
             Known::exactly(Bitmap::none(rows))

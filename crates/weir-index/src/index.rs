@@ -16,7 +16,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_config::BusinessKeys;
@@ -29,6 +29,7 @@ use crate::indexer::{FOLLOWER, Indexer};
 use crate::keys;
 use crate::piece::{Build, OpenPiece, SealedPiece, make_folder};
 use crate::query::Number;
+use crate::resubmit::Ledger;
 
 /// How the index is kept.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     /// Pieces that were found damaged and have to be made again.
     pub(crate) damaged: Mutex<HashSet<PathBuf>>,
     pub(crate) counts: Counts,
+    /// What became of transactions, if that is known.
+    ledger: OnceLock<Ledger>,
 }
 
 #[derive(Debug, Default)]
@@ -144,6 +147,7 @@ impl Index {
             state: RwLock::new(state),
             damaged: Mutex::default(),
             counts,
+            ledger: OnceLock::new(),
         });
         let next = found.next;
         let indexer = Indexer::new(Arc::clone(&shared), build, next)?;
@@ -156,6 +160,12 @@ impl Index {
     /// [`Error::Journal`] if its checkpoint cannot be removed.
     pub fn forget(journal: &Journal) -> Result<(), Error> {
         journal.forget(FOLLOWER).map_err(Error::Journal)
+    }
+
+    /// Lets searches ask what became of transactions; once.
+    pub fn ask(&self, ledger: Ledger) {
+        // A second one would say the same.
+        let _ = self.shared.ledger.set(ledger);
     }
 
     /// What it has and does; `now` in microseconds since 1970.
@@ -186,6 +196,10 @@ impl Index {
 }
 
 impl Shared {
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.get()
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

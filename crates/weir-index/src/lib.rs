@@ -22,11 +22,14 @@
 //! # Ok(()) }
 //! ```
 
+pub mod audit;
+pub mod billing;
 mod bitmap;
 mod block;
 mod check;
 mod columns;
 mod content;
+pub mod delivery;
 mod error;
 mod evaluate;
 mod file;
@@ -36,12 +39,15 @@ mod keys;
 pub mod monitor;
 mod piece;
 pub mod query;
+pub mod resubmit;
 mod row;
 mod search;
 pub mod store;
 mod summary;
 mod tail;
 mod terms;
+mod trigger;
+mod usage_event;
 mod words;
 
 pub use block::Depth;
@@ -55,6 +61,8 @@ pub use row::{Row, transaction_type};
 pub use search::{BadCursor, Cursor, Hit, Hits, LONGEST_PAGE, Page};
 pub use summary::{Facet, Summary};
 pub use tail::Tail;
+pub use trigger::Triggers;
+pub use usage_event::UsageEvents;
 
 #[cfg(test)]
 mod tests;

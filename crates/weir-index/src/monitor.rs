@@ -100,7 +100,7 @@ impl Monitor {
     }
 
     /// Does something with the database; one at a time.
-    fn ask<T, E: From<MonitorError>>(
+    pub(crate) fn ask<T, E: From<MonitorError>>(
         &self,
         question: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {

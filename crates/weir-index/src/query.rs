@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*` any that begins so; `*` any at all. The sender is the client's address (`client:` means the same), the receiver the upstream (`upstream:`) |
 //! | `state:` | `completed`, `failed` or `interrupted` |
-//! | `resolution:` | `open`: it failed, and nobody has done anything about it |
+//! | `resolution:` | what became of what failed: `open`, `resubmitted`, `resolved`, `dismissed`; `*` any of them |
 //! | `status:` | the number; `5xx` a class; `*` there was an answer |
 //! | `took:` | the duration, with a unit: `us`, `ms`, `s`, `m`, `h`, `d` |
 //! | `time:` | when it was received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` |
@@ -34,6 +34,8 @@ mod parser;
 #[cfg(test)]
 mod tests;
 mod value;
+
+use crate::resubmit::Resolution;
 
 pub use error::QueryError;
 pub use field::Name;
@@ -70,6 +72,8 @@ pub(crate) enum Term {
     /// From the least to the greatest id.
     Id(u128, u128),
     Key(String, Option<String>),
+    /// What became of it; any of them.
+    Resolution(Option<Resolution>),
     Words(Scope, Vec<String>),
     /// There is something where words can be looked for.
     Has(Scope),
@@ -117,7 +121,9 @@ impl Query {
     /// see them.
     #[must_use]
     pub fn needs_payload(&self) -> bool {
-        self.root.any(&|term| !matches!(term, Term::Name(..) | Term::Number(..) | Term::Id(..)))
+        self.root.any(&|term| {
+            !matches!(term, Term::Name(..) | Term::Number(..) | Term::Id(..) | Term::Resolution(_))
+        })
     }
 }
 

@@ -244,7 +244,8 @@ impl Index {
                 if looked > MOST_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
-                let subject = Subject::new(&transaction, self.shared.settings.whole_stage);
+                let whole = self.shared.settings.whole_stage;
+                let subject = Subject::new(&transaction, whole).told_by(self.shared.ledger());
                 if subject.holds(&query.root) {
                     hit(subject);
                 }
@@ -446,7 +447,7 @@ impl Search<'_> {
                 keys::merge(&mut transaction, self.keys(piece, candidate.row)?);
             }
             let whole = self.index.shared.settings.whole_stage;
-            let subject = Subject::new(&transaction, whole);
+            let subject = Subject::new(&transaction, whole).told_by(self.index.shared.ledger());
             if !candidate.sure && !subject.holds(&self.query.root) {
                 return Ok(None);
             }

@@ -27,7 +27,13 @@ const BUSY: Duration = Duration::from_secs(10);
 const LOG_KEPT: i64 = 16 << 20;
 
 /// The schema, in the order in which it grew. Steps are appended, never changed.
-const STEPS: &[&str] = &[include_str!("store/monitor.sql")];
+const STEPS: &[&str] = &[
+    include_str!("store/monitor.sql"),
+    crate::delivery::SCHEMA,
+    crate::billing::SCHEMA,
+    include_str!("store/resubmit.sql"),
+    include_str!("store/audit.sql"),
+];
 
 /// Why the database could not do something.
 #[derive(Debug, thiserror::Error)]

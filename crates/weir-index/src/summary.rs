@@ -179,7 +179,8 @@ impl Index {
                 if let Some(kept) = kept {
                     keys::merge(transaction, kept.of(*row));
                 }
-                let subject = Subject::new(transaction, self.shared.settings.whole_stage);
+                let whole = self.shared.settings.whole_stage;
+                let subject = Subject::new(transaction, whole).told_by(self.shared.ledger());
                 if *id == subject.row.id && subject.holds(&query.root) {
                     counter.row(&subject.row, &subject.transaction.keys);
                 }

@@ -15,9 +15,9 @@ pub struct CallRecord<'a> {
     pub consumer: &'a str,
     pub plan: &'a str,
     pub counted: u8,
-    pub retries: u8,
-    /// It is an attempt to send another one again.
+    /// It is an attempt to send a transaction again.
     pub resubmitted: bool,
+    pub retries: u8,
     pub outcome: Outcome,
     pub status: u16,
     /// True lengths of the bodies.
@@ -51,7 +51,7 @@ impl<'a> CallRecord<'a> {
             6 => self.consumer = std::str::from_utf8(value).ok()?,
             13 => self.plan = std::str::from_utf8(value).ok()?,
             14 => self.counted = *value.first()?,
-            15 => self.resubmitted = value != [0; 16],
+            15 => self.resubmitted = true,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);
@@ -82,8 +82,8 @@ impl<'a> CallRecord<'a> {
             consumer: &one.consumer,
             plan: &one.plan,
             counted: one.counted,
-            retries: one.retries,
             resubmitted: one.resubmission_of != [0; 16],
+            retries: one.retries,
             outcome: one.outcome,
             status: one.status,
             request_bytes: one.request.length,

@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–15 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46 (ticket
+//! know. Tags 1–17 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46 (ticket
 //! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag 47
 //! stands before all that it does not speak of.
 
@@ -105,6 +105,8 @@ pub struct BodyFacts {
     pub withheld: Option<Withheld>,
     /// Broken off before its end.
     pub aborted: bool,
+    /// Something in it was replaced before it was stored.
+    pub masked: bool,
     /// Keyed hash of what was not stored, the bytes behind the first `stored` ones; zeros if none
     /// was made.
     pub hash: [u8; 16],
@@ -143,6 +145,10 @@ pub struct Received<'a> {
     pub counted: u8,
     /// The transaction that this is an attempt to send again; zeros if it is none.
     pub resubmission_of: [u8; 16],
+    /// Name of the auth that proved the principal.
+    pub auth: &'a str,
+    /// Scopes that the credential granted, with spaces between.
+    pub scopes: &'a str,
 }
 
 /// What is known when an answer is about to leave. Empty text means absent.
@@ -204,6 +210,8 @@ pub struct Transaction {
     pub plan: String,
     pub counted: u8,
     pub resubmission_of: [u8; 16],
+    pub auth: String,
+    pub scopes: String,
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
@@ -263,11 +271,11 @@ fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
     let mut bytes = [0; 33];
     bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
     bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
-    // The upper five bits say why it was withheld.
+    // The upper five bits say why it was withheld; of one that was not, that it was masked.
     bytes[16] = u8::from(facts.truncated)
         | u8::from(facts.withheld.is_some()) << 1
         | u8::from(facts.aborted) << 2
-        | facts.withheld.map_or(0, |why| why as u8) << 3;
+        | facts.withheld.map_or(u8::from(facts.masked), |why| why as u8) << 3;
     bytes[17..].copy_from_slice(&facts.hash);
     put(out, tag, &bytes);
 }
@@ -290,6 +298,8 @@ impl Received<'_> {
             && put(out, 13, self.plan.as_bytes())
             && (self.counted == 0 || put(out, 14, &[self.counted]))
             && (self.resubmission_of == [0; 16] || put(out, 15, &self.resubmission_of))
+            && put(out, 16, self.auth.as_bytes())
+            && put(out, 17, self.scopes.as_bytes())
     }
 }
 
@@ -351,6 +361,7 @@ fn facts(value: &[u8]) -> Option<BodyFacts> {
         truncated: value[16] & 1 != 0,
         withheld: (value[16] & 2 != 0).then(|| Withheld::from_code(value[16] >> 3)),
         aborted: value[16] & 4 != 0,
+        masked: value[16] & 2 == 0 && value[16] >> 3 != 0,
         hash,
     })
 }
@@ -428,6 +439,8 @@ impl Transaction {
             13 => self.plan = text(value),
             14 => self.counted = *value.first()?,
             15 => self.resubmission_of = value.try_into().ok()?,
+            16 => self.auth = text(value),
+            17 => self.scopes = text(value),
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 /// Largest answer that is read.
 const LONGEST: usize = 64 << 20;
-/// How long an answer may take, which is longer than a search may; of a tail, how long it may be
+/// How long an answer may take, which is longer than a search or an attempt may; of a tail, how long it may be
 /// silent.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(75);
 
 /// The server said no.
 #[derive(Debug)]
@@ -76,6 +76,14 @@ impl AdminClient {
     /// It is refused; the text says why.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
         parsed(&self.bytes(Method::POST, path, body.to_string())?)
+    }
+
+    /// Sends a JSON document that is answered with nothing.
+    ///
+    /// # Errors
+    /// It is refused; the text says why.
+    pub(crate) fn send_off(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+        self.bytes(Method::POST, path, body.to_string()).map(drop)
     }
 
     /// Deletes something.

@@ -1,13 +1,18 @@
 //! The subcommands: one file each, with its arguments and its `run`.
 
+mod audit;
 mod check;
 mod completions;
 mod echo;
+mod invoice;
 mod journal;
 mod jwt;
 mod key;
+mod limits;
 mod monitor;
 mod place;
+mod resolve;
+mod resubmit;
 mod routes;
 mod schema;
 mod serve;
@@ -36,11 +41,21 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Follow what is recorded
     Tail(tail::Args),
+    /// Show who is throttled, and what is left to everybody
+    Limits(limits::Args),
+    /// Make invoices of what was counted
+    Invoice(invoice::Args),
     /// Print usage: what was counted of whom
     Usage(usage::Args),
     /// Look after what was counted
     #[command(subcommand)]
     Monitor(monitor::Command),
+    /// Send recorded transactions again
+    Resubmit(resubmit::Args),
+    /// Say what became of transactions that failed
+    Resolve(resolve::Args),
+    /// Print who looked at which payload, and who changed what
+    Audit(audit::Args),
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
@@ -72,8 +87,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
+        Command::Limits(args) => limits::run(&args),
+        Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args),
         Command::Monitor(command) => monitor::run(&command),
+        Command::Resubmit(args) => resubmit::run(&args),
+        Command::Resolve(args) => resolve::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),

@@ -3,6 +3,8 @@
 //! This crate is the command line and the one place where the others are put together.
 
 mod admin_client;
+mod audit;
+mod billing;
 mod cli;
 mod commands;
 mod descriptors;
@@ -13,6 +15,7 @@ mod findings;
 mod monitor;
 mod neutral;
 mod output;
+mod resubmit;
 mod serve;
 mod source;
 mod table;

@@ -5,11 +5,13 @@
 
 mod access;
 mod control;
+mod delivery;
 mod events;
 mod journal;
 mod messages;
 mod metrics;
 mod monitor;
+mod resubmit;
 mod tracker;
 mod watch;
 
@@ -59,6 +61,10 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         Some(journal) => tracker::start(&config, journal, &messages)?,
         None => None,
     };
+    let delivery = match &journal {
+        Some(journal) => Some(delivery::start(&config, journal, &messages)?),
+        None => None,
+    };
     let counting = match &journal {
         Some(journal) => monitor::open(&config, journal, bound.limiter())?,
         None => None,
@@ -69,18 +75,26 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         listening.first_token = opened.first_token;
         opened.access
     });
+    let resubmit = tracker
+        .as_ref()
+        .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, config, gateway, events, messages.clone())
         .context("cannot react to signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
+    control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));
+    let resubmitter = resubmit.as_ref().map(|resubmit| &resubmit.resubmitter);
     let recorded = Recorded { journal: journal.clone(), index, recovery };
     // Somebody waits for what the admin listener is asked, as for any request. Threads that were
     // started before have longer turns.
     weir_journal::take_short_turns();
-    runtime.spawn(admin.serve(control.sources(access, recorded, counting.as_ref())));
+    let sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
+    runtime.spawn(admin.serve(sources));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.
+    drop(resubmit);
+    drop(delivery);
     drop(tracker);
     drop(counting);
     drop(journal);

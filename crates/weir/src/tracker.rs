@@ -3,7 +3,7 @@
 //! `weir serve` has one beside its workers; commands open one for themselves, which recovers the
 //! journal and completes the index first. What either shows is described in [`weir_admin::tracker`].
 
-mod convert;
+pub(crate) mod convert;
 mod verify;
 
 pub(crate) use verify::steps as verify;
@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_admin::tracker::{
     Counts, Export, Exported, Exporting, Failure, Hit, JournalState, LONGEST_PAGE, Page, Search,
-    SearchFailure, Side, Tail, Transaction, Verify,
+    SearchFailure, Side, Summary, Tail, Transaction, Verify,
 };
 use weir_config::{Config, IndexDepth};
+use weir_index::resubmit::Ledger;
 use weir_index::{Depth, Index, Query};
 use weir_journal::{Journal, RecoveryReport, Settings, stage};
 
@@ -32,6 +33,8 @@ pub(crate) struct Tracker {
     journal: Arc<Journal>,
     index: Option<Index>,
     recovery: RecoveryReport,
+    /// What was done about transactions, if that can be read.
+    ledger: Option<Ledger>,
 }
 
 /// The settings of a command that reads a journal that is not its own.
@@ -69,8 +72,9 @@ impl Tracker {
         journal: Arc<Journal>,
         index: Option<Index>,
         recovery: RecoveryReport,
+        ledger: Option<Ledger>,
     ) -> Arc<Self> {
-        Arc::new(Self { journal, index, recovery })
+        Arc::new(Self { journal, index, recovery, ledger })
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
@@ -92,11 +96,17 @@ impl Tracker {
                 ..weir_index::Settings::default()
             }),
         };
-        let Some(settings) = settings else { return Ok(Self::new(journal, None, recovery)) };
+        let ledger = weir_index::store::exists(data).then(|| Ledger::open(data)).transpose()?;
+        let Some(settings) = settings else {
+            return Ok(Self::new(journal, None, recovery, ledger));
+        };
         let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
         indexer.catch_up().context("cannot complete the index")?;
-        Ok(Self::new(journal, Some(index), recovery))
+        if ledger.is_some() {
+            index.ask(Ledger::open(data)?);
+        }
+        Ok(Self::new(journal, Some(index), recovery, ledger))
     }
 
     fn index(&self) -> Result<&Index, Failure> {
@@ -125,7 +135,12 @@ impl Tracker {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn show(&self, id: u128, payload: bool) -> Result<Option<Transaction>, Failure> {
-        Ok(self.find(id)?.map(|whole| convert::transaction(whole, payload)))
+        let Some(whole) = self.find(id)? else { return Ok(None) };
+        let mut shown = convert::transaction(whole, payload);
+        if let Some(ledger) = &self.ledger {
+            convert::tell(&mut shown, ledger.story(id).map_err(failure)?, payload);
+        }
+        Ok(Some(shown))
     }
 
     /// A page of what a query finds.
@@ -144,13 +159,30 @@ impl Tracker {
         let index = self.index().map_err(SearchFailure::Failed)?;
         let found = index.search(&query, &page);
         let found = found.map_err(|error| SearchFailure::Failed(failure(error)))?;
+        let mut transactions = Vec::with_capacity(found.hits.len());
+        for hit in found.hits {
+            let id = hit.row.id;
+            let mut hit: Hit = convert::hit(hit);
+            self.resolve(id, &mut hit.summary).map_err(SearchFailure::Failed)?;
+            transactions.push(hit);
+        }
         Ok(Page {
-            transactions: found.hits.into_iter().map(convert::hit).collect::<Vec<Hit>>(),
+            transactions,
             next: found.next.map(|cursor| cursor.to_string()),
             cut: found.cut,
             incomplete: found.incomplete || found.cut,
             payload: query.needs_payload(),
         })
+    }
+
+    /// Says what became of a transaction, if anything did.
+    fn resolve(&self, id: u128, summary: &mut Summary) -> Result<(), Failure> {
+        if let Some(ledger) = self.ledger.as_ref().filter(|_| summary.state != "completed")
+            && let Some(resolution) = ledger.resolution(id).map_err(failure)?
+        {
+            summary.resolution = resolution.name().to_owned();
+        }
+        Ok(())
     }
 
     /// The recorded bytes of a body.
@@ -187,14 +219,16 @@ impl Tracker {
         self.index().map_err(SearchFailure::Failed)?;
         let (this, search) = (Arc::clone(self), search.clone());
         let (mut end, mut more, mut ended) = (Exported::default(), true, false);
-        let mut read = VecDeque::new();
+        let mut read: VecDeque<weir_index::Hit> = VecDeque::new();
         Ok(Box::new(move || {
             if ended {
                 return Ok(None);
             }
             if let Some(hit) = read.pop_front() {
                 end.transactions += 1;
-                let shown = convert::exported(hit, search.payload);
+                let id = hit.row.id;
+                let mut shown = convert::exported(hit, search.payload);
+                this.resolve(id, &mut shown.summary)?;
                 return Ok(Some(Exporting::Found(Box::new(shown))));
             }
             let left = search.limit.saturating_sub(end.transactions as usize);
@@ -265,17 +299,25 @@ pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
 
 /// The query of a search, if whoever asks may ask it.
 fn query(search: &Search) -> Result<Query, SearchFailure> {
-    let query = Query::parse(&search.query, now()).map_err(|error| SearchFailure::Query {
+    let query = understood(&search.query)?;
+    if query.needs_payload() && !search.payload {
+        return Err(SearchFailure::NeedsPayload);
+    }
+    Ok(query)
+}
+
+/// A query as it is understood now.
+///
+/// # Errors
+/// It is wrong.
+pub(crate) fn understood(query: &str) -> Result<Query, SearchFailure> {
+    Query::parse(query, now()).map_err(|error| SearchFailure::Query {
         place: [error.at, error.end],
         message: match error.hint {
             Some(hint) => format!("{}; {hint}", error.message),
             None => error.message,
         },
-    })?;
-    if query.needs_payload() && !search.payload {
-        return Err(SearchFailure::NeedsPayload);
-    }
-    Ok(query)
+    })
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {

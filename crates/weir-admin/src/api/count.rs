@@ -52,7 +52,7 @@ pub(super) async fn summary(
     let search = Search { query: wanted.q, limit: 0, cursor: None, payload, timeout };
     let counts = api.ask(move |tracker| (tracker.count)(&(search, keys))).await?;
     if counts.payload {
-        api.audit(&caller, Action::Count(&query))?;
+        api.audit(&caller, Action::Count(query)).await?;
     }
     Ok(Json(counts))
 }

@@ -53,7 +53,7 @@ pub(super) async fn make(
 ) -> Result<(StatusCode, Json<Made>), Problem> {
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
     let (token, info) = api.access()?.tokens.add(&wanted.name, wanted.role)?;
-    if let Err(problem) = api.audit(&caller, Action::MakeToken(&info.id)) {
+    if let Err(problem) = api.audit(&caller, Action::MakeToken(info.id.clone())).await {
         // Nobody has seen it yet.
         api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
@@ -78,7 +78,7 @@ pub(super) async fn revoke(
     if tokens.list().iter().all(|token| token.id != id) {
         return Err(none());
     }
-    api.audit(&caller, Action::RevokeToken(&id))?;
+    api.audit(&caller, Action::RevokeToken(id.clone())).await?;
     if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(none()) }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
 }
 
 /// How many transactions are wanted: `usual` if nobody says, at most `longest`.
-fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, Problem> {
+pub(super) fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, Problem> {
     let wanted = wanted.unwrap_or(usual);
     if (1..=longest).contains(&wanted) {
         return Ok(wanted);
@@ -62,7 +62,7 @@ fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, P
     Err(bad(format!("`limit` is a number from 1 to {longest}.")))
 }
 
-fn transaction_id(text: &str) -> Result<Uuid, Problem> {
+pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
     Uuid::try_parse(text).map_err(|_| bad("A transaction id is a UUID.".to_owned()))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn search(
     let query = search.query.clone();
     let page = api.ask(move |tracker| (tracker.search)(&search)).await?;
     if page.payload {
-        api.audit(&caller, Action::Search(&query))?;
+        api.audit(&caller, Action::Search(query)).await?;
     }
     Ok(Json(page))
 }
@@ -161,7 +161,7 @@ pub(super) async fn export(
     let search = Search { query: wanted.q, limit, cursor, payload, timeout };
     let mut export = api.ask(move |tracker| (tracker.export)(&search)).await?;
     if payload {
-        api.audit(&caller, Action::Export(&query))?;
+        api.audit(&caller, Action::Export(query)).await?;
     }
     Ok(respond(Box::new(move || batch(&mut export)), Pace::Steady, permit))
 }
@@ -207,7 +207,7 @@ pub(super) async fn show(
     let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), payload))).await?;
     let transaction = found.ok_or_else(none)?;
     if transaction.payload.is_some() {
-        api.audit(&caller, Action::Show(&transaction.summary.id))?;
+        api.audit(&caller, Action::Show(transaction.summary.id.clone())).await?;
     }
     Ok(Json(transaction))
 }
@@ -238,7 +238,7 @@ pub(super) async fn body(
     };
     let found = api.ask(move |tracker| (tracker.body)(&(id.as_u128(), side))).await?;
     let bytes = found.ok_or_else(none)?;
-    api.audit(&caller, Action::Show(&id.to_string()))?;
+    api.audit(&caller, Action::Show(id.to_string())).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::CONTENT_DISPOSITION, "attachment"),
@@ -246,7 +246,7 @@ pub(super) async fn body(
     Ok((headers, bytes).into_response())
 }
 
-fn none() -> Problem {
+pub(super) fn none() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "no-transaction",

@@ -26,8 +26,7 @@ pub(super) async fn usage(
     wanted: Result<Query<UsageQuery>, QueryRejection>,
 ) -> Result<Json<UsageReport>, Problem> {
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let find = |sources: &crate::Sources| sources.monitor.is_some();
-    api.ask_of(find, not_counting, move |sources| {
+    api.asked(&api.turns, not_counting, move |sources| {
         sources.monitor.as_ref().map(|monitor| (monitor.usage)(&wanted))
     })
     .await
@@ -52,7 +51,7 @@ pub(super) async fn rebuild(
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long answers"));
     };
-    api.audit(&caller, Action::Rebuild)?;
+    api.audit(&caller, Action::Rebuild).await?;
     let mut rebuild = rebuild();
     Ok(respond(Box::new(move || rebuild().map(|found| lines(&found))), Pace::Steady, permit))
 }

@@ -15,11 +15,14 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
     let draining = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&draining);
     tokio::spawn(bound.serve(Sources {
+        resubmission: None,
         readiness: Box::new(move || {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        limits: Box::new(Default::default),
         access: None,
+        billing: None,
         tracker: None,
         monitor: None,
     }));

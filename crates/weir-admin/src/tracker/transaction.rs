@@ -1,5 +1,6 @@
 //! A transaction as it is shown.
 
+use crate::resubmit::Attempt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,7 +15,7 @@ pub struct Summary {
     pub took_us: u64,
     /// `completed`, `failed` or `interrupted`.
     pub state: String,
-    /// `open` if it failed.
+    /// If it failed, what became of it: `open`, `resubmitted`, `resolved` or `dismissed`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resolution: String,
     /// Status of the answer, 0 if there was none.
@@ -59,6 +60,12 @@ pub struct Transaction {
     pub history: Vec<Change>,
     /// Microseconds that stages took, by their names.
     pub stages: Vec<Stage>,
+    /// The transaction that this is an attempt to send again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resubmission_of: String,
+    /// Attempts to send it again, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
     /// The request's body, as far as it came.
     pub request: BodyFacts,
     /// The answer's body, as far as it came.
@@ -79,8 +86,14 @@ pub struct Transaction {
 /// A state that a transaction came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
-    /// `received`, `completed`, `failed` or `interrupted`.
+    /// `received`, `completed`, `failed` or `interrupted`; then its resolutions.
     pub state: String,
+    /// Who said so, if somebody did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub who: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
     /// When (RFC 3339, UTC); not known of what was in flight when weir ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
@@ -109,6 +122,9 @@ pub struct BodyFacts {
     pub withheld: String,
     /// Broken off before its end.
     pub aborted: bool,
+    /// Something in it was replaced by `***` before it was recorded.
+    #[serde(default)]
+    pub masked: bool,
     /// Keyed hash of what was not recorded of it, in hexadecimal: equal ones are of equal bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,

@@ -1,6 +1,6 @@
 //! What is counted.
 
-use super::{Config, ConsumerId, Route};
+use super::{Alert, Config, ConsumerId, Route, Sink};
 use std::time::Duration;
 
 /// The Monitor.
@@ -15,6 +15,10 @@ pub struct Monitor {
     pub cardinality: usize,
     /// What counts as a call.
     pub counts: Counts,
+    /// Where counts are posted to.
+    pub events: Option<Sink>,
+    /// Rules on usage.
+    pub alerts: Vec<Alert>,
 }
 
 impl Default for Monitor {
@@ -24,6 +28,8 @@ impl Default for Monitor {
             keep: Duration::from_secs(400 * 24 * 60 * 60),
             cardinality: 10_000,
             counts: Counts::default(),
+            events: None,
+            alerts: Vec::new(),
         }
     }
 }

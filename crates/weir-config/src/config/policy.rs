@@ -2,6 +2,7 @@
 
 use super::{AuthId, PlanId};
 use crate::expr::Expr;
+use crate::price::Price;
 use jsonwebtoken::DecodingKey;
 use std::time::Duration;
 
@@ -120,7 +121,7 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
-/// Rate and quota of the consumers that have it.
+/// Rate, quota and price of the consumers that have it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name, the key under `plans`.
@@ -129,13 +130,15 @@ pub struct Plan {
     pub rate: Option<Rate>,
     /// Quota, each consumer by itself.
     pub quota: Option<Quota>,
+    /// What calls cost.
+    pub price: Option<Price>,
 }
 
 impl Plan {
     /// Whether its calls are counted without a rule.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        self.quota.is_some()
+        self.quota.is_some() || self.price.is_some()
     }
 }
 

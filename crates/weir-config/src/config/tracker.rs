@@ -1,5 +1,6 @@
 //! What is recorded, and where it is kept.
 
+use super::Trigger;
 use crate::body_mask::BodyMask;
 use crate::business_keys::BusinessKeys;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Tracker {
     pub budget: u64,
     /// What transactions are called by; whoever reads the journal finds them.
     pub keys: Arc<BusinessKeys>,
+    /// What is told of transactions that end.
+    pub triggers: Vec<Trigger>,
     /// How long headers and bodies of completed transactions are kept (default 7 days).
     pub keep_completed: Duration,
     /// How long failed and interrupted ones are kept (default 90 days).
@@ -80,6 +83,7 @@ impl Default for Tracker {
             masked_bodies: BodyMask::default(),
             budget: 64 << 20,
             keys: Arc::default(),
+            triggers: Vec::new(),
             keep_completed: 7 * DAY,
             keep_failed: 90 * DAY,
         }

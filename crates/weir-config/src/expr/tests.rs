@@ -24,6 +24,7 @@ fn scope() -> Scope {
         claims: Some(json!({"sub": "acme", "n": 5, "big": u64::MAX, "f": 1.5, "roles": ["r", "w"],
             "deep": {"a": {"b": true}}, "none": null})),
         consumer: Some("beta".to_owned()),
+        call: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what weir knows to what CEL looks at, no more than an expression refers to.
 
-use super::RequestFacts;
 use super::uses::Uses;
+use super::{CallFacts, RequestFacts};
 use cel::Value;
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -10,6 +10,31 @@ use std::sync::Arc;
 /// Members of `request`.
 pub(super) const MEMBERS: [&str; 7] =
     ["address", "headers", "host", "method", "path", "query", "target"];
+
+/// Members of `call`.
+pub(super) const FACTS: [&str; 7] =
+    ["api", "consumer", "duration_ms", "operation", "request_bytes", "response_bytes", "status"];
+
+/// A member of `call` that is none.
+pub(super) fn unknown_fact(uses: &Uses) -> Option<&str> {
+    uses.names().find(|name| !FACTS.contains(name))
+}
+
+/// `call`.
+pub(super) fn call(facts: &CallFacts) -> Value {
+    // What does not fit is no number of bytes or milliseconds that occurs.
+    let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    let members: HashMap<String, Value> = HashMap::from([
+        ("api".to_owned(), facts.api.as_str().into()),
+        ("consumer".to_owned(), facts.consumer.as_str().into()),
+        ("duration_ms".to_owned(), int(facts.duration_ms)),
+        ("operation".to_owned(), facts.operation.as_str().into()),
+        ("request_bytes".to_owned(), int(facts.request_bytes)),
+        ("response_bytes".to_owned(), int(facts.response_bytes)),
+        ("status".to_owned(), int(facts.status.into())),
+    ]);
+    members.into()
+}
 
 /// A member of `request` that is none.
 pub(super) fn unknown_member(uses: &Uses) -> Option<&str> {

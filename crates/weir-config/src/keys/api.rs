@@ -1,5 +1,6 @@
 //! Keys of APIs and routes.
 
+use super::resubmit::RESUBMIT_KEY;
 use super::{Form, Group, Key, Kind, Names, Shape, capture};
 
 const LATER: &[&str] = &["explain", "openapi", "tracker"];
@@ -39,6 +40,7 @@ pub(crate) static API: Shape = Shape {
             ),
             COMPRESS_KEY,
             capture("the Tracker's"),
+            RESUBMIT_KEY,
             Key::new(
                 "timeout",
                 Kind::Form(Form::PositiveDuration),
@@ -140,6 +142,7 @@ pub(crate) static ROUTE: Shape = Shape {
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
             COMPRESS_KEY,
             capture("the API's"),
+            RESUBMIT_KEY,
             Key::new(
                 "request",
                 Kind::Object(&REQUEST),

@@ -57,6 +57,12 @@ pub(crate) enum Form {
     Cel,
     /// `$.order.id`.
     JsonPath,
+    /// `0.0004`.
+    Price,
+    /// `EUR`.
+    Currency,
+    /// `5%`.
+    Percent,
 }
 
 /// What is wrong with a text.
@@ -97,6 +103,9 @@ impl Form {
             Self::XmlName => "an XML name",
             Self::Cel => "a CEL expression",
             Self::JsonPath => "a JSONPath (`$.order.id`)",
+            Self::Price => "a price (`\"0.0004\"`)",
+            Self::Currency => "a currency (`EUR`)",
+            Self::Percent => "a share (`5%`)",
         }
     }
 
@@ -116,6 +125,9 @@ impl Form {
             Self::Base | Self::Path => "^/",
             Self::KeyHash => "^sha256:[0-9a-fA-F]{64}$",
             Self::JsonPath => r"^\$",
+            Self::Price => r"^[0-9]{1,9}(\.[0-9]{1,8})?$",
+            Self::Currency => "^[A-Z]{3}$",
+            Self::Percent => r"^[0-9]{1,3}(\.[0-9]{1,2})? *%$",
             Self::Origin => r"^(\*|https?://[^/]+)$",
             _ => return None,
         })
@@ -160,6 +172,9 @@ impl Form {
                 Err(Fault::value(format!("`{text}` is no XML name")))
             }
             Self::JsonPath => checks::json_path(text),
+            Self::Price => checks::price(text),
+            Self::Currency => checks::currency(text),
+            Self::Percent => checks::unit(self, units::percent(text).map(|_| ()), text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

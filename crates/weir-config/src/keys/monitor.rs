@@ -1,6 +1,6 @@
 //! Keys of the Monitor.
 
-use super::{Form, Key, Kind, Shape};
+use super::{ALERT, EVENTS, Form, Key, Kind, Shape};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
 const YES_OR_NO: Kind = Kind::Bool;
@@ -15,7 +15,7 @@ pub(crate) static MONITOR: Shape = Shape {
     ],
     ..Shape::new(
         "the Monitor",
-        "Counts of calls, for usage, limits and billing. Calls of a plan with a quota are counted without a rule.",
+        "Counts of calls, for usage, limits and billing. Calls of a plan with a quota or a price are counted without a rule.",
         &[
             Key::new(
                 "enabled",
@@ -46,6 +46,12 @@ pub(crate) static MONITOR: Shape = Shape {
                 "Most combinations of consumer, API, operation, plan and status class of a day (UTC). Further ones are counted as `(other)` operations, and beyond twice as many as `(other)` of everything.",
             )
             .default("10000"),
+            Key::new("events", Kind::Object(&EVENTS), "Where counts are posted to."),
+            Key::new(
+                "alerts",
+                Kind::List(&Kind::Object(&ALERT)),
+                "Rules on usage that post an event each time they begin to hold.",
+            ),
         ],
     )
 };

@@ -1,6 +1,6 @@
 //! Keys of the journal and the Tracker.
 
-use super::{Form, Key, Kind, Names, Shape};
+use super::{Form, Key, Kind, Names, Shape, TRIGGER};
 
 /// What of a transaction is recorded, the least first.
 const LEVELS: &[&str] = &["none", "meta", "headers", "body"];
@@ -99,6 +99,11 @@ pub(crate) static TRACKER: Shape = Shape {
                 "keys",
                 Kind::Table(Names::Name, &KEY),
                 "Business keys, found with `key.NAME:value`: a path into the request's body, or where that has none into the answer's, or an expression on the request.",
+            ),
+            Key::new(
+                "triggers",
+                Kind::List(&Kind::Object(&TRIGGER)),
+                "Rules on transactions that post an event for each that ends so.",
             ),
             Key::new(
                 "keep",

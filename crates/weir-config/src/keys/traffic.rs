@@ -163,24 +163,75 @@ pub(crate) static API_KEY: Shape = Shape {
 };
 
 /// A value of `plans`.
-pub(crate) static PLAN: Shape = Shape {
-    later: &["price"],
+pub(crate) static PLAN: Shape = Shape::new(
+    "a plan",
+    "Rate, quota and price of the consumers that have it, each by itself.",
+    &[
+        Key::new(
+            "rate",
+            Kind::Form(Form::Rate),
+            "Requests in a time; in no interval t are more than burst + rate·t admitted.",
+        )
+        .default("no limit"),
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+            .default("the requests of `rate`"),
+        Key::new("quota", Kind::Object(&QUOTA), "Calls in a period.").default("no limit"),
+        Key::new("price", Kind::Object(&PRICE), "What calls cost.").default("nothing"),
+    ],
+);
+
+/// `price` of a plan.
+pub(crate) static PRICE: Shape = Shape {
+    groups: &[Group { keys: &["per_call", "tiers"], required: false }],
+    slips: &[
+        ("per_byte", "write `per_kib`, a 1024th of which is the price of a byte"),
+        ("per_kb", "write `per_kib`"),
+    ],
     ..Shape::new(
-        "a plan",
-        "Rate and quota of the consumers that have it, each by itself.",
+        "a price",
+        "What calls cost; the parts add up.",
         &[
+            Key::new("per_call", Kind::Form(Form::Price), "For each call."),
             Key::new(
-                "rate",
-                Kind::Form(Form::Rate),
-                "Requests in a time; in no interval t are more than burst + rate·t admitted.",
+                "per_kib",
+                Kind::Form(Form::Price),
+                "For each KiB of request and response bodies; a byte costs a 1024th, nothing is rounded.",
+            ),
+            Key::new(
+                "cel",
+                Kind::Form(Form::Cel),
+                "For each call what this gives, a number or a decimal as text, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
+            ),
+            Key::new(
+                "tiers",
+                Kind::List(&Kind::Object(&TIER)),
+                "For each call by how many the consumer has made in the period of an invoice.",
+            ),
+            Key::new("currency", Kind::Form(Form::Currency), "Code of the currency (ISO 4217).")
+                .required(),
+            Key::new(
+                "decimals",
+                Kind::Integer(0, 8),
+                "Decimals that the total of an invoice is rounded to, a half upwards.",
             )
-            .default("no limit"),
-            Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
-                .default("the requests of `rate`"),
-            Key::new("quota", Kind::Object(&QUOTA), "Calls in a period.").default("no limit"),
+            .default("2"),
         ],
     )
 };
+
+/// An item of `tiers`.
+pub(crate) static TIER: Shape = Shape::new(
+    "a tier",
+    "The price of calls from where the tier before ends.",
+    &[
+        Key::new(
+            "up_to",
+            Kind::Integer(1, u64::MAX),
+            "The last call of the period that costs this; only the last tier has none.",
+        ),
+        Key::new("per_call", Kind::Form(Form::Price), "For each of these calls.").required(),
+    ],
+);
 
 /// `quota` of a plan.
 pub(crate) static QUOTA: Shape = Shape::new(

@@ -1,9 +1,10 @@
 //! APIs: what their routes have in common.
 
+use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
     Access, Api, Capture, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins,
-    RateLimit,
+    RateLimit, Resubmit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
@@ -25,6 +26,7 @@ pub(super) struct Inherited<'n> {
     pub(super) first_byte: Option<Duration>,
     pub(super) compress: Compression,
     pub(super) capture: Capture,
+    pub(super) resubmit: Resubmit,
     pub(super) request_headers: HeaderEdits,
     pub(super) response_headers: HeaderEdits,
 }
@@ -89,10 +91,12 @@ impl Resolver<'_> {
             first_byte: fields.duration("timeout"),
             compress: compression(&fields).unwrap_or(OFF),
             capture: self.capture(&fields).unwrap_or(capture),
+            resubmit: resubmit(&fields, &Resubmit::default()),
             request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
             response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
         };
         let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
+        self.resubmit_targets(&fields, fields.many("routes"));
         let routes = self.routes(fields.many("routes"), &inherited);
         let file = self.draft.texts.path(member.at.file).to_owned();
         Some(Api {

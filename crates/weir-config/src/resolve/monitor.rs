@@ -47,6 +47,7 @@ impl Resolver<'_> {
             keep,
             cardinality: fields.number("cardinality", default.cardinality),
             counts: counts(&fields, default.counts),
+            ..default
         }
     }
 
@@ -87,7 +88,7 @@ impl Resolver<'_> {
     }
 
     /// The index of the name a node says, or a finding.
-    fn one_of(&mut self, what: &str, node: &Node, names: &[&str]) -> Option<usize> {
+    pub(super) fn one_of(&mut self, what: &str, node: &Node, names: &[&str]) -> Option<usize> {
         let name = node.text()?;
         let found = names.iter().position(|known| *known == name);
         if found.is_none() {

@@ -2,10 +2,11 @@
 
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
-use crate::draft::Member;
+use crate::draft::{Member, Node};
 use crate::expr::Expr;
 use crate::finding::codes;
 use crate::keys;
+use crate::price::{Price, Tier};
 use crate::units;
 
 /// `rate` and `burst`.
@@ -34,7 +35,53 @@ impl Resolver<'_> {
             name: member.key.clone(),
             rate: rate(&fields),
             quota: quota.and_then(|fields| self::quota(&fields)),
+            price: fields.object("price", &keys::PRICE).and_then(|p| self.price(&p)),
         })
+    }
+
+    fn price(&mut self, fields: &Fields<'_>) -> Option<Price> {
+        let cel = fields.get("cel").and_then(|node| self.expression(node, &["call"]));
+        let costs = ["per_call", "per_kib", "cel", "tiers"];
+        if costs.iter().all(|key| fields.get(key).is_none()) {
+            self.report.error(codes::MISSING_KEY, fields.node().at, "this price costs nothing").help(
+                "say what calls cost: `per_call`, `per_kib`, `cel` or `tiers`, together with `currency`",
+            );
+        }
+        let amount = |key: &str| fields.text(key).and_then(|text| text.parse().ok());
+        Some(Price {
+            per_call: amount("per_call").unwrap_or_default(),
+            per_kib: amount("per_kib").unwrap_or_default(),
+            cel,
+            tiers: self.tiers(fields.many("tiers")),
+            currency: fields.text("currency")?.to_owned(),
+            decimals: fields.number("decimals", 2),
+        })
+    }
+
+    /// Each ends after the one before, and only the last has no end.
+    fn tiers(&mut self, nodes: &[Node]) -> Vec<Tier> {
+        let mut tiers: Vec<Tier> = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let fields = Fields::new(node, &keys::TIER);
+            let up_to = fields.integer("up_to");
+            let is_last = index + 1 == nodes.len();
+            let before = tiers.last().and_then(|tier| tier.up_to);
+            let wrong = match up_to {
+                Some(_) if is_last => Some("the last tier has no end: leave `up_to` out"),
+                None if !is_last => Some("only the last tier has no end: say `up_to`"),
+                Some(end) if before.is_some_and(|before| end <= before) => {
+                    Some("each tier ends after the one before it")
+                }
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                self.report.error(codes::CONFLICT, node.at, wrong);
+            }
+            if let Some(per_call) = fields.text("per_call").and_then(|text| text.parse().ok()) {
+                tiers.push(Tier { up_to, per_call });
+            }
+        }
+        tiers
     }
 
     pub(super) fn consumer(&mut self, member: &Member) -> Option<Consumer> {
@@ -72,11 +119,7 @@ impl Resolver<'_> {
     }
 
     /// Compiles the expression a node holds.
-    pub(super) fn expression(
-        &mut self,
-        node: &crate::draft::Node,
-        variables: &[&str],
-    ) -> Option<Expr> {
+    pub(super) fn expression(&mut self, node: &Node, variables: &[&str]) -> Option<Expr> {
         match Expr::compile(node.text()?, variables) {
             Ok(expr) => Some(expr),
             Err(message) => {

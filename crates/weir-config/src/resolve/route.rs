@@ -1,6 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, compression};
+use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, server};
 use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
 use crate::draft::{Node, Spot};
@@ -129,6 +130,7 @@ impl<'a> Resolver<'a> {
             compress: compression(fields).unwrap_or(inherited.compress),
             capture: self.capture(fields).unwrap_or(inherited.capture),
             count: CountRule::default(),
+            resubmit: resubmit(fields, &inherited.resubmit),
             location: Location { file, line: at.line as usize },
             operation,
         })

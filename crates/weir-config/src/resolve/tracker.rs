@@ -94,6 +94,7 @@ impl Resolver<'_> {
             masked_bodies: mask.map(|m| self.body_mask(&m)).unwrap_or_default(),
             budget: fields.size("budget").unwrap_or(default.budget),
             keys: Arc::new(self.business_keys(&fields)),
+            triggers: Vec::new(),
             keep_completed: keep("completed").unwrap_or(default.keep_completed),
             keep_failed: keep("failed").unwrap_or(default.keep_failed),
         }

@@ -49,6 +49,9 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         let zone = p.quota.as_ref().and_then(|q| q.zone.iana_name().map(str::to_owned));
         let quota = p.quota.as_ref().map(|q| (q.calls, q.per, q.rolling));
         writeln!(out, "plan {} {:?} {quota:?} {zone:?}", p.name, p.rate).expect("writes");
+        if let Some(price) = &p.price {
+            writeln!(out, "  {price:?}").expect("writes");
+        }
     }
     for c in &config.consumers {
         writeln!(out, "{c:?}").expect("writes");
@@ -80,6 +83,9 @@ fn route(out: &mut String, r: &Route) {
     }
     if r.capture != Capture::default() {
         writeln!(out, "    {:?}", r.capture).expect("writes");
+    }
+    if r.resubmit != Resubmit::default() {
+        writeln!(out, "    {:?}", r.resubmit).expect("writes");
     }
     for l in &r.rate_limits {
         writeln!(out, "    {l:?}").expect("writes");

@@ -9,9 +9,14 @@ use weir_journal::counted;
 fn asked(exchange: &Exchange) -> u8 {
     let config = &exchange.live().site.config;
     let (Some((_, route)), true) = (exchange.matched(), config.monitor.enabled) else { return 0 };
+    let again = exchange.resubmission.is_some() && route.resubmit.billed;
+    let billed = if again { counted::BILLED } else { 0 };
     let rule = if route.count.is_for(consumer(exchange)) { counted::RULE } else { 0 };
     let plan = if plan(exchange).is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
-    rule | plan
+    match rule | plan {
+        0 => 0,
+        asked => asked | billed,
+    }
 }
 
 fn consumer(exchange: &Exchange) -> Option<ConsumerId> {

@@ -115,8 +115,8 @@ impl Held {
         Ok(())
     }
 
-    /// All of it has passed: as it may be recorded, in the coding it came in. Of a body of which
-    /// `limit` bytes are stored at most.
+    /// All of it has passed: as it may be recorded, in the coding it came in; none if that is as it
+    /// came. Of a body of which `limit` bytes are stored at most.
     ///
     /// # Errors
     /// It is not what its headers say, too long when it is decoded, or there is no room for that.
@@ -125,20 +125,29 @@ impl Held {
         mask: &BodyMask,
         limit: u64,
         budget: u64,
-    ) -> Result<Vec<u8>, Withheld> {
+    ) -> Result<Option<Vec<u8>>, Withheld> {
         let in_tree = self.form == Form::Json && mask.needs_tree();
         let most = if in_tree { IN_TREE } else { limit.max(DECODED) };
         if self.bytes.len() as u64 > most {
             return Err(Withheld::Long);
         }
         if !self.gzip {
-            return masked(self.form, &self.bytes, mask);
+            let masked = masked(self.form, &self.bytes, mask)?;
+            return Ok((masked != self.bytes).then_some(masked));
         }
         let (plain, _room) = self.decoded(most, budget)?;
         let masked = masked(self.form, &plain, mask)?;
+        if masked == plain {
+            return Ok(None);
+        }
         let (mut gzip, mut packed) = (Gzip::new(1), Vec::new());
         let written = gzip.write(&masked, &mut packed).and_then(|()| gzip.finish(&mut packed));
-        written.map(|()| packed).map_err(|_| Withheld::Coding)
+        written.map(|()| Some(packed)).map_err(|_| Withheld::Coding)
+    }
+
+    /// The bytes as they came.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// What is in it, at most so many bytes, and the room for that.

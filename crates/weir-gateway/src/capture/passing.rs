@@ -139,15 +139,22 @@ impl Passing {
 
     /// What is held, masked, now that all of it has passed.
     fn mask(&mut self, settings: &Tracker) -> Option<Vec<u8>> {
-        let Keep::Held(held) = &self.keep else { return None };
         if self.facts.length == 0 {
             return None;
         }
+        let held = match std::mem::replace(&mut self.keep, Keep::Masked) {
+            Keep::Held(held) => held,
+            other => {
+                self.keep = other;
+                return None;
+            }
+        };
         match held.masked(&settings.masked_bodies, self.limit, settings.budget) {
             Ok(masked) => {
-                self.facts.stored = masked.len() as u64;
-                self.keep = Keep::Masked;
-                Some(masked)
+                self.facts.masked = masked.is_some();
+                let stored = masked.unwrap_or_else(|| held.into_bytes());
+                self.facts.stored = stored.len() as u64;
+                Some(stored)
             }
             Err(why) => {
                 self.withhold(why);

@@ -192,6 +192,8 @@ fn read_head(
     if authority.is_none_or(str::is_empty) {
         return Err(Refusal::new(Problem::BadRequest).detail("there is no authority"));
     }
+    // As in HTTP/1.1, so that it is recorded, and known when the request is sent again.
+    request.headers.push("host", authority.unwrap_or_default().as_bytes());
     let mut cookies = Vec::new();
     for (name, value) in &parts.headers {
         match *name {

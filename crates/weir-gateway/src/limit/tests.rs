@@ -34,6 +34,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: weir_config::Capture::default(),
         count: weir_config::CountRule::default(),
+        resubmit: weir_config::Resubmit::default(),
         location: weir_config::Location::default(),
     }
 }
@@ -49,7 +50,7 @@ fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -
     let consumer =
         |name: &str, plan| Consumer { name: name.into(), plan, matches: None, api_keys: vec![] };
     Config {
-        plans: vec![Plan { name: "gold".into(), rate, quota }],
+        plans: vec![Plan { name: "gold".into(), rate, quota, price: None }],
         consumers: vec![
             consumer("acme", Some(PlanId(0))),
             consumer("beta", Some(PlanId(0))),

@@ -39,6 +39,9 @@ pub(super) fn prepare(
     if let Some(credential) = credential {
         request.headers.set(&credential.header, credential.value.as_bytes());
     }
+    if let Some(again) = &exchange.resubmission {
+        again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
+    }
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
 }
 

@@ -31,6 +31,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         compress: Compression { enabled: false, min_size: 0, level: 1 },
         capture: Capture::default(),
         count: weir_config::CountRule::default(),
+        resubmit: weir_config::Resubmit::default(),
         location: Location::default(),
     }
 }

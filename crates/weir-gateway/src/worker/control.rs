@@ -3,6 +3,7 @@
 use super::{Parting, Worker};
 use crate::clock;
 use crate::connection;
+use crate::door;
 use crate::site::Site;
 use std::io;
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// How far a stop has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,7 @@ pub(crate) fn run(
     worker: &'static Worker,
     listeners: Vec<TcpListener>,
     parting: Parting,
+    orders: mpsc::Receiver<door::Order>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
     weir_journal::take_short_turns();
@@ -63,6 +65,7 @@ pub(crate) fn run(
             accepting.push(tokio::task::spawn_local(accept(worker, index, listener, control)));
         }
         tokio::task::spawn_local(sweep(worker));
+        tokio::task::spawn_local(door::receive(worker, orders));
         follow(worker, control).await;
         for task in accepting {
             // It ends with the phase; an error would be a panic, reported by its hook already.

@@ -102,7 +102,7 @@ fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
         Outcome::Interrupted => settings.interrupted,
     };
     let retried = call.retries == 0 || settings.retried;
-    let resubmitted = !call.resubmitted || settings.resubmitted || is(counted::BILLED);
+    let resubmitted = !call.resubmitted || is(counted::BILLED) || settings.resubmitted;
     wanted && rejected && outcome && retried && resubmitted
 }
 

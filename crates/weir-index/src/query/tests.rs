@@ -41,7 +41,9 @@ fn every_kind_of_term_is_understood() {
     assert_eq!(parse("target:*"), Node::Term(Term::Has(Scope::Target)));
     assert_eq!(parse("client:\"::1\""), parse("sender:\"::1\""));
     assert_eq!(parse("upstream:echo"), parse("receiver:echo"));
-    assert_eq!(parse("resolution:open"), parse("state:failed"));
+    let open = Node::Term(Term::Resolution(Some(crate::resubmit::Resolution::Open)));
+    assert_eq!(parse("resolution:open"), open);
+    assert_eq!(parse("resolution:*"), Node::Term(Term::Resolution(None)));
     assert_eq!(parse("status:*"), Node::Term(Term::Number(Number::Status, 1, u64::MAX)));
     assert_eq!(parse("A-17"), words(Scope::Anywhere, &["a", "17"]));
     assert_eq!(parse("state:failed"), Node::Term(Term::Number(Number::State, 1, 1)));
@@ -120,7 +122,7 @@ fn errors_name_the_place_and_what_would_be_right() {
         ("api:>3", 4, "at 5: this cannot be compared"),
         ("body:acm*", 0, "at 1: words in payloads are searched whole"),
         ("state:open", 6, "at 7: there is no state `open`; there are `completed`"),
-        ("resolution:done", 11, "at 12: there is no resolution `done`; there is `open`"),
+        ("resolution:done", 11, "at 12: there is no resolution `done`; there are `open`"),
         ("a since:yesterday", 8, "at 9: `yesterday` is not a duration; write a duration such as"),
         ("after:>now", 6, "at 7: this is compared already; write one time"),
         ("before:noon", 7, "at 8: `noon` is not a time; write one time"),

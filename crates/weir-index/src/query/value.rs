@@ -1,5 +1,6 @@
 //! What stands after the colon.
 
+use crate::resubmit::Resolution;
 use jiff::civil::{Date, DateTime};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
@@ -179,11 +180,16 @@ pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
     Ok(Term::Number(Number::State, codes.0, codes.1))
 }
 
-/// What failed is open until somebody deals with it.
+/// What became of what failed; what that is stands in the database.
 pub(super) fn resolution(value: &Value) -> Result<Term, QueryError> {
-    match value.clone().text()?.as_str() {
-        "open" | "*" => Ok(Term::Number(Number::State, 1, 1)),
-        other => Err(wrong(format!("there is no resolution `{other}`"), "there is `open`")),
+    let text = value.clone().text()?;
+    match Resolution::of(&text) {
+        None if text == "*" => Ok(Term::Resolution(None)),
+        None => Err(wrong(
+            format!("there is no resolution `{text}`"),
+            "there are `open`, `resubmitted`, `resolved` and `dismissed`",
+        )),
+        some => Ok(Term::Resolution(some)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_admin::{Access, Audit, Tokens};
+use weir_admin::{Access, Tokens};
 
 /// Tokens and audit log of a data folder.
 pub(super) struct Opened {
@@ -29,6 +29,6 @@ fn try_open(data: &Path) -> anyhow::Result<Opened> {
     let folder = |error: io::Error| anyhow::anyhow!("{}: {error}", data.display());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let (tokens, first_token) = Tokens::open(data)?;
-    let audit = Audit::open(data).map_err(folder)?;
+    let audit = crate::audit::open(data)?;
     Ok(Opened { access: Access { tokens: Arc::new(tokens), audit }, first_token })
 }

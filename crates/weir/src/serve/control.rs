@@ -1,10 +1,12 @@
 //! The control loop: signals, file changes, reload, stop.
 
+use super::delivery::Handle;
 use super::events::Events;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
 use super::watch::{State, Watch};
+use crate::billing::{self, Prices};
 use crate::exit::Exit;
 use crate::tracker::Tracker;
 use std::sync::Arc;
@@ -15,7 +17,8 @@ use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
-use weir_index::monitor::{Monitor, Settings};
+use weir_index::monitor::Monitor;
+use weir_index::resubmit::{Ledger, Resubmitter};
 use weir_journal::{Journal, RecoveryReport};
 
 /// Everything the control thread holds.
@@ -28,10 +31,12 @@ pub(crate) struct Control {
     reloads: Arc<Reloads>,
     signals: Signals,
     watch: Watch,
+    /// Posts events, if any may be made.
+    delivery: Option<Handle>,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
     /// What is counted, by the Config that the gateway serves.
-    counts: Option<Monitor>,
+    counts: Option<(Monitor, Prices)>,
 }
 
 /// What there is of recorded transactions.
@@ -87,9 +92,15 @@ impl Control {
             reloads,
             signals,
             watch,
+            delivery: None,
             draining,
             counts: None,
         })
+    }
+
+    /// Tells reloads to whoever posts events, and shows what it does.
+    pub(crate) fn deliver_by(&mut self, delivery: Option<Handle>) {
+        self.delivery = delivery;
     }
 
     /// Whom to tell what happens.
@@ -103,26 +114,38 @@ impl Control {
         access: Option<Access>,
         recorded: Recorded,
         counting: Option<&Counting>,
+        resubmitter: Option<&Resubmitter>,
     ) -> Sources {
-        self.counts = counting.map(|counting| counting.monitor().clone());
+        let counts = |counting: &Counting| (counting.monitor().clone(), counting.prices().clone());
+        self.counts = counting.map(counts);
+        let billing = self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone()));
         let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
         let Recorded { journal, index, recovery } = recorded;
-        let tracker = journal
-            .as_ref()
-            .filter(|_| self.config.tracker.enabled)
-            .map(|journal| Tracker::new(Arc::clone(journal), index.clone(), recovery).doors());
+        let resubmission = resubmitter.map(crate::resubmit::doors);
+        // What it is told with; it has been opened before, so this does not fail.
+        let ledger = resubmitter.and_then(|_| Ledger::open(&self.config.data).ok());
+        let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
+            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
+        });
         let draining = Arc::clone(&self.draining);
         let readiness = move || match draining.load(Ordering::Relaxed) {
             true => Readiness::Draining,
             false => Readiness::Ready,
         };
+        let limits = {
+            let gateway = Arc::clone(&self.gateway);
+            Box::new(move || gateway.limits())
+        };
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
-        let messages = self.messages.clone();
+        let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
-            families.extend(counts.as_ref().map(metrics::monitor).unwrap_or_default());
+            families.extend(delivery.iter().flat_map(metrics::delivery));
+            families.extend(
+                counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
+            );
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families
@@ -130,9 +153,12 @@ impl Control {
         Sources {
             readiness: Box::new(readiness),
             metrics: Box::new(metrics),
+            limits,
             access,
+            billing,
             tracker,
             monitor,
+            resubmission,
         }
     }
 
@@ -183,8 +209,11 @@ impl Control {
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
         let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
             Ok(Ok(())) => {
-                if let Some(counts) = &self.counts {
-                    counts.configure(Settings::new(&config.monitor));
+                if let Some(delivery) = &self.delivery {
+                    delivery.reload(&config);
+                }
+                if let Some((counts, prices)) = &self.counts {
+                    counts.configure(prices.settings(&config));
                 }
                 self.config = config;
                 self.reloads.taken();

@@ -1,5 +1,7 @@
 //! Metrics of the control thread itself.
 
+use super::delivery::Handle;
+use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
@@ -105,8 +107,28 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
     ]
 }
 
+/// What became of events.
+pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
+    let stats = delivery.statistics();
+    [
+        Family::counter("weir_events_delivered_total", "Events that sinks took.", stats.delivered),
+        Family::counter("weir_events_failed_total", "Attempts to post in vain.", stats.failed),
+        Family::counter(
+            "weir_events_given_up_total",
+            "Events that no sink took in time.",
+            stats.given_up,
+        ),
+        Family::gauge("weir_events_waiting", "Events that wait.", stats.waiting as f64),
+        Family::gauge(
+            "weir_events_oldest_seconds",
+            "How long the oldest event has waited.",
+            stats.oldest_seconds,
+        ),
+    ]
+}
+
 /// What was counted.
-pub(crate) fn monitor(monitor: &Monitor) -> Vec<Family> {
+pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
     let stats = monitor.statistics();
     vec![
         Family::counter("weir_monitor_counted_total", "Calls counted.", stats.counted),
@@ -119,6 +141,11 @@ pub(crate) fn monitor(monitor: &Monitor) -> Vec<Family> {
             "weir_monitor_writes_total",
             "Times that counts were written.",
             stats.writes,
+        ),
+        Family::counter(
+            "weir_monitor_unpriced_total",
+            "Calls counted whose price the expression of their plan did not give.",
+            prices.unpriced(),
         ),
         Family::gauge(
             "weir_monitor_lag_seconds",

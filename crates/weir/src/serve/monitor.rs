@@ -5,6 +5,7 @@
 
 use super::messages::Messages;
 use super::tracker::tell_panics;
+use crate::billing::Prices;
 use crate::monitor as shown;
 use anyhow::Context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,7 @@ use std::time::Duration;
 use weir_admin::monitor::Rebuilt;
 use weir_config::Config;
 use weir_gateway::limit::{Limiter, QuotaCount, quota_span};
-use weir_index::monitor::{Counter, Monitor, Settings};
+use weir_index::monitor::{Counter, Monitor};
 use weir_journal::Journal;
 
 /// Its name.
@@ -43,6 +44,7 @@ enum Order {
 pub(super) struct Opened {
     monitor: Monitor,
     counter: Counter,
+    prices: Prices,
 }
 
 /// Opens the counts, if anything is counted. Quotas get back what was used of them, also what was
@@ -56,14 +58,15 @@ pub(super) fn open(
         Monitor::forget(journal)?;
         return Ok(None);
     }
-    let settings = Settings::new(&config.monitor);
+    let prices = Prices::default();
+    let settings = prices.settings(config);
     let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the counts in {}", config.data.display()))?;
     if config.plans.iter().any(|plan| plan.quota.is_some()) {
         counter.catch_up().context("cannot complete the counts")?;
         limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
     }
-    Ok(Some(Opened { monitor, counter }))
+    Ok(Some(Opened { monitor, counter, prices }))
 }
 
 /// What was used of the quotas of now.
@@ -99,6 +102,7 @@ fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<Qu
 /// The counts of a running server, and the thread that writes them.
 pub(super) struct Counting {
     monitor: Monitor,
+    prices: Prices,
     orders: mpsc::SyncSender<Order>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
@@ -110,7 +114,7 @@ impl Opened {
     /// # Errors
     /// The system does not start one.
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
-        let Self { monitor, counter } = self;
+        let Self { monitor, counter, prices } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let (orders, ordered) = mpsc::sync_channel(ORDERS);
         let mut worker =
@@ -118,7 +122,7 @@ impl Opened {
         tell_panics(messages.clone(), THREAD);
         let run = move || worker.run();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-        Ok(Counting { monitor, orders, thread: Some(thread), stop })
+        Ok(Counting { monitor, prices, orders, thread: Some(thread), stop })
     }
 }
 
@@ -126,6 +130,11 @@ impl Counting {
     /// Whom to ask what was counted, and to tell how to count.
     pub(super) fn monitor(&self) -> &Monitor {
         &self.monitor
+    }
+
+    /// What calls cost.
+    pub(super) fn prices(&self) -> &Prices {
+        &self.prices
     }
 
     /// As the admin API asks it.

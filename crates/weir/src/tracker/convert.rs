@@ -6,6 +6,7 @@ use weir_admin::tracker::{
     Body, BodyFacts, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
     JournalState, Lag, Payload, Recovery, Stage, Summary, Transaction,
 };
+use weir_index::resubmit::Story;
 use weir_index::{Name, Row, transaction_type};
 use weir_journal::{self as journal, stage};
 
@@ -46,7 +47,22 @@ fn state_name(outcome: journal::Outcome) -> &'static str {
     }
 }
 
-/// What failed is open: nothing can be done about it here yet.
+/// Adds what was done about a transaction.
+pub(super) fn tell(shown: &mut Transaction, story: Story, payload: bool) {
+    if let Some(last) = story.changes.last() {
+        shown.summary.resolution = last.state.name().to_owned();
+    }
+    shown.history.extend(story.changes.into_iter().map(|change| Change {
+        state: change.state.name().to_owned(),
+        time: Some(time(change.at)),
+        who: change.who,
+        comment: change.comment,
+    }));
+    let attempts = story.attempts.into_iter();
+    shown.attempts = attempts.map(|one| crate::resubmit::attempt(one, payload)).collect();
+}
+
+/// What failed is open, unless something was done about it.
 fn resolution(outcome: journal::Outcome) -> String {
     let open = outcome == journal::Outcome::Failed;
     if open { "open".to_owned() } else { String::new() }
@@ -57,8 +73,16 @@ fn history(transaction: &journal::Transaction) -> Vec<Change> {
     let ended =
         total.map(|(_, took)| time(transaction.received_us.saturating_add(u64::from(*took))));
     vec![
-        Change { state: "received".to_owned(), time: Some(time(transaction.received_us)) },
-        Change { state: state_name(transaction.outcome).to_owned(), time: ended },
+        Change {
+            state: "received".to_owned(),
+            time: Some(time(transaction.received_us)),
+            ..Change::default()
+        },
+        Change {
+            state: state_name(transaction.outcome).to_owned(),
+            time: ended,
+            ..Change::default()
+        },
     ]
 }
 
@@ -114,6 +138,11 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
         summary: summary(&whole),
         history: history(&whole),
         stages: stages.collect(),
+        resubmission_of: match whole.resubmission_of {
+            [0, ..] if whole.resubmission_of == [0; 16] => String::new(),
+            of => id(u128::from_be_bytes(of)),
+        },
+        attempts: Vec::new(),
         request: facts(&whole.request),
         response: facts(&whole.response),
         shortened: whole.shortened,
@@ -134,13 +163,13 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
 }
 
 fn facts(facts: &journal::BodyFacts) -> BodyFacts {
-    let journal::BodyFacts { length, stored, truncated, withheld, aborted, hash } = *facts;
+    let journal::BodyFacts { length, stored, truncated, withheld, aborted, masked, hash } = *facts;
     let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
     let hash = match hash {
         [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
         hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    BodyFacts { length, stored, truncated, withheld, aborted, hash }
+    BodyFacts { length, stored, truncated, withheld, aborted, masked, hash }
 }
 
 /// Header lines as they stood on the wire.
@@ -247,11 +276,11 @@ fn damage(damage: &journal::Damage) -> Damage {
     }
 }
 
-fn id(id: u128) -> String {
+pub(crate) fn id(id: u128) -> String {
     uuid::Uuid::from_u128(id).to_string()
 }
 
-fn time(us: u64) -> String {
+pub(crate) fn time(us: u64) -> String {
     let time = i64::try_from(us).ok().and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
     time.unwrap_or_default().to_string()
 }

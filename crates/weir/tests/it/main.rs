@@ -8,6 +8,7 @@ mod harness;
 
 mod admin_api;
 mod auth;
+mod billing;
 mod capture;
 mod clients;
 mod command_line;
@@ -22,6 +23,7 @@ mod metrics;
 mod monitor;
 mod operation;
 mod recording;
+mod resubmission;
 mod serve;
 mod smuggling;
 mod streaming;

@@ -223,12 +223,12 @@ fn an_export_has_everything_once_and_says_when_it_is_cut() {
     let (ok, out, said) = command(&server, &tokens[PAYLOAD_VIEWER], &args);
     assert!(ok && said.contains("cut after 3") && said.contains("--cursor"), "{said}");
     assert_eq!(lines(&out).len(), 3);
-    let log = std::fs::read_to_string(data(&server).join("audit.log")).unwrap();
-    let exports: Vec<Value> =
-        lines(&log).into_iter().filter(|line| line["action"] == "export").collect();
+    let log = get(&server, "/v1/audit", &tokens[3]).json();
+    let exports: Vec<&Value> =
+        log.as_array().unwrap().iter().rev().filter(|one| one["action"] == "export").collect();
     assert_eq!(exports.len(), 4, "{log}");
     assert_eq!(
-        (&exports[0]["query"], &exports[0]["role"]),
+        (&exports[0]["subject"], &exports[0]["role"]),
         (&json!("quokka"), &json!("payload-viewer"))
     );
 }

@@ -1,7 +1,9 @@
 //! What is wrong with a text that does not have its form.
 
 use super::{Fault, Form};
+use crate::amount::{Amount, NoAmount};
 use crate::finding::codes;
+use crate::price::PRICE_DECIMALS;
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, SocketAddr};
@@ -32,9 +34,38 @@ pub(super) fn name(text: &str) -> Result<(), Fault> {
         .help("names are made of up to 64 letters, digits, `_`, `-` and `.`"))
 }
 
+/// Digits of a price in front of the point.
+const PRICE_DIGITS: usize = 9;
+
+pub(super) fn price(text: &str) -> Result<(), Fault> {
+    let fault = match text.parse::<Amount>() {
+        Err(NoAmount::Form) => Fault::value(format!("`{text}` is no price"))
+            .help("a price is a decimal number: `\"0.0004\"`"),
+        Ok(amount) if amount < Amount::ZERO => Fault::value("a price is not below zero"),
+        Ok(amount) if amount.decimals() <= PRICE_DECIMALS => {
+            let digits = text.split('.').next().map_or(0, str::len);
+            if digits <= PRICE_DIGITS {
+                return Ok(());
+            }
+            Fault::value(format!("a price has at most {PRICE_DIGITS} digits before the point"))
+        }
+        _ => Fault::value(format!("a price has at most {PRICE_DECIMALS} decimals")),
+    };
+    Err(fault)
+}
+
+pub(super) fn currency(text: &str) -> Result<(), Fault> {
+    if text.len() == 3 && text.bytes().all(|b| b.is_ascii_uppercase()) {
+        return Ok(());
+    }
+    Err(Fault::value(format!("`{text}` is no currency"))
+        .help("a currency has three capital letters (ISO 4217): `EUR`"))
+}
+
 pub(super) fn unit(form: Form, result: Result<(), units::Fault>, text: &str) -> Result<(), Fault> {
     let (what, units, unit) = match form {
         Form::Size => ("size", "`B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, `GB`", "KiB"),
+        Form::Percent => ("share", "`%`", "%"),
         Form::Rate => ("rate", "`/s`, `/min`, `/h`, `/d`", "/s"),
         _ => ("time", "`ms`, `s`, `m`, `h`, `d`", "s"),
     };

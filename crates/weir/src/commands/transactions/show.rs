@@ -7,6 +7,7 @@ use crate::{neutral, output};
 use anyhow::Context;
 use std::fmt::Write;
 use uuid::Uuid;
+use weir_admin::resubmit::Attempt;
 use weir_admin::tracker::{Body, BodyFacts, Field, Side, Transaction};
 
 mod body;
@@ -67,9 +68,11 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     let mut out = String::new();
     let status = summary.status.to_string();
     let history: Vec<String> = (transaction.history.iter())
-        .map(|change| match &change.time {
-            Some(time) => format!("{} {time}", change.state),
-            None => format!("{} when weir ended", change.state),
+        .map(|change| {
+            let when = change.time.as_deref().unwrap_or("when weir ended");
+            let who = if change.who.is_empty() { "" } else { " by " };
+            let why = if change.comment.is_empty() { "" } else { ": " };
+            format!("{} {when}{who}{}{why}{}", change.state, change.who, change.comment)
         })
         .collect();
     let stages: Vec<String> = (transaction.stages.iter())
@@ -79,6 +82,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         (transaction.shortened, "only its outcome was recorded"),
         (transaction.damaged, "some of its records were lost"),
         (transaction.expired, "headers and bodies were dropped because of their age"),
+        (transaction.request.masked, "something in the request's body was masked"),
         (transaction.discarded, "headers and bodies were not kept: nothing went wrong"),
     ];
     let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
@@ -104,6 +108,13 @@ fn text(transaction: &Transaction, lines: usize) -> String {
             let _ = writeln!(out, "{name:<10} {}", neutral::line(value));
         }
     }
+    if !transaction.resubmission_of.is_empty() {
+        let of = neutral::line(&transaction.resubmission_of);
+        let _ = writeln!(out, "{:<10} {of}", "attempt at");
+    }
+    for attempt in &transaction.attempts {
+        let _ = writeln!(out, "{:<10} {}", "attempt", neutral::line(&attempted(attempt)));
+    }
     let Some(payload) = &transaction.payload else {
         let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&summary.path));
         let _ = writeln!(out, "(headers and bodies need a token with the role payload-viewer)");
@@ -121,6 +132,26 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     half(&mut out, &payload.request_headers, &payload.request_body, &transaction.request, lines);
     let _ = writeln!(out, "\n{}", summary.status);
     half(&mut out, &payload.response_headers, &payload.response_body, &transaction.response, lines);
+    out
+}
+
+/// `2 succeeded 200 by ops at 2026-11-21T10:00:00Z: 019a…`.
+fn attempted(attempt: &Attempt) -> String {
+    let Attempt { number, state, who, began, id, .. } = attempt;
+    let mut out = format!("{number} {state}");
+    if attempt.status > 0 {
+        let _ = write!(out, " {}", attempt.status);
+    }
+    if !attempt.reason.is_empty() {
+        let _ = write!(out, " ({})", attempt.reason);
+    }
+    if !attempt.to.is_empty() {
+        let _ = write!(out, " to {}", attempt.to);
+    }
+    let _ = write!(out, " by {who} at {began}: {id}");
+    if let Some(difference) = &attempt.difference {
+        let _ = write!(out, ", edited {difference}");
+    }
     out
 }
 

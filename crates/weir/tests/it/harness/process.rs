@@ -193,6 +193,14 @@ impl Server {
         self.wait_until_ready();
     }
 
+    /// Starts it again as [`Server::restart`] does, to end by itself, maybe before it is ready.
+    pub(crate) fn restart_to_end(&mut self, environment: &[(&str, &str)]) {
+        self.wait();
+        self.command.env_remove(KILL_AT).envs(environment.iter().copied());
+        (self.child, self.events) = Self::spawn(&mut self.command, &self.dir);
+        self.wait();
+    }
+
     /// The next event, which must be of this kind.
     pub(crate) fn event(&mut self, kind: &str) -> Value {
         match self.events.recv_timeout(PATIENCE) {

@@ -29,6 +29,7 @@ pub(crate) struct Peer {
     stream: TcpStream,
     input: Vec<u8>,
     requests: usize,
+    head: String,
     seen: Arc<Seen>,
 }
 
@@ -64,7 +65,7 @@ impl Upstream {
                 let _ = stream.set_nodelay(true);
                 let _ = stream.set_read_timeout(Some(PATIENCE));
                 let (input, seen) = (Vec::new(), Arc::clone(&shared));
-                serve(number, Peer { stream, input, requests: 0, seen });
+                serve(number, Peer { stream, input, requests: 0, head: String::new(), seen });
             }
         });
         Self { addr, peers, seen }
@@ -127,7 +128,13 @@ impl Peer {
         self.input.drain(..end);
         self.seen.heads.lock().expect("not poisoned").push(head.clone());
         self.requests += 1;
+        self.head.clone_from(&head);
         Some(head)
+    }
+
+    /// The head of the last request.
+    pub(crate) fn last_head(&self) -> String {
+        self.head.clone()
     }
 
     /// Requests on this connection so far.

@@ -1,0 +1,95 @@
+//! Invoices as CSV (RFC 4180).
+
+use super::Invoice;
+
+const HEADER: &str = "kind,consumer,period,from,to,provisional,plan,api,operation,first_call,\
+                      last_call,calls,bytes,price,currency,amount";
+
+/// Invoices as one table: a row for each line, tier and total. A field that a spreadsheet would take
+/// for a formula has an apostrophe in front.
+#[must_use]
+pub fn csv(invoices: &[Invoice]) -> String {
+    let mut out = format!("{HEADER}\r\n");
+    for invoice in invoices {
+        for line in &invoice.lines {
+            let numbers = ["", "", &line.calls.to_string(), &line.bytes.to_string(), ""];
+            let names = [line.plan.as_str(), &line.api, &line.operation];
+            row(&mut out, "calls", invoice, names, numbers, [&line.currency, &line.amount]);
+        }
+        for tier in &invoice.tiers {
+            let calls = (tier.last + 1).saturating_sub(tier.first).to_string();
+            let (first, last) = (tier.first.to_string(), tier.last.to_string());
+            let numbers = [first.as_str(), &last, &calls, "", &tier.per_call];
+            row(
+                &mut out,
+                "tier",
+                invoice,
+                [&tier.plan, "", ""],
+                numbers,
+                [&tier.currency, &tier.amount],
+            );
+        }
+        for total in &invoice.totals {
+            for (kind, amount) in [("exact", &total.exact), ("due", &total.due)] {
+                row(&mut out, kind, invoice, [""; 3], [""; 5], [&total.currency, amount]);
+            }
+        }
+    }
+    out
+}
+
+fn row(
+    out: &mut String,
+    kind: &str,
+    invoice: &Invoice,
+    names: [&str; 3],
+    numbers: [&str; 5],
+    money: [&str; 2],
+) {
+    let provisional = if invoice.provisional { "yes" } else { "no" };
+    let Invoice { consumer, period, from, to, .. } = invoice;
+    let head = [kind, consumer, period, from, to, provisional];
+    let fields = head.into_iter().chain(names).chain(numbers).chain(money);
+    let fields: Vec<String> = fields.map(field).collect();
+    out.push_str(&fields.join(","));
+    out.push_str("\r\n");
+}
+
+fn field(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains(['"', ',', '\r', '\n']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invoice::{Line, Tier, Total};
+
+    #[test]
+    fn each_line_tier_and_total_is_a_row() {
+        let invoice = Invoice {
+            consumer: "acme".to_owned(),
+            period: "2026-11".to_owned(),
+            lines: vec![Line {
+                operation: "=cmd(\"x\"), y".to_owned(),
+                calls: 7,
+                amount: "0.5".to_owned(),
+                ..Line::default()
+            }],
+            tiers: vec![Tier { first: 11, last: 15, ..Tier::default() }],
+            totals: vec![Total { due: "0.50".to_owned(), ..Total::default() }],
+            ..Invoice::default()
+        };
+        let text = csv(&[invoice]);
+        let rows: Vec<&str> = text.split("\r\n").collect();
+        assert_eq!(rows[1], "calls,acme,2026-11,,,no,,,\"'=cmd(\"\"x\"\"), y\",,,7,0,,,0.5");
+        assert_eq!(rows[2], "tier,acme,2026-11,,,no,,,,11,15,5,,,,");
+        assert_eq!(rows[4], "due,acme,2026-11,,,no,,,,,,,,,,0.50");
+        let columns = |row: &str| row.matches(',').count();
+        assert_eq!(columns(rows[0]), columns(rows[4]));
+    }
+}

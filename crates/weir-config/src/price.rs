@@ -1,0 +1,187 @@
+//! What a call costs.
+//!
+//! What one call costs by itself (`per_call`, `per_kib`, `cel`) is computed when it is counted, by
+//! the price in force then. Tiers depend on how many calls a consumer has made in the period of an
+//! invoice, so they are computed when that is made.
+
+use crate::amount::Amount;
+use crate::expr::{CallFacts, Expr, Scope};
+use serde_json::Value;
+
+/// Most decimals of a configured price, so that a price for a KiB is exact for a byte.
+pub const PRICE_DECIMALS: u32 = 8;
+
+/// The price of a plan.
+#[derive(Clone, Debug)]
+pub struct Price {
+    /// For each call.
+    pub per_call: Amount,
+    /// For each KiB of request and response bodies, a 1024th of it for a byte.
+    pub per_kib: Amount,
+    /// For each call what this gives, a number or a decimal as text (`call` is in scope).
+    pub cel: Option<Expr>,
+    /// For each call by how many there were in the period, ascending. The last has no end.
+    pub tiers: Vec<Tier>,
+    /// Code of the currency (ISO 4217).
+    pub currency: String,
+    /// Decimals that a total is rounded to.
+    pub decimals: u32,
+}
+
+/// The price of calls from where the tier before ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tier {
+    /// The last call of the period that costs this; `None` if all others do.
+    pub up_to: Option<u64>,
+    /// For each call.
+    pub per_call: Amount,
+}
+
+/// What one call costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// So much.
+    pub amount: Amount,
+    /// The expression gave no price: that part counts as nothing.
+    pub unpriced: bool,
+}
+
+impl Price {
+    /// What a call costs by itself: without tiers.
+    #[must_use]
+    pub fn of_call(&self, call: &CallFacts) -> Charge {
+        let bytes = call.request_bytes.saturating_add(call.response_bytes);
+        let fixed = self.per_call.plus(self.per_kib.for_bytes(bytes));
+        let Some(expr) = &self.cel else { return Charge { amount: fixed, unpriced: false } };
+        let scope = Scope { call: Some(call.clone()), ..Scope::default() };
+        match expr.value(&scope).as_ref().and_then(given) {
+            Some(more) => Charge { amount: fixed.plus(more), unpriced: false },
+            None => Charge { amount: fixed, unpriced: true },
+        }
+    }
+
+    /// What so many calls of a period cost in each tier: calls of the tier, and what they cost.
+    /// Tiers that were not reached are left out.
+    #[must_use]
+    pub fn of_tiers(&self, calls: u64) -> Vec<(Tier, u64, Amount)> {
+        let mut before = 0;
+        let mut parts = Vec::new();
+        for tier in &self.tiers {
+            let end = tier.up_to.unwrap_or(u64::MAX).min(calls);
+            if end > before {
+                let count = end - before;
+                parts.push((*tier, count, tier.per_call.times(count)));
+                before = end;
+            }
+        }
+        parts
+    }
+}
+
+/// The price that an expression gave, rounded to 8 decimals, a half away from zero: what a sum of
+/// doubles has beyond is an artefact. `None` if it is no number or below zero.
+fn given(value: &Value) -> Option<Amount> {
+    let amount = match value {
+        Value::String(text) => text.parse().ok()?,
+        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(whole), ..) => whole.to_string().parse().ok()?,
+            (None, Some(whole), _) => whole.to_string().parse().ok()?,
+            (None, None, Some(double)) => from_double(double)?,
+            (None, None, None) => return None,
+        },
+        _ => return None,
+    };
+    (amount >= Amount::ZERO).then(|| amount.rounded(PRICE_DECIMALS))
+}
+
+/// By the shortest decimal that stands for the double, what is beyond 18 decimals cut off.
+fn from_double(double: f64) -> Option<Amount> {
+    let text = double.to_string();
+    let end = text.find('.').map_or(text.len(), |point| text.len().min(point + 19));
+    text.get(..end)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(text: &str) -> Amount {
+        text.parse().expect(text)
+    }
+
+    fn price(cel: Option<&str>) -> Price {
+        Price {
+            per_call: amount("0.5"),
+            per_kib: amount("1"),
+            cel: cel.map(|text| Expr::compile(text, &["call"]).expect(text)),
+            tiers: Vec::new(),
+            currency: "EUR".to_owned(),
+            decimals: 2,
+        }
+    }
+
+    fn call() -> CallFacts {
+        CallFacts {
+            api: "orders".to_owned(),
+            operation: "GET /x".to_owned(),
+            consumer: "acme".to_owned(),
+            status: 201,
+            request_bytes: 1000,
+            response_bytes: 24,
+            duration_ms: 70,
+        }
+    }
+
+    fn charged(cel: &str) -> Option<String> {
+        let charge = price(Some(cel)).of_call(&call());
+        let more = Amount::from_units(charge.amount.units() - amount("1.5").units());
+        (!charge.unpriced).then(|| more.to_string())
+    }
+
+    #[test]
+    fn parts_add_up() {
+        let charge = price(None).of_call(&call());
+        assert_eq!(charge, Charge { amount: amount("1.5"), unpriced: false });
+    }
+
+    #[test]
+    fn an_expression_gives_a_number_or_a_decimal() {
+        for (cel, gives) in [
+            ("1", Some("1")),
+            ("2u", Some("2")),
+            ("0.1 + 0.2", Some("0.3")),
+            ("0.000000005", Some("0.00000001")),
+            ("'0.0004'", Some("0.0004")),
+            ("call.status == 201 ? 3 : 4", Some("3")),
+            ("call.operation == 'GET /x' && call.api == 'orders' ? '0.7' : '0'", Some("0.7")),
+            ("double(call.request_bytes) / 1000.0 * 0.25", Some("0.25")),
+            ("call.request_bytes + call.response_bytes + call.duration_ms", Some("1094")),
+            ("call.consumer == 'acme' ? 0 : 1", Some("0")),
+            ("-1", None),
+            ("'x'", None),
+            ("1 / 0", None),
+            ("1.0 / 0.0", None),
+            ("true", None),
+            ("null", None),
+            ("call.status > 1 ? 1e300 : 0.0", None),
+        ] {
+            assert_eq!(charged(cel).as_deref(), gives, "{cel}");
+        }
+    }
+
+    #[test]
+    fn calls_fill_the_tiers_one_after_the_other() {
+        let tier = |up_to, text| Tier { up_to, per_call: amount(text) };
+        let tiers = vec![tier(Some(100), "0.01"), tier(Some(1000), "0.005"), tier(None, "0.001")];
+        let price = Price { tiers, ..price(None) };
+        let parts = |calls| -> Vec<(u64, String)> {
+            let parts = price.of_tiers(calls).into_iter();
+            parts.map(|(_, calls, amount)| (calls, amount.to_string())).collect()
+        };
+        assert_eq!(parts(0), []);
+        assert_eq!(parts(100), [(100, "1".to_owned())]);
+        assert_eq!(parts(101), [(100, "1".to_owned()), (1, "0.005".to_owned())]);
+        let all = [(100, "1"), (900, "4.5"), (u64::MAX - 1000, "18446744073709550.615")];
+        assert_eq!(parts(u64::MAX), all.map(|(calls, text)| (calls, text.to_owned())));
+    }
+}

@@ -1,0 +1,139 @@
+//! What is posted as events.
+
+use super::{Fields, Resolver};
+use crate::config::{Alert, AlertRule, Api, Consumer, EndState, Sink, Trigger, UpstreamId};
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::keys;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Most alerts, and most triggers.
+const MOST: usize = 64;
+const MINUTE: Duration = Duration::from_secs(60);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+impl Resolver<'_> {
+    /// `monitor.events`.
+    pub(super) fn events(&mut self, root: &Fields<'_>) -> Option<Sink> {
+        let monitor = root.object("monitor", &keys::MONITOR)?;
+        let fields = monitor.object("events", &keys::EVENTS)?;
+        self.sink(&fields)
+    }
+
+    fn sink(&mut self, fields: &Fields<'_>) -> Option<Sink> {
+        let node = fields.get("to")?;
+        let name = node.text()?;
+        let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
+        let path = fields.text("path").unwrap_or("/").to_owned();
+        Some(Sink { upstream, name: name.to_owned(), path })
+    }
+
+    /// `monitor.alerts`.
+    pub(super) fn alerts(
+        &mut self,
+        root: &Fields<'_>,
+        apis: &[Api],
+        consumers: &[Consumer],
+    ) -> Vec<Alert> {
+        let Some(monitor) = root.object("monitor", &keys::MONITOR) else { return Vec::new() };
+        let nodes = self.bounded(monitor.many("alerts"), "alerts");
+        let mut names = HashSet::new();
+        let alerts = nodes.iter().filter_map(|node| {
+            let fields = Fields::new(node, &keys::ALERT);
+            self.new_name(&fields, &mut names);
+            self.alert(&fields, apis, consumers)
+        });
+        alerts.collect()
+    }
+
+    fn alert(
+        &mut self,
+        fields: &Fields<'_>,
+        apis: &[Api],
+        consumers: &[Consumer],
+    ) -> Option<Alert> {
+        let rule = match (fields.integer("calls"), fields.text("error_rate")) {
+            (Some(above), _) => Some(AlertRule::Calls { above }),
+            (None, Some(text)) => crate::units::percent(text).ok().map(|above| {
+                AlertRule::ErrorRate { above, at_least: fields.number("at_least", 1) }
+            }),
+            (None, None) => None,
+        };
+        if let (Some(node), None) = (fields.get("at_least"), fields.get("error_rate")) {
+            self.report.error(codes::CONFLICT, node.at, "`at_least` belongs to an `error_rate`");
+        }
+        let over = fields.seconds("over", 300);
+        if let Some(node) = fields.get("over")
+            && (over < MINUTE || over > WEEK || !over.as_secs().is_multiple_of(60))
+        {
+            let message = "an alert looks at whole minutes, at most a week of them";
+            self.report.error(codes::BAD_VALUE, node.at, message);
+        }
+        let apis: Vec<&str> = apis.iter().map(|api| api.name.as_str()).collect();
+        let consumers: Vec<&str> = consumers.iter().map(|c| c.name.as_str()).collect();
+        let apis = self.known_names("API", fields.many("api"), &apis);
+        let consumers = self.known_names("consumer", fields.many("consumer"), &consumers);
+        let (sink, name) = (self.sink(fields), fields.text("name"));
+        Some(Alert { name: name?.to_owned(), rule: rule?, over, apis, consumers, sink: sink? })
+    }
+
+    /// `tracker.triggers`.
+    pub(super) fn triggers(&mut self, root: &Fields<'_>, apis: &[Api]) -> Vec<Trigger> {
+        let Some(tracker) = root.object("tracker", &keys::TRACKER) else { return Vec::new() };
+        let known: Vec<&str> = tracker.members("keys").iter().map(|m| m.key.as_str()).collect();
+        let nodes = self.bounded(tracker.many("triggers"), "triggers");
+        let mut names = HashSet::new();
+        let triggers = nodes.iter().filter_map(|node| {
+            let fields = Fields::new(node, &keys::TRIGGER);
+            self.new_name(&fields, &mut names);
+            self.trigger(&fields, apis, &known)
+        });
+        triggers.collect()
+    }
+
+    fn trigger(&mut self, fields: &Fields<'_>, apis: &[Api], keys: &[&str]) -> Option<Trigger> {
+        let apis: Vec<&str> = apis.iter().map(|api| api.name.as_str()).collect();
+        let apis = self.known_names("API", fields.many("api"), &apis);
+        let key = fields.get("key").and_then(|node| {
+            let name = self.known_names("business key", std::slice::from_ref(node), keys);
+            Some((name.into_iter().next()?, fields.text("value").map(str::to_owned)))
+        });
+        if let (Some(node), None) = (fields.get("value"), fields.get("key")) {
+            self.report.error(codes::CONFLICT, node.at, "`value` belongs to a `key`");
+        }
+        let mut states: Vec<EndState> =
+            fields.texts("state").iter().filter_map(|text| state(text)).collect();
+        if states.is_empty() {
+            states.push(EndState::Failed);
+        }
+        let (sink, name) = (self.sink(fields), fields.text("name"));
+        Some(Trigger { name: name?.to_owned(), apis, states, key, sink: sink? })
+    }
+
+    fn bounded<'n>(&mut self, nodes: &'n [Node], what: &str) -> &'n [Node] {
+        if let Some(node) = nodes.get(MOST) {
+            self.report.error(codes::TOO_MANY, node.at, format!("more than {MOST} {what}"));
+        }
+        &nodes[..nodes.len().min(MOST)]
+    }
+
+    fn new_name<'n>(&mut self, fields: &Fields<'n>, names: &mut HashSet<&'n str>) {
+        if let Some(node) = fields.get("name")
+            && node.text().is_some_and(|name| !names.insert(name))
+        {
+            self.report.error(codes::DUPLICATE_NAME, node.at, "this name is there already");
+        }
+    }
+
+    fn known_names(&mut self, what: &str, nodes: &[Node], known: &[&str]) -> Vec<String> {
+        let found = nodes.iter().filter_map(|node| self.one_of(what, node, known));
+        found.map(|index| known[index].to_owned()).collect()
+    }
+}
+
+fn state(text: &str) -> Option<EndState> {
+    [EndState::Completed, EndState::Failed, EndState::Interrupted]
+        .into_iter()
+        .find(|state| state.name() == text)
+}

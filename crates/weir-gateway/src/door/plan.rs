@@ -1,0 +1,201 @@
+//! Where a request goes that is made again, and on whose behalf.
+
+use super::{Refused, Resubmission};
+use crate::auth::{NotAdmitted, Principal, StandIn, stand_in};
+use crate::forwarded::Client;
+use crate::headers::apply_edits;
+use crate::path;
+use crate::route::Found;
+use crate::site::Site;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use weir_config::{Api, PathPattern, Resubmit, Route, Segment};
+use weir_wire::Headers;
+
+/// What is known of a request that is made again, beside what is known of every request.
+#[derive(Debug)]
+pub(crate) struct InHand {
+    /// The transaction that is sent again.
+    pub(crate) of: [u8; 16],
+    pub(crate) principal: Rc<Principal>,
+    edited: bool,
+}
+
+impl InHand {
+    /// Marks the request for the upstream; `id` is that of this attempt.
+    pub(crate) fn mark(&self, settings: &Resubmit, id: &str, headers: &mut Headers) {
+        let of = uuid::Uuid::from_bytes(self.of).to_string();
+        if settings.idempotency_key && headers.get("idempotency-key").is_none() {
+            // Another request under the same key would be refused, so what was edited has its own.
+            // A string of RFC 9651, as draft-ietf-httpapi-idempotency-key-header has it.
+            let key = format!("\"{}\"", if self.edited { id } else { &of });
+            headers.push("idempotency-key", key.as_bytes());
+        }
+        apply_edits(headers, &settings.headers);
+        headers.set("weir-resubmission-of", of.as_bytes());
+    }
+}
+
+/// A request as a worker serves it.
+pub(super) struct Planned {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) authority: String,
+    pub(super) headers: Headers,
+    pub(super) client: Client,
+    pub(super) in_hand: InHand,
+}
+
+/// Finds the route and who stands in.
+pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refused> {
+    let (headers, authority, client) = head(site, request);
+    let mut host = String::new();
+    crate::exchange::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
+    let (own_path, query) = match request.target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (request.target.as_str(), None),
+    };
+    let own_path = path::normalise(own_path).map_err(|_| Refused::RouteGone)?;
+    let (api, own) = find(site, &host, &own_path, &request.method, &request.api)?;
+    let mut to = Destination { route: own, method: request.method.clone(), path: own_path.into() };
+    if let Some(name) = &request.to {
+        if !own.resubmit.targets.contains(name) {
+            return Err(Refused::TargetNotListed);
+        }
+        let other = api.routes.iter().find(|route| route.operation == *name);
+        let other = other.ok_or(Refused::TargetNotListed)?;
+        to = redirect(api, own, other, &to).ok_or(Refused::TargetUnfit)?;
+        // Another route may stand before it.
+        let found = find(site, &host, &to.path, &to.method, &request.api);
+        if !found.is_ok_and(|(_, found)| std::ptr::eq(found, other)) {
+            return Err(Refused::TargetUnfit);
+        }
+    }
+    let stored = StandIn {
+        auth: &request.auth,
+        subject: &request.principal,
+        consumer: &request.consumer,
+        scopes: &request.scopes,
+    };
+    let principal = stand_in(&site.config, &to.route.access, &stored).map_err(|why| match why {
+        NotAdmitted::ConsumerGone => Refused::ConsumerGone,
+        NotAdmitted::ScopeMissing => Refused::ScopeMissing,
+        NotAdmitted::NoWayIn => Refused::NotAdmitted,
+    })?;
+    let mut target = to.path;
+    let is_credential = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        site.config.is_credential_parameter(&path::decode_query(name))
+    };
+    let parts = query.iter().flat_map(|q| q.split('&')).filter(|part| !is_credential(part));
+    for (index, part) in parts.enumerate() {
+        target.push(if index == 0 { '?' } else { '&' });
+        target.push_str(part);
+    }
+    let in_hand = InHand { of: request.of, principal, edited: request.edited };
+    Ok(Planned { method: to.method, target, authority, headers, client, in_hand })
+}
+
+/// The route of this API that a path leads to.
+fn find<'s>(
+    site: &'s Site,
+    host: &str,
+    path: &str,
+    method: &str,
+    name: &str,
+) -> Result<(&'s Api, &'s Route), Refused> {
+    let Found::Route { api, route } = site.router.find(host, path, method) else {
+        return Err(Refused::RouteGone);
+    };
+    let api = &site.config.apis[api];
+    if api.name != name {
+        return Err(Refused::RouteGone);
+    }
+    Ok((api, &api.routes[route]))
+}
+
+/// Where a request goes.
+struct Destination<'r> {
+    route: &'r Route,
+    method: String,
+    path: String,
+}
+
+/// The same request for another route: its path is filled in from the parameters of the first
+/// one's. None if it takes another method, or has parameters that the first one has not.
+fn redirect<'r>(
+    api: &Api,
+    own: &Route,
+    other: &'r Route,
+    at: &Destination<'_>,
+) -> Option<Destination<'r>> {
+    let method = match other.methods.as_slice() {
+        [] => at.method.clone(),
+        methods if methods.contains(&at.method) => at.method.clone(),
+        [only] => only.clone(),
+        _ => return None,
+    };
+    let depth = path::segments(&api.base).count();
+    let below: Vec<&str> = path::segments(&at.path).skip(depth).collect();
+    let mut path = String::new();
+    for segment in path::segments(&at.path).take(depth) {
+        path.push('/');
+        path.push_str(segment);
+    }
+    for segment in &other.path.segments {
+        path.push('/');
+        match segment {
+            Segment::Literal(text) => path::encode(text, &mut path),
+            Segment::Template(name) => path.push_str(parameter(&own.path, &below, name)?),
+        }
+    }
+    if other.path.wildcard {
+        if !own.path.wildcard {
+            return None;
+        }
+        for segment in below.get(own.path.segments.len()..)? {
+            path.push('/');
+            path.push_str(segment);
+        }
+    }
+    if path.is_empty() {
+        path.push('/');
+    }
+    Some(Destination { route: other, method, path })
+}
+
+/// A parameter as it stands in the path.
+fn parameter<'p>(pattern: &PathPattern, below: &[&'p str], name: &str) -> Option<&'p str> {
+    let is_it = |segment: &Segment| matches!(segment, Segment::Template(n) if n == name);
+    below.get(pattern.segments.iter().position(is_it)?).copied()
+}
+
+/// The header lines that go on, the authority, and who the client is. What only trusted proxies say
+/// was recorded only if one said it, but the way from here is a new one.
+fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
+    let named = |name: &str| {
+        let found = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        found.and_then(|(_, value)| std::str::from_utf8(value).ok()).map(str::to_owned)
+    };
+    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let client = Client {
+        address: request.client.unwrap_or(nobody),
+        trusted: false,
+        https: named("x-forwarded-proto").is_some_and(|proto| proto == "https"),
+        host: named("x-forwarded-host"),
+    };
+    let mut headers = Headers::new();
+    for (name, value) in &request.headers {
+        if !site.config.is_credential_header(name) {
+            headers.push(name, value);
+        }
+    }
+    crate::forwarded::strip(&mut headers);
+    for name in ["via", "expect", "content-length", "transfer-encoding", "connection", "upgrade"] {
+        headers.remove(name);
+    }
+    if !request.body.is_empty() {
+        headers.push("content-length", request.body.len().to_string().as_bytes());
+    }
+    (headers, named("host").unwrap_or_default(), client)
+}

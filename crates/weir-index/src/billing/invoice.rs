@@ -1,0 +1,222 @@
+//! Invoices: what a consumer's calls of a period cost.
+//!
+//! What calls cost by themselves was added up when they were counted, and is exact. Prices by volume
+//! are computed here, by how many calls a consumer made with a plan in the period, and by the price
+//! in force at its end. Lines are exact, with all their decimals; only a total is rounded, once, to
+//! the decimals of its currency, a half upwards. So lines add up to the total that is told as exact,
+//! whoever adds them.
+
+use super::price_list::Rule;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use weir_config::amount::Amount;
+use weir_config::price::{Price, Tier};
+
+/// What a consumer has to pay for a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invoice {
+    /// The consumer.
+    pub consumer: String,
+    /// The period, in seconds since 1970.
+    pub period: Range<u64>,
+    /// It is not over, or not all of its calls have been counted.
+    pub provisional: bool,
+    /// What calls cost by themselves.
+    pub lines: Vec<Line>,
+    /// What calls cost by their number.
+    pub tiers: Vec<TierLine>,
+    /// Sums, by currency.
+    pub totals: Vec<Total>,
+}
+
+/// Calls of an operation with a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The plan.
+    pub plan: String,
+    /// The API.
+    pub api: String,
+    /// The operation.
+    pub operation: String,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes of request and response bodies.
+    pub bytes: u64,
+    /// Code of the currency.
+    pub currency: String,
+    /// What they cost, exactly.
+    pub amount: Amount,
+}
+
+/// Calls of a plan that fall into a tier of its prices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TierLine {
+    /// The plan.
+    pub plan: String,
+    /// Number of the first of these calls in the period, from 1.
+    pub first: u64,
+    /// Number of the last one.
+    pub last: u64,
+    /// For each of them.
+    pub per_call: Amount,
+    /// Code of the currency.
+    pub currency: String,
+    /// What they cost, exactly.
+    pub amount: Amount,
+}
+
+/// The sum in a currency.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Code of the currency.
+    pub currency: String,
+    /// The sum of all lines.
+    pub exact: Amount,
+    /// Decimals that it is rounded to.
+    pub decimals: u32,
+}
+
+impl Total {
+    /// What is to be paid.
+    #[must_use]
+    pub fn due(&self) -> Amount {
+        self.exact.rounded(self.decimals)
+    }
+}
+
+/// Makes the invoice of a consumer from what was counted: lines without a currency, and the prices
+/// of their plans. Calls of plans without a price are left out.
+pub(super) fn invoice(
+    consumer: &str,
+    period: &Range<u64>,
+    counted: Vec<Line>,
+    rules: &BTreeMap<String, Rule>,
+) -> Invoice {
+    let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for line in counted {
+        let Some(rule) = rules.get(&line.plan) else { continue };
+        *calls.entry(line.plan.clone()).or_default() += line.calls;
+        lines.push(Line { currency: rule.currency.clone(), ..line });
+    }
+    let mut tiers = Vec::new();
+    for (plan, calls) in calls {
+        tiers.extend(
+            rules.get(&plan).map(|rule| tier_lines(&plan, rule, calls)).into_iter().flatten(),
+        );
+    }
+    let totals = totals(&lines, &tiers, rules);
+    Invoice {
+        consumer: consumer.to_owned(),
+        period: period.clone(),
+        provisional: false,
+        lines,
+        tiers,
+        totals,
+    }
+}
+
+fn tier_lines(plan: &str, rule: &Rule, calls: u64) -> Vec<TierLine> {
+    let mut before = 0;
+    let price = Price {
+        per_call: Amount::ZERO,
+        per_kib: Amount::ZERO,
+        cel: None,
+        tiers: rule.tiers.clone(),
+        currency: rule.currency.clone(),
+        decimals: rule.decimals,
+    };
+    let line = |(tier, calls, amount): (Tier, u64, Amount)| {
+        let first = before + 1;
+        before += calls;
+        TierLine {
+            plan: plan.to_owned(),
+            first,
+            last: before,
+            per_call: tier.per_call,
+            currency: rule.currency.clone(),
+            amount,
+        }
+    };
+    price.of_tiers(calls).into_iter().map(line).collect()
+}
+
+fn totals(lines: &[Line], tiers: &[TierLine], rules: &BTreeMap<String, Rule>) -> Vec<Total> {
+    let mut totals: BTreeMap<&str, Total> = BTreeMap::new();
+    let lines = lines.iter().map(|line| (&line.plan, &line.currency, line.amount));
+    let tiers = tiers.iter().map(|tier| (&tier.plan, &tier.currency, tier.amount));
+    for (plan, currency, amount) in lines.chain(tiers) {
+        let total = totals
+            .entry(currency)
+            .or_insert_with(|| Total { currency: currency.clone(), ..Total::default() });
+        total.exact = total.exact.plus(amount);
+        let decimals = rules.get(plan).map_or(0, |rule| rule.decimals);
+        total.decimals = total.decimals.max(decimals);
+    }
+    totals.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(text: &str) -> Amount {
+        text.parse().expect(text)
+    }
+
+    fn line(plan: &str, operation: &str, calls: u64, text: &str) -> Line {
+        Line {
+            plan: plan.to_owned(),
+            api: "orders".to_owned(),
+            operation: operation.to_owned(),
+            calls,
+            bytes: 10,
+            currency: String::new(),
+            amount: amount(text),
+        }
+    }
+
+    fn rule(currency: &str, decimals: u32, tiers: Vec<Tier>) -> Rule {
+        Rule { currency: currency.to_owned(), decimals, tiers }
+    }
+
+    #[test]
+    fn a_total_is_rounded_once() {
+        let rules = BTreeMap::from([("gold".to_owned(), rule("EUR", 2, vec![]))]);
+        let lines = (0..3).map(|n| line("gold", &n.to_string(), 1, "0.005")).collect();
+        let invoice = invoice("acme", &(0..60), lines, &rules);
+        let [total] = &invoice.totals[..] else { panic!("{invoice:?}") };
+        assert_eq!((total.exact, total.due()), (amount("0.015"), amount("0.02")));
+        assert_eq!(invoice.lines[0].currency, "EUR");
+    }
+
+    #[test]
+    fn tiers_are_by_the_calls_of_a_plan_over_all_operations() {
+        let tiers = vec![
+            Tier { up_to: Some(10), per_call: amount("1") },
+            Tier { up_to: None, per_call: amount("0.5") },
+        ];
+        let rules = BTreeMap::from([
+            ("gold".to_owned(), rule("EUR", 2, tiers)),
+            ("pro".to_owned(), rule("USD", 0, vec![])),
+            ("pro+".to_owned(), rule("USD", 3, vec![])),
+        ]);
+        let counted = vec![
+            line("gold", "a", 8, "0"),
+            line("gold", "b", 7, "0.25"),
+            line("pro", "a", 1, "1.23456"),
+            line("pro+", "a", 1, "1"),
+            line("free", "a", 99, "0"),
+        ];
+        let invoice = invoice("acme", &(0..60), counted, &rules);
+        assert_eq!(invoice.lines.len(), 4, "without the plan that has no price");
+        let tiers: Vec<_> = invoice.tiers.iter().map(|t| (t.first, t.last, t.amount)).collect();
+        assert_eq!(tiers, [(1, 10, amount("10")), (11, 15, amount("2.5"))]);
+        let totals: Vec<_> = invoice
+            .totals
+            .iter()
+            .map(|t| (t.currency.as_str(), t.due().fixed(t.decimals)))
+            .collect();
+        assert_eq!(totals, [("EUR", "12.75".to_owned()), ("USD", "2.235".to_owned())]);
+    }
+}

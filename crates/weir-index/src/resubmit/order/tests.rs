@@ -1,0 +1,177 @@
+use super::*;
+use weir_config::load_text;
+use weir_journal::Withheld;
+
+fn config(more: &str) -> Config {
+    let text = format!(
+        "auth: {{keys: {{api_key: {{header: x-key}}}}, query: {{api_key: {{query: \"a key\"}}}}}}\n{more}"
+    );
+    load_text("weir.yaml", &text).expect("a configuration").0
+}
+
+fn recorded() -> Transaction {
+    let body = b"{\"a\":1}".to_vec();
+    Transaction {
+        id: [7; 16],
+        api: "orders".to_owned(),
+        method: "POST".to_owned(),
+        target: "/a?x=1".to_owned(),
+        client: "192.0.2.1".to_owned(),
+        level: CaptureLevel::Body as u8,
+        request_head:
+            b"Host: a\r\nX-Own: mine\r\nX-Key: ***\r\nCookie: ***\r\nContent-Length: 7\r\n".to_vec(),
+        request: BodyFacts { length: 7, stored: 7, ..BodyFacts::default() },
+        request_body: body,
+        outcome: Outcome::Failed,
+        status: 503,
+        ..Transaction::default()
+    }
+}
+
+fn made(transaction: &Transaction, edit: &Edit) -> Result<Order, Reason> {
+    order(transaction, edit, None, &config(""), 1)
+}
+
+fn with_body() -> Edit {
+    Edit { body: Some(b"new".to_vec()), ..Edit::default() }
+}
+
+#[test]
+fn it_is_what_was_recorded_without_credentials() {
+    let order = made(&recorded(), &Edit::default()).unwrap();
+    let names: Vec<&str> = order.headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["Host", "X-Own", "Content-Length"]);
+    assert_eq!((order.target.as_str(), order.body.as_slice()), ("/a?x=1", &b"{\"a\":1}"[..]));
+    assert_eq!((order.of, order.edited), (u128::from_be_bytes([7; 16]), false));
+    assert_eq!(order.client, "192.0.2.1".parse().ok());
+}
+
+#[test]
+fn every_gap_in_a_record_has_its_reason_and_a_body_fills_it() {
+    type Change = fn(&mut Transaction);
+    let cases: [(Change, Reason); 11] = [
+        (|one| one.damaged = true, Reason::Damaged),
+        (|one| one.expired = true, Reason::Expired),
+        (|one| one.discarded = true, Reason::Unrecorded),
+        (|one| one.level = CaptureLevel::Meta as u8, Reason::Unrecorded),
+        (|one| one.level = CaptureLevel::Headers as u8, Reason::Unrecorded),
+        (|one| one.request.masked = true, Reason::Masked),
+        (|one| one.request.withheld = Some(Withheld::Long), Reason::Withheld),
+        (|one| one.request.aborted = true, Reason::Aborted),
+        (|one| one.request.truncated = true, Reason::Truncated),
+        (|one| one.request.stored = 6, Reason::Truncated),
+        (|one| one.request_body.truncate(6), Reason::Damaged),
+    ];
+    for (change, reason) in cases {
+        let mut one = recorded();
+        change(&mut one);
+        assert_eq!(made(&one, &Edit::default()), Err(reason.clone()));
+        let other = Edit { query: Some(String::new()), ..Edit::default() };
+        assert_eq!(made(&one, &other), Err(reason.clone()), "another edit does not help");
+        assert_eq!(made(&one, &with_body()).unwrap().body, b"new", "{reason:?}");
+    }
+    let attempt = Transaction { resubmission_of: [1; 16], ..recorded() };
+    assert_eq!(made(&attempt, &with_body()), Err(Reason::Attempt));
+}
+
+#[test]
+fn what_was_masked_has_to_be_edited_itself() {
+    let mut one = recorded();
+    one.request_head.extend_from_slice(b"X-Secret: ***\r\n");
+    assert_eq!(made(&one, &with_body()), Err(Reason::Masked));
+    let set = vec![("x-secret".to_owned(), "b".to_owned())];
+    let order = made(&one, &Edit { set, ..Edit::default() }).unwrap();
+    assert_eq!(order.headers.last().unwrap(), &("x-secret".to_owned(), b"b".to_vec()));
+    let remove = vec!["X-SECRET".to_owned()];
+    assert!(made(&one, &Edit { remove, ..Edit::default() }).is_ok());
+
+    let one = Transaction { target: "/a?pin=***&x=1".to_owned(), ..recorded() };
+    assert_eq!(made(&one, &with_body()), Err(Reason::Masked));
+    let edit = Edit { query: Some("pin=4".to_owned()), ..Edit::default() };
+    assert_eq!(made(&one, &edit).unwrap().target, "/a?pin=4");
+    // A parameter that carries credentials just stays away.
+    for (target, sent) in [
+        ("/a?a+key=***&x=1", "/a?x=1"),
+        ("/a?x=1&&a%20key=***&y", "/a?x=1&&y"),
+        ("/a?a+key=***", "/a"),
+        ("/a?", "/a?"),
+    ] {
+        let one = Transaction { target: target.to_owned(), ..recorded() };
+        assert_eq!(made(&one, &Edit::default()).unwrap().target, sent);
+    }
+}
+
+#[test]
+fn after_a_crash_the_head_says_whether_the_body_is_whole() {
+    let interrupted = |method: &str, framing: &str, body: &[u8]| Transaction {
+        outcome: Outcome::Interrupted,
+        status: 0,
+        method: method.to_owned(),
+        request: BodyFacts::default(),
+        request_head: format!("Host: a\r\n{framing}").into_bytes(),
+        request_body: body.to_vec(),
+        ..recorded()
+    };
+    let whole =
+        |method, framing, body| made(&interrupted(method, framing, body), &Edit::default()).err();
+    assert_eq!(whole("POST", "Content-Length: 3\r\n", b"abc"), None);
+    assert_eq!(whole("POST", "Content-Length: 4\r\n", b"abc"), Some(Reason::Aborted));
+    assert_eq!(whole("POST", "Content-Length: x\r\n", b""), Some(Reason::Aborted));
+    assert_eq!(whole("POST", "Transfer-Encoding: chunked\r\n", b"abc"), Some(Reason::Aborted));
+    assert_eq!(whole("POST", "", b""), Some(Reason::Aborted));
+    assert_eq!(whole("GET", "", b""), None);
+    let masks = config("tracker: {enabled: true, mask: {body: [\"$.card\"]}}");
+    let one = interrupted("POST", "Content-Length: 3\r\n", b"abc");
+    assert_eq!(order(&one, &Edit::default(), None, &masks, 1), Err(Reason::Masked));
+}
+
+#[test]
+fn an_edited_body_is_in_no_coding() {
+    let mut one = recorded();
+    one.request_head.extend_from_slice(b"Content-Encoding: gzip\r\n");
+    let coded = |order: &Order| order.headers.iter().any(|(name, _)| name == "Content-Encoding");
+    assert!(coded(&made(&one, &Edit::default()).unwrap()));
+    assert!(!coded(&made(&one, &with_body()).unwrap()));
+}
+
+#[test]
+fn edits_are_bounded_and_name_nobody() {
+    let config = config("");
+    let refused = |edit: Edit| edit.check(&config).unwrap_err();
+    let set = |name: &str, value: &str| Edit {
+        set: vec![(name.to_owned(), value.to_owned())],
+        ..Edit::default()
+    };
+    for name in ["X-Key", "authorization", "Host", "weir-x", "X-Forwarded-For", "", "a b"] {
+        refused(set(name, "v3cret"));
+        refused(Edit { remove: vec![name.to_owned()], ..Edit::default() });
+    }
+    for value in ["a\r\nb: c", "a\0", "a\u{7f}"] {
+        assert!(!refused(set("x-a", value)).contains(value));
+    }
+    refused(set("x-a", &"a".repeat(LONGEST_VALUE + 1)));
+    refused(Edit { body: Some(vec![0; LONGEST_BODY + 1]), ..Edit::default() });
+    refused(Edit { remove: vec!["x-a".to_owned(); MOST_EDITS + 1], ..Edit::default() });
+    for query in ["a b", "a#b", "a\nb", "é", "x=1&a+key=2", "x=1&%61%20key=2"] {
+        refused(Edit { query: Some(query.to_owned()), ..Edit::default() });
+    }
+    assert_eq!(set("x-own", "ü\tv").check(&config), Ok(()));
+}
+
+#[test]
+fn a_difference_has_no_values() {
+    let edit = Edit {
+        query: Some("pin=4711".to_owned()),
+        set: vec![("x-own".to_owned(), "4711".to_owned())],
+        remove: vec!["x-b".to_owned()],
+        body: Some(b"4711".to_vec()),
+    };
+    let difference = edit.difference(&recorded());
+    assert_eq!(
+        difference,
+        "{\"query\":true,\"headers_set\":[\"x-own\"],\"headers_removed\":[\"x-b\"],\
+         \"body\":{\"before\":7,\"after\":4}}"
+    );
+    assert_eq!(Edit::default().difference(&recorded()), "");
+    assert!(!format!("{edit:?}").contains("4711"));
+}

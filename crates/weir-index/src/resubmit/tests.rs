@@ -1,0 +1,110 @@
+use super::ledger::{self, Marked};
+use super::*;
+use std::time::Duration;
+
+fn open() -> (tempfile::TempDir, Ledger) {
+    let data = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(data.path()).unwrap();
+    (data, ledger)
+}
+
+fn marked(id: u128, original: u128, again: bool) -> Marked<'static> {
+    Marked { id, original, job: None, who: "ops", destination: "", difference: "", again }
+}
+
+fn mark(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), Reason> {
+    ledger.write(|db| ledger::mark(db, &marked(id, original, again))).unwrap()
+}
+
+fn finish(ledger: &Ledger, id: u128, ended: &Ended) -> AttemptState {
+    ledger.write(|db| ledger::finish(db, id, ended)).unwrap()
+}
+
+#[test]
+fn fresh_ids_are_of_version_7_and_of_now() {
+    let (one, other) = (fresh_id(), fresh_id());
+    assert_ne!(one, other);
+    assert_eq!((one >> 76 & 0xf, one >> 62 & 3), (7, 2));
+    assert!((one >> 80).abs_diff(u128::from(now() / 1000)) < 10_000);
+}
+
+#[test]
+fn an_attempt_is_under_way_alone_and_settles_its_original() {
+    let (_data, ledger) = open();
+    assert_eq!(mark(&ledger, 11, 1, false), Ok(()));
+    assert_eq!(mark(&ledger, 12, 1, true), Err(Reason::Sending), "not even when told to");
+    assert_eq!(finish(&ledger, 11, &Ended::Answered(503, None)), AttemptState::Failed);
+    assert_eq!(mark(&ledger, 12, 1, false), Ok(()));
+    assert_eq!(finish(&ledger, 12, &Ended::Answered(204, None)), AttemptState::Succeeded);
+    // What is told twice counts once.
+    finish(&ledger, 12, &Ended::Answered(500, None));
+    assert_eq!(mark(&ledger, 13, 1, false), Err(Reason::Settled));
+    assert_eq!(mark(&ledger, 13, 1, true), Ok(()));
+    finish(&ledger, 13, &Ended::Refused(Reason::LimitReached));
+    let story = ledger.story(1).unwrap();
+    let states: Vec<_> = story.attempts.iter().map(|a| (a.number, a.state, a.status)).collect();
+    assert_eq!(
+        states,
+        [
+            (1, AttemptState::Failed, 503),
+            (2, AttemptState::Succeeded, 204),
+            (3, AttemptState::Refused, 0)
+        ]
+    );
+    assert_eq!(story.attempts[2].reason, "limit-reached");
+    assert_eq!(story.changes.len(), 1);
+    assert_eq!(ledger.resolution(1).unwrap(), Some(Resolution::Resubmitted));
+    assert_eq!(ledger.story(2).unwrap(), Story::default());
+}
+
+#[test]
+fn what_was_being_sent_is_unknown_after_a_crash() {
+    let (data, ledger) = open();
+    assert_eq!(mark(&ledger, 11, 1, false), Ok(()));
+    drop(ledger);
+    let ledger = Ledger::open(data.path()).unwrap();
+    ledger.recover().unwrap();
+    assert_eq!(ledger.unknown().unwrap(), [11]);
+    assert_eq!(mark(&ledger, 12, 1, false), Err(Reason::Unknown));
+    assert_eq!(mark(&ledger, 12, 1, true), Ok(()));
+    finish(&ledger, 12, &Ended::Lost);
+    // The journal may know better.
+    finish(&ledger, 11, &Ended::Answered(200, None));
+    assert_eq!(ledger.resolution(1).unwrap(), Some(Resolution::Resubmitted));
+    assert_eq!(ledger.attempt(11).unwrap().unwrap().state, AttemptState::Succeeded);
+}
+
+#[test]
+fn what_is_said_by_hand_is_kept_in_order() {
+    let (_data, ledger) = open();
+    for (state, comment) in [(Resolution::Dismissed, "no"), (Resolution::Open, "after all")] {
+        ledger.resolve(1, state, "ops", comment).unwrap();
+    }
+    let changes = ledger.story(1).unwrap().changes;
+    assert_eq!(
+        (changes[0].state, changes[1].comment.as_str()),
+        (Resolution::Dismissed, "after all")
+    );
+    assert_eq!(mark(&ledger, 11, 1, false), Ok(()));
+}
+
+#[test]
+fn what_is_older_than_transactions_are_kept_goes() {
+    let (_data, ledger) = open();
+    assert_eq!(mark(&ledger, 11, 1, false), Ok(()));
+    finish(&ledger, 11, &Ended::Answered(200, None));
+    ledger.drop_old(Duration::from_secs(3600)).unwrap();
+    assert_eq!(ledger.story(1).unwrap().attempts.len(), 1);
+    std::thread::sleep(Duration::from_millis(2));
+    ledger.drop_old(Duration::ZERO).unwrap();
+    assert_eq!(ledger.story(1).unwrap(), Story::default());
+    assert_eq!(ledger.resolution(1).unwrap(), None);
+}
+
+#[test]
+fn every_name_is_read_back() {
+    for state in Resolution::ALL {
+        assert_eq!(Resolution::of(state.name()), Some(state));
+    }
+    assert_eq!(Resolution::of("done"), None);
+}

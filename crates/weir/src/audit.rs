@@ -1,0 +1,37 @@
+//! The audit of a data folder, as the admin API and `weir audit` ask for it.
+
+use crate::tracker::convert::time;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_admin::{Audit, AuditEntry};
+use weir_index::audit::{AuditLog, Deed};
+use weir_index::store::StoreError;
+
+/// Opens it.
+///
+/// # Errors
+/// The database cannot be opened.
+pub(crate) fn open(data: &Path) -> Result<Audit, StoreError> {
+    let log = Arc::new(AuditLog::open(data)?);
+    let noting = Arc::clone(&log);
+    Ok(Audit {
+        note: Box::new(move |entry| noting.note(&deed(entry)).map_err(|e| e.to_string())),
+        last: Box::new(move |limit, before| {
+            let found = log.last(limit, before).map_err(|error| error.to_string())?;
+            Ok(found.into_iter().map(entry).collect())
+        }),
+    })
+}
+
+fn deed(entry: &AuditEntry) -> Deed {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let AuditEntry { token, name, role, action, about, subject, details, .. } = entry.clone();
+    let at = since.as_micros() as u64;
+    Deed { number: 0, at, token, name, role, action, about, subject, details }
+}
+
+fn entry(deed: Deed) -> AuditEntry {
+    let Deed { number, at, token, name, role, action, about, subject, details } = deed;
+    AuditEntry { number, time: time(at), token, name, role, action, about, subject, details }
+}

@@ -1,0 +1,95 @@
+//! Invoices of a data folder: what was counted, put together with the prices.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
+use weir_config::Config;
+use weir_index::billing::{self, BillingError, period};
+use weir_index::monitor::{Monitor, Settings};
+
+/// Seconds after a call's end until it has surely been counted, when the counter is not behind.
+const SETTLED: u64 = 5;
+
+/// What calls cost, whatever the Config of now says, and how many had no price.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prices(Arc<AtomicU64>);
+
+impl Prices {
+    /// How calls are counted by a Config.
+    pub(crate) fn settings(&self, config: &Config) -> Settings {
+        let price = billing::pricing(config, &self.0);
+        Settings { price, ..Settings::new(&config.monitor) }
+    }
+
+    /// Calls whose price the expression of their plan did not give.
+    pub(crate) fn unpriced(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the admin API asks.
+pub(crate) fn doors(monitor: Monitor) -> Billing {
+    Billing { invoices: Box::new(move |wanted| invoices(&monitor, wanted)) }
+}
+
+/// The invoices of a data folder that no server counts in now.
+///
+/// # Errors
+/// There are none; the text says why.
+pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>> {
+    anyhow::ensure!(weir_index::store::exists(data), "nothing was counted in {}", data.display());
+    Ok(invoices(&Monitor::read(data), wanted)?)
+}
+
+fn invoices(monitor: &Monitor, wanted: &Wanted) -> Result<Vec<Invoice>, InvoiceFailure> {
+    let Wanted { consumer, period: text, zone } = wanted;
+    let asked = period(text, zone).map_err(|error| InvoiceFailure::Wanted(error.to_string()))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let counted_until = now.saturating_sub(monitor.statistics().lag).as_secs();
+    let counted_until = counted_until.saturating_sub(SETTLED);
+    let made = billing::invoices(monitor, consumer.as_deref(), &asked, counted_until);
+    let made = made.map_err(|error| match error {
+        BillingError::Usage(error) => InvoiceFailure::Unreadable(error.to_string()),
+        error => InvoiceFailure::Wanted(error.to_string()),
+    })?;
+    Ok(made.into_iter().map(|invoice| shown(invoice, wanted)).collect())
+}
+
+fn shown(invoice: billing::Invoice, wanted: &Wanted) -> Invoice {
+    let time = |second: u64| {
+        let second = i64::try_from(second).unwrap_or(0);
+        jiff::Timestamp::from_second(second).unwrap_or_default().to_string()
+    };
+    Invoice {
+        consumer: invoice.consumer,
+        period: wanted.period.clone(),
+        zone: wanted.zone.clone(),
+        from: time(invoice.period.start),
+        to: time(invoice.period.end),
+        provisional: invoice.provisional,
+        lines: invoice.lines.into_iter().map(line).collect(),
+        tiers: invoice.tiers.into_iter().map(tier).collect(),
+        totals: invoice.totals.iter().map(total).collect(),
+    }
+}
+
+fn line(line: billing::Line) -> Line {
+    let billing::Line { plan, api, operation, calls, bytes, currency, amount } = line;
+    Line { plan, api, operation, calls, bytes, currency, amount: amount.to_string() }
+}
+
+fn tier(tier: billing::TierLine) -> Tier {
+    let billing::TierLine { plan, first, last, per_call, currency, amount } = tier;
+    let (per_call, amount) = (per_call.to_string(), amount.to_string());
+    Tier { plan, first, last, per_call, currency, amount }
+}
+
+fn total(total: &billing::Total) -> Total {
+    Total {
+        currency: total.currency.clone(),
+        exact: total.exact.to_string(),
+        due: total.due().fixed(total.decimals),
+    }
+}

@@ -1,0 +1,69 @@
+//! `weir audit`: who looked at which payload, and who changed what.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use anyhow::ensure;
+use std::path::PathBuf;
+use weir_admin::AuditEntry;
+
+/// Most lines that are asked for at once.
+const PAGE: usize = 1000;
+
+/// Arguments of `weir audit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Newest first.\n\nExamples:\n  weir audit --limit 20\n  \
+    weir audit --json --data /var/lib/weir")]
+pub(crate) struct Args {
+    /// Most lines
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    /// Read this data folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "token_file"])]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let entries = match &args.data {
+        Some(data) => {
+            let there = weir_index::store::exists(data);
+            ensure!(there, "there is no database in {}", data.display());
+            let audit = crate::audit::open(data)?;
+            (audit.last)(args.limit, None).map_err(anyhow::Error::msg)?
+        }
+        None => ask(args)?,
+    };
+    if args.json {
+        for entry in &entries {
+            output::line(&neutral::json(&serde_json::to_string(entry)?));
+        }
+        return Ok(Exit::Success);
+    }
+    let row = |entry: &AuditEntry| {
+        [&entry.time, &entry.name, &entry.role, &entry.action, &entry.subject, &entry.details]
+            .map(|text| neutral::line(text))
+    };
+    let rows: Vec<_> = entries.iter().map(row).collect();
+    output::text(&table(["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"], &rows));
+    Ok(Exit::Success)
+}
+
+fn ask(args: &Args) -> anyhow::Result<Vec<AuditEntry>> {
+    let client = args.server.client()?;
+    let (mut entries, mut before): (Vec<AuditEntry>, _) = (Vec::new(), String::new());
+    while entries.len() < args.limit {
+        let limit = (args.limit - entries.len()).min(PAGE);
+        let page: Vec<AuditEntry> = client.get(&format!("/v1/audit?limit={limit}{before}"))?;
+        let Some(last) = page.last() else { break };
+        before = format!("&before={}", last.number);
+        entries.extend(page);
+    }
+    Ok(entries)
+}

@@ -1,0 +1,62 @@
+//! `weir limits`: who is throttled, and what is left to everybody.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use weir_admin::limits::{ConsumerLimits, Limits};
+
+/// Arguments of `weir limits`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Rate and quota of every consumer with a plan, as they are now. What the limits of APIs and routes
+have refused is in the answer of the admin API, /v1/limits.
+
+Examples:
+  weir limits
+  weir limits --throttled --json")]
+pub(crate) struct Args {
+    /// Only consumers whose next request would be refused
+    #[arg(long)]
+    throttled: bool,
+    /// Most consumers
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let limits: Limits = args.server.client()?.get("/v1/limits")?;
+    let wanted = |consumer: &&ConsumerLimits| !args.throttled || consumer.throttled.is_some();
+    let consumers = limits.consumers.iter().filter(wanted);
+    let consumers = consumers.take(args.limit.unwrap_or(usize::MAX));
+    if args.json {
+        for consumer in consumers {
+            output::line(&neutral::json(&serde_json::to_string(consumer)?));
+        }
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<[String; 7]> = consumers.map(row).collect();
+    let header = ["CONSUMER", "PLAN", "RATE LEFT", "QUOTA LEFT", "FREE IN", "REFUSED", "THROTTLED"];
+    output::text(&table(header, &rows));
+    Ok(Exit::Success)
+}
+
+fn row(consumer: &ConsumerLimits) -> [String; 7] {
+    let of = |remaining: u64, all: u64| format!("{remaining}/{all}");
+    let free_in = consumer.quota.as_ref().map(|quota| quota.free_in_seconds);
+    [
+        neutral::line(&consumer.consumer),
+        neutral::line(&consumer.plan),
+        consumer.rate.as_ref().map_or_else(String::new, |rate| of(rate.remaining, rate.burst)),
+        consumer.quota.as_ref().map_or_else(String::new, |quota| of(quota.remaining, quota.calls)),
+        free_in.filter(|seconds| *seconds > 0).map_or_else(String::new, |s| format!("{s}s")),
+        (consumer.refused_by_rate + consumer.refused_by_quota).to_string(),
+        neutral::line(consumer.throttled.as_deref().unwrap_or_default()),
+    ]
+}

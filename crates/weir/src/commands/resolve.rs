@@ -1,0 +1,50 @@
+//! `weir resolve`: says what became of transactions that failed.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::output;
+use serde_json::json;
+use uuid::Uuid;
+
+/// Arguments of `weir resolve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir resolve 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --as resolved --comment 'booked by hand'
+  weir resolve 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --as dismissed")]
+pub(crate) struct Args {
+    /// Transactions, by their ids
+    #[arg(required = true)]
+    ids: Vec<Uuid>,
+    /// What became of them
+    #[arg(long = "as", value_name = "RESOLUTION", value_parser = ["resolved", "dismissed", "open"])]
+    state: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    comment: String,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let client = args.server.client()?;
+    let wanted = json!({"state": args.state, "comment": args.comment});
+    let mut all = true;
+    for id in &args.ids {
+        match client.send_off(&format!("/v1/transactions/{id}/resolution"), &wanted) {
+            Ok(()) if args.json => {
+                output::line(&json!({"id": id.to_string(), "resolution": args.state}).to_string());
+            }
+            Ok(()) => output::line(&format!("{id} {}", args.state)),
+            Err(error) => {
+                all = false;
+                output::error(&format!("{id}: {error:#}"));
+            }
+        }
+    }
+    Ok(if all { Exit::Success } else { Exit::Failure })
+}

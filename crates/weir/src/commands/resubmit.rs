@@ -1,0 +1,206 @@
+//! `weir resubmit`: sends recorded transactions again, one by one or all that a query finds.
+
+mod job;
+
+use super::place::ServerArgs;
+use crate::admin_client::AdminClient;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+use weir_admin::resubmit::{Attempt, HeaderLine, HeaderWish, Wish};
+
+/// Arguments of `weir resubmit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A request goes again on behalf of whoever sent it; credentials are never replayed. What can be
+resubmitted, and what cannot and why, is in docs/guide/resubmit.md.
+
+Exit codes:
+  0  every attempt succeeded, or the job was dealt with
+  1  one did not, was refused, or is not known to have been sent
+
+Examples:
+  weir resubmit 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55
+  weir resubmit 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --body fixed.json --header 'x-retry: 1'
+  weir resubmit --query 'resolution:open api:orders since:1d' --preview
+  weir resubmit --query 'resolution:open api:orders since:1d' --run --rate 100/s --wait
+  weir resubmit --job 7 --pause")]
+pub(crate) struct Args {
+    /// Transactions, by their ids
+    ids: Vec<Uuid>,
+    /// All that this query finds: a job
+    #[arg(long, value_name = "QUERY", conflicts_with = "ids", allow_hyphen_values = true)]
+    query: Option<String>,
+    /// The job with this number
+    #[arg(long, value_name = "N", conflicts_with_all = ["ids", "query"])]
+    job: Option<i64>,
+    /// List the jobs
+    #[arg(long, conflicts_with_all = ["ids", "query", "job"])]
+    jobs: bool,
+    #[command(flatten)]
+    action: job::Action,
+    /// Requests a second (`100/s`, `30/m`) [default: 10/s]
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "ids")]
+    rate: Option<f64>,
+    /// Wait until the job has ended, or is paused
+    #[arg(long, conflicts_with = "ids")]
+    wait: bool,
+    /// Also what is settled, or not known to have been sent
+    #[arg(long)]
+    again: bool,
+    /// To this route of its API (its `op`), one of those in `resubmit.targets`
+    #[arg(long, value_name = "OP")]
+    to: Option<String>,
+    /// With this query instead of its own; empty for none
+    #[arg(long, value_name = "QUERY", requires = "ids", allow_hyphen_values = true)]
+    set_query: Option<String>,
+    /// With this header; may be repeated
+    #[arg(long, value_name = "NAME: VALUE", requires = "ids", value_parser = header)]
+    header: Vec<HeaderLine>,
+    /// Without this header; may be repeated
+    #[arg(long, value_name = "NAME", requires = "ids")]
+    without_header: Vec<String>,
+    /// With the body in this file instead of its own; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "ids")]
+    body: Option<PathBuf>,
+    /// Most jobs that are listed
+    #[arg(long, value_name = "N", requires = "jobs")]
+    limit: Option<usize>,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let client = args.server.client()?;
+    if args.jobs {
+        return job::list(args, &client);
+    }
+    if args.query.is_some() || args.job.is_some() {
+        return job::run(args, &client);
+    }
+    ensure!(!args.ids.is_empty(), "say what to resubmit: ids, --query or --job");
+    ensure!(!args.action.is_any(), "--preview, --run and the like are for --query and --job");
+    each(args, &client)
+}
+
+/// One after the other; a refusal of one does not keep the others back.
+fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+    let body = serde_json::to_value(wish(args)?)?;
+    let (mut attempts, mut all) = (Vec::new(), true);
+    for id in &args.ids {
+        match client.post::<Attempt>(&format!("/v1/transactions/{id}/resubmit"), &body) {
+            Ok(attempt) => {
+                all &= attempt.state == "succeeded";
+                if args.json {
+                    output::line(&neutral::json(&serde_json::to_string(&attempt)?));
+                } else {
+                    attempts.push(row(&attempt));
+                }
+            }
+            Err(error) => {
+                all = false;
+                output::error(&format!("{id}: {error:#}"));
+            }
+        }
+    }
+    if !args.json && !attempts.is_empty() {
+        let header = ["TRANSACTION", "ATTEMPT", "STATE", "STATUS", "WHY", "ITSELF"];
+        output::text(&table(header, &attempts));
+    }
+    Ok(if all { Exit::Success } else { Exit::Failure })
+}
+
+fn row(attempt: &Attempt) -> [String; 6] {
+    [
+        neutral::line(&attempt.original),
+        attempt.number.to_string(),
+        neutral::line(&attempt.state),
+        if attempt.status == 0 { "-".to_owned() } else { attempt.status.to_string() },
+        neutral::line(&attempt.reason),
+        neutral::line(&attempt.id),
+    ]
+}
+
+fn wish(args: &Args) -> anyhow::Result<Wish> {
+    let bytes = args.body.as_deref().map(read).transpose()?;
+    let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let (body, body_base64) = match (text, &bytes) {
+        (Some(text), _) => (Some(text.to_owned()), None),
+        (None, Some(bytes)) => (None, Some(STANDARD.encode(bytes))),
+        (None, None) => (None, None),
+    };
+    Ok(Wish {
+        query: args.set_query.clone(),
+        headers: HeaderWish { set: args.header.clone(), remove: args.without_header.clone() },
+        body,
+        body_base64,
+        to: args.to.clone(),
+        again: args.again,
+    })
+}
+
+/// Longest body that is sent to the admin API.
+const LONGEST: u64 = 4 << 20;
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(LONGEST + 1).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+    };
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(bytes.len() as u64 <= LONGEST, "{} is longer than 4 MiB", path.display());
+    Ok(bytes)
+}
+
+fn header(text: &str) -> Result<HeaderLine, String> {
+    let (name, value) = text.split_once(':').ok_or("write it like `name: value`")?;
+    Ok(HeaderLine { name: name.trim().to_owned(), value: value.trim().to_owned() })
+}
+
+/// Requests a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no rate; write it like 100/s, 30/m or 500/h");
+    let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let count: f64 = count.trim().parse().map_err(|_| wrong())?;
+    let seconds = match unit.trim() {
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let rate = count / seconds;
+    if (0.001..=100_000.0).contains(&rate) { Ok(rate) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_a_unit() {
+        assert_eq!(rate("100/s"), Ok(100.0));
+        assert_eq!(rate("30/m"), Ok(0.5));
+        for wrong in ["100", "0/s", "-1/s", "x/s", "1/d", "NaN/s", "1e9/s"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn headers_are_split_at_the_first_colon() {
+        let line = header("X-A:  b:c ").unwrap();
+        assert_eq!((line.name.as_str(), line.value.as_str()), ("X-A", "b:c"));
+        assert!(header("nothing").is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! Jobs: all that a query finds.
+
+use super::Args;
+use crate::admin_client::AdminClient;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::time::Duration;
+use weir_admin::resubmit::Job;
+
+/// How often a job is looked at while it is waited for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What to do with a job.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub(super) struct Action {
+    /// Find out what would be sent and what cannot be, and why
+    #[arg(long)]
+    preview: bool,
+    /// Send them
+    #[arg(long)]
+    run: bool,
+    /// Send no more for now
+    #[arg(long)]
+    pause: bool,
+    /// Go on sending
+    #[arg(long)]
+    resume: bool,
+    /// Send no more
+    #[arg(long)]
+    cancel: bool,
+}
+
+impl Action {
+    pub(super) fn is_any(&self) -> bool {
+        self.preview || self.run || self.pause || self.resume || self.cancel
+    }
+}
+
+/// Lists the jobs.
+pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+    let jobs: Vec<Job> = client.get(&format!("/v1/jobs?limit={}", args.limit.unwrap_or(50)))?;
+    if args.json {
+        for job in jobs {
+            output::line(&neutral::json(&serde_json::to_string(&job)?));
+        }
+        return Ok(Exit::Success);
+    }
+    let count = |job: &Job, states: &[&str]| {
+        let of = job.transactions.iter().filter(|one| states.contains(&one.state.as_str()));
+        of.map(|one| one.count).sum::<u64>().to_string()
+    };
+    let row = |job: &Job| {
+        [
+            job.number.to_string(),
+            neutral::line(&job.state),
+            format!("{}/s", job.rate),
+            count(job, &["pending", "sending"]),
+            count(job, &["succeeded"]),
+            count(job, &["failed", "unknown"]),
+            count(job, &["cannot", "refused", "cancelled"]),
+            neutral::line(&job.who),
+            neutral::line(&job.query),
+        ]
+    };
+    let header = ["JOB", "STATE", "RATE", "LEFT", "DONE", "FAILED", "NOT SENT", "WHO", "QUERY"];
+    let rows: Vec<_> = jobs.iter().map(row).collect();
+    output::text(&table(header, &rows));
+    Ok(Exit::Success)
+}
+
+/// Makes a job, or does something with one.
+pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+    let action = &args.action;
+    let before = found(args, client)?;
+    let how = json!({"rate": args.rate, "again": args.again});
+    let path = |job: &Job, what: &str| format!("/v1/jobs/{}/{what}", job.number);
+    let job: Job = match before {
+        Some(job) if action.run || action.resume => client.post(&path(&job, "run"), &how)?,
+        Some(job) if action.pause => client.post(&path(&job, "pause"), &json!({}))?,
+        Some(job) if action.cancel => client.post(&path(&job, "cancel"), &json!({}))?,
+        Some(job) if args.job.is_some() => job,
+        None if action.pause || action.resume || action.cancel => {
+            bail!("there is no job for this query that has not ended")
+        }
+        _ => {
+            let new = json!({
+                "query": args.query, "rate": args.rate, "to": args.to, "again": args.again,
+                "run": action.run,
+            });
+            client.post("/v1/jobs", &new)?
+        }
+    };
+    let job = wait(args, client, job)?;
+    if args.json {
+        output::line(&neutral::json(&serde_json::to_string(&job)?));
+    } else {
+        output::text(&text(&job));
+    }
+    Ok(Exit::Success)
+}
+
+/// The job that is meant, if there is one: by its number; or the last one for the query that can
+/// still be dealt with. A preview is always a new one.
+fn found(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
+    if let Some(number) = args.job {
+        return client.get(&format!("/v1/jobs/{number}")).map(Some);
+    }
+    if args.action.preview || !args.action.is_any() {
+        return Ok(None);
+    }
+    let query = args.query.as_deref().context("there is no query")?;
+    let jobs: Vec<Job> = client.get("/v1/jobs?limit=1000")?;
+    let open = |job: &Job| !matches!(job.state.as_str(), "finished" | "cancelled");
+    let to = args.to.as_deref().unwrap_or_default();
+    Ok(jobs.into_iter().find(|job| job.query == query && job.to == to && open(job)))
+}
+
+/// Waits until it is known what it sends; or, if that is wanted, until it has ended or is paused.
+fn wait(args: &Args, client: &AdminClient, mut job: Job) -> anyhow::Result<Job> {
+    let mut told = String::new();
+    loop {
+        let goes_on = match job.state.as_str() {
+            "previewing" => true,
+            "running" => args.wait,
+            _ => false,
+        };
+        if !goes_on {
+            return Ok(job);
+        }
+        let now = progress(&job);
+        if args.wait && !args.json && now != told {
+            output::note(&now);
+            told = now;
+        }
+        std::thread::sleep(LOOK);
+        job = client.get(&format!("/v1/jobs/{}", job.number))?;
+    }
+}
+
+fn progress(job: &Job) -> String {
+    let all: u64 = job.transactions.iter().map(|one| one.count).sum();
+    let of = |states: [&str; 2]| -> u64 {
+        let of = job.transactions.iter().filter(|one| states.contains(&one.state.as_str()));
+        of.map(|one| one.count).sum()
+    };
+    let left = of(["pending", "sending"]);
+    format!("job {}: {}, {} of {all} left", job.number, neutral::line(&job.state), left)
+}
+
+fn text(job: &Job) -> String {
+    let state = neutral::line(&job.state);
+    let mut out = format!("job {}: {state}, {}/s\n", job.number, job.rate);
+    if job.incomplete {
+        out.push_str("transactions may be missing: the index was not complete, or too many\n");
+    }
+    let mut rows = Vec::new();
+    for one in &job.transactions {
+        let why = match (one.reason.as_str(), one.words.as_str()) {
+            ("", _) => String::new(),
+            (code, "") => code.to_owned(),
+            (code, words) => format!("{code}: {words}"),
+        };
+        rows.push([neutral::line(&one.state), one.count.to_string(), neutral::line(&why)]);
+    }
+    out.push_str(&table(["STATE", "COUNT", "WHY"], &rows));
+    out
+}

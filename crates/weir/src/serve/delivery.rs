@@ -1,0 +1,342 @@
+//! The thread that makes events and posts them.
+//!
+//! It touches the database and sinks only. A sink that is down, slow or gone has its own events
+//! wait; those of others go on.
+
+mod sender;
+
+use super::messages::Messages;
+use super::tracker::tell_panics;
+use anyhow::Context;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use weir_config::Config;
+use weir_index::delivery::{Deliveries, DeliveryState, EventError, Outcome, pause};
+use weir_index::{Triggers, UsageEvents};
+use weir_journal::{Journal, failpoint};
+
+/// Its name.
+const THREAD: &str = "delivery";
+/// Pause between two looks at what there is to do.
+const TICK: Duration = Duration::from_millis(200);
+/// Pause after a failure of the database or the journal.
+const RETRY: Duration = Duration::from_secs(5);
+/// Transactions that triggers look at between two looks at whether to stop.
+const STEP: usize = 1024;
+/// Events posted to a sink before it is noted that it has them.
+const BATCH: usize = 64;
+/// Longest pause of a sink that takes nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How much nicer than a worker it is.
+const POLITE: i32 = 5;
+/// How often what has waited too long is given up.
+const CLEANING: Duration = Duration::from_secs(60);
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    given_up: AtomicU64,
+    waiting: AtomicU64,
+    oldest_us: AtomicU64,
+}
+
+/// What was done, and what waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Statistics {
+    /// Events that sinks have taken.
+    pub(crate) delivered: u64,
+    /// Attempts in vain.
+    pub(crate) failed: u64,
+    /// Events given up because nobody took them in time.
+    pub(crate) given_up: u64,
+    /// Events that wait.
+    pub(crate) waiting: u64,
+    /// How long the oldest of them has waited, in seconds.
+    pub(crate) oldest_seconds: f64,
+}
+
+/// The running thread.
+pub(super) struct Delivery {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What others may do with it.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<Shared>);
+
+struct Shared {
+    config: Mutex<Arc<Config>>,
+    stop: AtomicBool,
+    wake: Notify,
+    counters: Counters,
+}
+
+impl Handle {
+    /// From now on this Config says what is told, and to whom.
+    pub(crate) fn reload(&self, config: &Arc<Config>) {
+        *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
+        self.0.wake.notify_one();
+    }
+
+    /// What was done, and what waits.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.0.counters;
+        let oldest = get(&counters.oldest_us);
+        let age = if oldest == 0 { 0 } else { now_us().saturating_sub(oldest) };
+        Statistics {
+            delivered: get(&counters.delivered),
+            failed: get(&counters.failed),
+            given_up: get(&counters.given_up),
+            waiting: get(&counters.waiting),
+            oldest_seconds: age as f64 / 1e6,
+        }
+    }
+
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.0.config.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts the thread beside a journal that records.
+pub(super) fn start(
+    config: &Arc<Config>,
+    journal: &Arc<Journal>,
+    messages: &Messages,
+) -> anyhow::Result<Delivery> {
+    let queue = Deliveries::open(&config.data).context("cannot open the database")?;
+    let shared = Shared {
+        config: Mutex::new(Arc::clone(config)),
+        stop: AtomicBool::new(false),
+        wake: Notify::new(),
+        counters: Counters::default(),
+    };
+    let handle = Handle(Arc::new(shared));
+    let mut worker = Worker {
+        handle: handle.clone(),
+        messages: messages.clone(),
+        journal: Arc::clone(journal),
+        queue,
+        config: Arc::clone(config),
+        triggers: None,
+        usage: UsageEvents::default(),
+        sinks: HashMap::new(),
+        failing: false,
+        cleaned: None,
+    };
+    // Before anything is recorded: what ends from now on is looked at.
+    worker.take_config(Arc::clone(config)).context("cannot follow the journal")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tell_panics(messages.clone(), THREAD);
+    let run = move || {
+        // Where that is not allowed, nothing changes.
+        let _ = rustix::process::nice(POLITE);
+        loop {
+            let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(worker.run())));
+            if ended.is_ok() || worker.handle.stopped() {
+                return;
+            }
+            worker.messages.err("weir: delivery: broken off by a panic; it begins again".into());
+            std::thread::sleep(TICK);
+            worker.recover();
+        }
+    };
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
+    Ok(Delivery { handle, thread: Some(thread) })
+}
+
+impl Delivery {
+    /// What others may do with it.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.handle.0.stop.store(true, Ordering::Relaxed);
+        self.handle.0.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Worker {
+    handle: Handle,
+    messages: Messages,
+    journal: Arc<Journal>,
+    queue: Deliveries,
+    config: Arc<Config>,
+    triggers: Option<Triggers>,
+    usage: UsageEvents,
+    sinks: HashMap<String, SinkState>,
+    failing: bool,
+    cleaned: Option<Instant>,
+}
+
+/// How a sink is.
+#[derive(Default)]
+struct SinkState {
+    /// A batch is on its way.
+    busy: bool,
+    /// Attempts in vain since the last that was not.
+    failures: u32,
+    /// It is left alone until then.
+    until: Option<Instant>,
+}
+
+impl Worker {
+    async fn run(&mut self) {
+        let mut sending = JoinSet::new();
+        while !self.handle.stopped() {
+            let pause = match self.work(&mut sending) {
+                Ok(()) => {
+                    self.failing = false;
+                    TICK
+                }
+                Err(error) => {
+                    // Once, until it works again.
+                    if !std::mem::replace(&mut self.failing, true) {
+                        self.messages.err(format!("weir: delivery: {error}"));
+                    }
+                    RETRY
+                }
+            };
+            let handle = self.handle.clone();
+            tokio::select! {
+                Some(sent) = sending.join_next() => match sent {
+                    Ok(sent) => self.settle_or_tell(&sent),
+                    // Whosever it was, it is tried again.
+                    Err(_) => self.sinks.clear(),
+                },
+                () = handle.0.wake.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// After a panic: what was read and not noted is read again.
+    fn recover(&mut self) {
+        self.sinks.clear();
+        self.triggers = None;
+        let config = Arc::clone(&self.config);
+        if let Err(error) = self.take_config(config) {
+            self.messages.err(format!("weir: delivery: {error}"));
+        }
+    }
+
+    /// Makes events, and begins to post what is due.
+    fn work(&mut self, sending: &mut JoinSet<sender::Sent>) -> Result<(), EventError> {
+        let config = self.handle.config();
+        if !Arc::ptr_eq(&config, &self.config) {
+            self.take_config(config)?;
+        }
+        self.make()?;
+        if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING) {
+            let given_up = self.queue.give_up(now_us())?;
+            self.handle.0.counters.given_up.fetch_add(given_up, Ordering::Relaxed);
+            self.cleaned = Some(Instant::now());
+        }
+        let now = now_us();
+        for sink in self.queue.sinks(now)? {
+            let state = self.sinks.entry(sink.clone()).or_default();
+            let wait = state.until.is_some_and(|until| Instant::now() < until);
+            // A sink that is no upstream any more may become one again.
+            let known = self.config.upstreams.iter().position(|upstream| upstream.name == sink);
+            let Some(index) = known.filter(|_| !state.busy && !wait) else { continue };
+            let batch = self.queue.due(&sink, now, BATCH)?;
+            if !batch.is_empty() {
+                state.busy = true;
+                let id = weir_config::UpstreamId(index);
+                sending.spawn(sender::send(Arc::clone(&self.config), id, batch));
+            }
+        }
+        let DeliveryState { waiting, oldest_us } = self.queue.state()?;
+        self.handle.0.counters.waiting.store(waiting, Ordering::Relaxed);
+        self.handle.0.counters.oldest_us.store(oldest_us, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn make(&mut self) -> Result<(), EventError> {
+        if let Some(triggers) = &mut self.triggers {
+            while triggers.step(&mut self.queue, now_us(), STEP)? >= STEP && !self.handle.stopped()
+            {
+            }
+        }
+        while self.usage.step(&mut self.queue, now_us())? && !self.handle.stopped() {}
+        Ok(())
+    }
+
+    fn take_config(&mut self, config: Arc<Config>) -> Result<(), EventError> {
+        let rules = &config.tracker.triggers;
+        if rules.is_empty() {
+            // There may have been some at an earlier start.
+            self.triggers = None;
+            Triggers::forget(&self.journal, &mut self.queue)?;
+        } else {
+            if self.triggers.is_none() {
+                self.triggers = Some(Triggers::open(&self.journal, &mut self.queue)?);
+            }
+            if let Some(triggers) = &mut self.triggers {
+                triggers.set(rules, &config.tracker.keys);
+            }
+        }
+        let monitor = &config.monitor;
+        let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
+        self.usage.set(events, &monitor.alerts, &mut self.queue, now)?;
+        self.queue.note_prices(&config, now)?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// What cannot be noted is posted again.
+    fn settle_or_tell(&mut self, sent: &sender::Sent) {
+        if let Err(error) = self.settle(sent) {
+            self.messages.err(format!("weir: delivery: {error}"));
+        }
+    }
+
+    fn settle(&mut self, sent: &sender::Sent) -> Result<(), EventError> {
+        let state = self.sinks.entry(sent.sink.clone()).or_default();
+        state.busy = false;
+        let delivered =
+            sent.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered).count();
+        if let Some(failure) = &sent.failure {
+            state.failures = if delivered > 0 { 1 } else { state.failures.saturating_add(1) };
+            state.until = Some(Instant::now() + pause(state.failures).min(LONGEST_PAUSE));
+            self.handle.0.counters.failed.fetch_add(1, Ordering::Relaxed);
+            if state.failures == 1 {
+                self.messages
+                    .err(format!("weir: delivery: {} takes no event: {failure}", sent.sink));
+            }
+        } else {
+            (state.failures, state.until) = (0, None);
+        }
+        failpoint::pass("delivery.sent");
+        self.queue.settle(&sent.outcomes, now_us())?;
+        failpoint::pass("delivery.settled");
+        self.handle.0.counters.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,84 @@
+//! The thread that resubmits what jobs find, and writes down how attempts ended.
+
+use super::messages::Messages;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_gateway::Gateway;
+use weir_index::Index;
+use weir_index::resubmit::{Ledger, Resubmitter, Runner};
+
+/// Its name.
+const THREAD: &str = "resubmit";
+/// Pause after a panic.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Resubmission of a running server.
+pub(super) struct Resubmit {
+    pub(super) resubmitter: Resubmitter,
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Opens it. Without its database traffic is served all the same, and nothing can be resubmitted.
+pub(super) fn start(
+    data: &Path,
+    index: &Index,
+    gateway: &Arc<Gateway>,
+    messages: &Messages,
+) -> Option<Resubmit> {
+    match try_start(data, index, gateway, messages) {
+        Ok(started) => Some(started),
+        Err(error) => {
+            messages.err(format!("weir: nothing can be resubmitted: {error:#}"));
+            None
+        }
+    }
+}
+
+fn try_start(
+    data: &Path,
+    index: &Index,
+    gateway: &Arc<Gateway>,
+    messages: &Messages,
+) -> anyhow::Result<Resubmit> {
+    let gate = crate::resubmit::gate(gateway);
+    index.ask(Ledger::open(data)?);
+    let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), gate)?;
+    let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
+    let run = {
+        let (stop, messages) = (Arc::clone(&stop), messages.clone());
+        move || run(runner, &stop, &messages)
+    };
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
+    Ok(Resubmit { resubmitter, thread: Some(thread), stop, wake })
+}
+
+/// Works on jobs, again after each panic.
+fn run(mut runner: Runner, stop: &AtomicBool, messages: &Messages) {
+    let tell = |trouble: &str| messages.err(format!("weir: resubmission: {trouble}"));
+    loop {
+        let work = || runner.run(stop, &tell);
+        let ended = catch_unwind(AssertUnwindSafe(work));
+        if ended.is_ok() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        tell("it was broken off by a panic; it begins again");
+        std::thread::sleep(RETRY);
+    }
+}
+
+impl Drop for Resubmit {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        (self.wake)();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told already.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Invoices, computed a second time by a script that shares nothing with weir.
+
+use crate::admin_api::{first_token, get};
+use crate::harness::{Server, Signal, Weir, eventually, run, weir};
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use std::process::Command;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/billing/invoices.py");
+
+const CEL: &str = "call.status >= 500 ? 0.0 : 0.1 * 3.0 + double(call.response_bytes) * 0.0001 \
+                   + double(call.duration_ms) * 0.00003";
+
+/// Prices of every kind.
+fn plans() -> Value {
+    json!({
+        "gold": {"per_call": "0.0004", "per_kib": "0.00000007", "currency": "EUR"},
+        "silver": {"cel": CEL, "currency": "JPY", "decimals": 0},
+        "bronze": {"per_kib": "0.00012345", "currency": "USD", "decimals": 4, "tiers": [
+            {"up_to": 10, "per_call": "0.3"},
+            {"up_to": 35, "per_call": "0.07"},
+            {"per_call": "0.00000001"},
+        ]},
+    })
+}
+
+fn consumers() -> Value {
+    json!({"acme": "gold", "beta": "silver", "gamma": "bronze"})
+}
+
+pub(super) fn hash(key: &str) -> String {
+    let digest = digest(&SHA256, key.as_bytes());
+    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// JSON is YAML.
+fn config() -> String {
+    let plans: serde_json::Map<String, Value> = plans()
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, price)| (name.clone(), json!({"price": price})))
+        .collect();
+    let consumers: serde_json::Map<String, Value> = consumers()
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, plan)| (name.clone(), json!({"plan": plan, "api_keys": [hash(name)]})))
+        .collect();
+    json!({
+        "listen": [{"addr": "127.0.0.1:0"}],
+        "workers": 2,
+        "tracker": {"enabled": true, "capture": "meta"},
+        "auth": {"keys": {"api_key": {"header": "x-key"}}},
+        "plans": plans,
+        "consumers": consumers,
+        "apis": {"orders": {"base": "/", "auth": "keys", "routes": [
+            {"op": "take", "post": "/take", "reply": {"text": "taken, and well"}},
+            {"post": "/break", "reply": {"status": 500, "text": "broken"}},
+        ]}},
+    })
+    .to_string()
+}
+
+/// Calls of every consumer, and some that nobody pays for; gives how many are counted.
+fn call(server: &Server) -> usize {
+    let mut client = server.connect();
+    let mut counted = 0;
+    for round in 0..40 {
+        for key in ["acme", "beta", "gamma"] {
+            let path = if round % 7 == 3 { "/break" } else { "/take" };
+            let body = "x".repeat(round * 37 % 1500);
+            let status = client.request("POST", path, &[("x-key", key)], &body).status;
+            assert_eq!(status, if path == "/break" { 500 } else { 200 });
+            counted += 1;
+        }
+    }
+    assert_eq!(server.connect().request("POST", "/take", &[("x-key", "nobody")], "").status, 401);
+    counted
+}
+
+fn lines(output: &std::process::Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// An invoice as the script tells it.
+fn in_short(invoice: &Value) -> Value {
+    let row = |line: &Value, names: &[&str]| {
+        Value::Array(names.iter().map(|name| line[*name].clone()).collect())
+    };
+    let rows = |list: &str, names: &[&str]| {
+        let list = invoice[list].as_array().unwrap();
+        Value::Array(list.iter().map(|line| row(line, names)).collect())
+    };
+    let total = &invoice["totals"][0];
+    json!({
+        "consumer": invoice["consumer"],
+        "lines": rows("lines", &["plan", "api", "operation", "calls", "bytes", "amount"]),
+        "tiers": rows("tiers", &["first", "last", "amount"]),
+        "exact": total["exact"],
+        "due": total["due"],
+    })
+}
+
+#[test]
+fn a_script_that_only_knows_the_metadata_comes_to_the_same_decimals() {
+    let mut server = Weir::new(&config()).start();
+    let counted = call(&server) as f64;
+    eventually("all are counted", || server.metric("weir_monitor_counted_total", &[]) >= counted);
+    assert_eq!(server.metric("weir_monitor_counted_total", &[]), counted);
+    assert_eq!(server.metric("weir_monitor_unpriced_total", &[]), 0.0);
+    let admin = format!("http://{}", server.admin.unwrap());
+    let period = jiff::Timestamp::now().strftime("%Y-%m").to_string();
+    let command = ["invoice", "--period", &period, "--json"];
+    let made = lines(&weir(server.dir(), &[&command[..], &["--admin", &admin]].concat()));
+    assert_eq!(made.len(), 3);
+    assert_eq!(made[0]["provisional"], true, "the month is not over");
+
+    let export = server.dir().join("export.ndjson");
+    eventually("all are indexed", || {
+        let output = weir(server.dir(), &["search", "", "--export", "--admin", &admin]);
+        std::fs::write(&export, &output.stdout).unwrap();
+        lines(&output).len() as f64 >= counted
+    });
+    let rules = json!({"plans": plans(), "consumers": consumers()}).to_string();
+    let mut script = Command::new("python3");
+    script.arg(SCRIPT).arg(&export).arg(&rules);
+    script.args([made[0]["from"].as_str().unwrap(), made[0]["to"].as_str().unwrap()]);
+    let told = String::from_utf8(run(&mut script, b"")).unwrap();
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let short: Vec<Value> = made.iter().map(in_short).collect();
+    assert_eq!(short, told);
+    assert_eq!(short[2]["tiers"].as_array().unwrap().len(), 3);
+
+    // The same to be read otherwise, and from the folder.
+    let formats = |format: &str| {
+        let path = format!("/v1/invoices?period={period}&consumer=acme&format={format}");
+        get(&server, &path, &first_token(&server))
+    };
+    let due = made[0]["totals"][0]["due"].as_str().unwrap();
+    let csv = formats("csv").text();
+    assert!(
+        csv.contains(&format!("\r\ndue,acme,{period},"))
+            && csv.contains(&format!(",EUR,{due}\r\n"))
+    );
+    let html = formats("html");
+    assert_eq!(html.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(html.text().contains(&format!("{due} EUR")));
+    let wrong = get(&server, "/v1/invoices?period=2026-13", &first_token(&server));
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+    let data = server.data();
+    server.signal(Signal::TERM);
+    server.wait();
+    let read = [&command[..], &["--data", data.to_str().unwrap()]].concat();
+    assert_eq!(lines(&weir(server.dir(), &read)), made);
+}

@@ -1,0 +1,179 @@
+//! Triggers: an event for each transaction that ends as a rule says.
+
+use super::sink::{Mood, Sink};
+use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn config(sink: &Sink, triggers: &str) -> String {
+    format!(
+        "workers: 2\n\
+         listen: [{{addr: \"127.0.0.1:0\"}}]\n\
+         upstreams:\n  hooks: {}\n\
+         tracker:\n  enabled: true\n  keys: {{order: \"$.order\"}}\n  triggers:\n{triggers}\
+         apis:\n  \
+         good: {{base: /good, routes: [{{post: /, reply: {{text: fine}}}}]}}\n  \
+         bad: {{base: /bad, routes: [{{post: /, reply: {{status: 500, text: broken}}}}]}}\n",
+        sink.target()
+    )
+}
+
+const FAILED: &str = "    - {name: broken, to: hooks, path: /failures}\n";
+
+/// Sends so many requests and gives the ids of the transactions.
+fn send(server: &Server, path: &str, body: &str, count: usize) -> BTreeSet<String> {
+    let mut client = server.connect();
+    let id = |response: &crate::harness::Response| {
+        response.header("weir-transaction-id").expect("it is recorded").to_owned()
+    };
+    let json = [("content-type", "application/json")];
+    (0..count).map(|_| id(&client.request("POST", path, &json, body))).collect()
+}
+
+fn subjects(events: &[Value]) -> BTreeSet<String> {
+    events.iter().map(|event| event["subject"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_transaction_that_fails_is_told_once() {
+    let sink = Sink::start(Mood::Take);
+    let server = Weir::new(&config(&sink, FAILED)).start();
+    send(&server, "/good", "{}", 3);
+    let failed = send(&server, "/bad", "{\"order\": \"secret\"}", 2);
+    let events = sink.wait_for(2);
+    assert_eq!(subjects(&events), failed);
+    let event = &events[0];
+    assert_eq!(event["specversion"], "1.0");
+    assert_eq!(event["type"], "weir.transaction.failed");
+    assert_eq!(event["data"]["trigger"], "broken");
+    assert_eq!((&event["data"]["api"], &event["data"]["status"]), (&"bad".into(), &500.into()));
+    assert!(!event.to_string().contains("secret"), "no payload: {event}");
+    let head = sink.heads()[0].to_ascii_lowercase();
+    assert!(head.starts_with("post /failures http/1.1\r\n"), "{head}");
+    assert!(head.contains("\r\ncontent-type: application/cloudevents+json"), "{head}");
+    eventually("all are noted", || server.metric("weir_events_waiting", &[]) == 0.0);
+    assert_eq!(sink.came(), 2);
+    assert_eq!(server.metric("weir_events_delivered_total", &[]), 2.0);
+}
+
+#[test]
+fn a_trigger_looks_at_api_state_and_key() {
+    let sink = Sink::start(Mood::Take);
+    let rules = "    - {name: seven, to: hooks, api: good, state: [completed, failed], key: order, value: \"7\"}\n    \
+                 - {name: any, to: hooks, state: failed, key: order}\n";
+    let server = Weir::new(&config(&sink, rules)).start();
+    send(&server, "/good", "{\"order\": 8}", 1);
+    let seven = send(&server, "/good", "{\"order\": 7}", 1);
+    send(&server, "/bad", "{}", 1);
+    let any = send(&server, "/bad", "{\"order\": 7}", 1);
+    let events = sink.wait_for(2);
+    let of = |name: &str| {
+        let own = events.iter().filter(|event| event["data"]["trigger"] == name);
+        subjects(&own.cloned().collect::<Vec<_>>())
+    };
+    assert_eq!((of("seven"), of("any")), (seven, any));
+    assert_eq!(events[0]["data"]["key"]["value"], "7");
+}
+
+#[test]
+fn a_sink_that_fails_hangs_or_breaks_off_gets_every_event_in_the_end() {
+    let sink = Sink::start(Mood::Fail);
+    let mut server = Weir::new(&config(&sink, FAILED)).start();
+    let mut failed = send(&server, "/bad", "{}", 3);
+    eventually("it is tried", || sink.came() > 0);
+    sink.set(Mood::Hang);
+    let before = sink.came();
+    eventually("it is tried again", || sink.came() > before);
+    sink.set(Mood::BreakOff);
+    let before = sink.came();
+    eventually("and again", || sink.came() > before);
+    // What waits survives a crash.
+    server.kill();
+    sink.set(Mood::Take);
+    server.restart(&[]);
+    failed.extend(send(&server, "/bad", "{}", 2));
+    assert_eq!(subjects(&sink.wait_for(5)), failed);
+    assert!(server.stderr().contains("hooks takes no event"), "{}", server.stderr());
+}
+
+#[test]
+fn an_event_that_is_refused_holds_up_no_other() {
+    let sink = Sink::start(Mood::Pick("\"bad\""));
+    let rules = "    - {name: all, to: hooks, state: [completed, failed]}\n";
+    let server = Weir::new(&config(&sink, rules)).start();
+    send(&server, "/bad", "{}", 1);
+    let good = send(&server, "/good", "{}", 2);
+    assert_eq!(subjects(&sink.wait_for(2)), good);
+    sink.set(Mood::Take);
+    sink.wait_for(3);
+}
+
+#[test]
+fn a_kill_anywhere_on_the_way_loses_no_event() {
+    for point in ["trigger.make", "trigger.made", "delivery.sent", "delivery.settled"] {
+        let sink = Sink::start(Mood::Take);
+        let mut server = Weir::new(&config(&sink, FAILED)).env(KILL_AT, point).start();
+        let failed = send(&server, "/bad", "{}", 1);
+        server.wait();
+        server.restart(&[]);
+        assert_eq!(subjects(&sink.wait_for(1)), failed, "{point}");
+        let more = send(&server, "/bad", "{}", 1);
+        let all = sink.wait_for(2);
+        assert_eq!(subjects(&all), &failed | &more, "{point}");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait().code(), Some(0), "{point}");
+        // Only an event on its way may come twice.
+        let twice = sink.came() - 2;
+        assert!(twice <= usize::from(point == "delivery.sent"), "{point}: {twice}");
+    }
+}
+
+#[test]
+fn after_a_panic_it_goes_on() {
+    let sink = Sink::start(Mood::Take);
+    let server = Weir::new(&config(&sink, FAILED)).env(PANIC_AT, "trigger.make").start();
+    let failed = send(&server, "/bad", "{}", 3);
+    assert_eq!(subjects(&sink.wait_for(3)), failed);
+}
+
+#[test]
+fn a_sink_is_reached_over_tls_with_its_credential() {
+    let Certificate { cert, key } = Certificate::of("hooks.example.com");
+    let hash = super::invoices::hash("secret");
+    let sink = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\", tls: {{cert: \"file:c.pem\", key: \"file:k.pem\"}}}}]\n\
+         auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+         consumers: {{weir: {{api_keys: [\"{hash}\"]}}}}\n\
+         apis: {{hooks: {{base: /, auth: keys, routes: [{{post: /in, reply: {{text: taken}}}}]}}}}\n"
+    ));
+    let sink = sink.file("c.pem", &cert).file("k.pem", &key).start();
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\n\
+         upstreams:\n  hooks:\n    targets: [\"https://{}\"]\n    \
+         tls: {{ca: \"file:c.pem\", server_name: hooks.example.com}}\n    \
+         auth: {{header: {{name: x-key, value: \"file:key\"}}}}\n\
+         tracker: {{enabled: true, triggers: [{{name: t, to: hooks, path: /in}}]}}\n\
+         apis: {{bad: {{base: /bad, routes: [{{post: /, reply: {{status: 500, text: x}}}}]}}}}\n",
+        sink.listen[0]
+    );
+    let server = Weir::new(&config).file("c.pem", &cert).file("key", "secret").start();
+    send(&server, "/bad", "{}", 2);
+    eventually("they come", || server.metric("weir_events_delivered_total", &[]) == 2.0);
+    assert_eq!(server.metric("weir_events_failed_total", &[]), 0.0);
+    assert!(!server.stderr().contains("secret"));
+}
+
+#[test]
+fn a_reload_begins_with_what_ends_then_and_ends_with_what_was_made() {
+    let sink = Sink::start(Mood::Take);
+    let mut server =
+        Weir::new(&config(&sink, FAILED).replace("  triggers:\n", "").replace(FAILED, "")).start();
+    send(&server, "/bad", "{}", 2);
+    server.reload(&config(&sink, FAILED));
+    let mut told = BTreeSet::new();
+    eventually("it is told", || {
+        told.extend(send(&server, "/bad", "{}", 1));
+        !sink.taken().is_empty()
+    });
+    assert!(subjects(&sink.taken()).is_subset(&told));
+}

@@ -1,0 +1,84 @@
+//! Events made of counts: of minutes that are over, and alerts.
+//!
+//! A minute is long. So these tests stop weir and set its counts back by some minutes.
+
+use super::invoices::hash;
+use super::sink::{Mood, Sink};
+use crate::harness::{KILL_AT, Server, Signal, Weir, eventually};
+
+fn config(sink: &Sink) -> String {
+    format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\n\
+         upstreams: {{hooks: {}}}\n\
+         auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+         plans: {{gold: {{price: {{per_call: \"0.25\", currency: EUR}}}}}}\n\
+         consumers: {{acme: {{plan: gold, api_keys: [\"{}\"]}}}}\n\
+         monitor:\n  events: {{to: hooks, path: /counts}}\n  alerts:\n    \
+         - {{name: busy, calls: 3, over: 1h, to: hooks, path: /alerts}}\n    \
+         - {{name: failing, error_rate: 50%, over: 1h, to: hooks}}\n\
+         apis:\n  orders: {{base: /, auth: keys, routes: [{{op: hello, get: /, reply: {{text: hi}}}}]}}\n",
+        sink.target(),
+        hash("k"),
+    )
+}
+
+/// Makes so many calls and stops; they were some minutes ago once it is started again.
+fn count_and_stop(server: &mut Server, calls: usize) {
+    let before = server.metric("weir_monitor_counted_total", &[]);
+    let mut client = server.connect();
+    for _ in 0..calls {
+        assert_eq!(client.request("GET", "/", &[("x-key", "k")], "").status, 200);
+    }
+    eventually("all are counted", || {
+        server.metric("weir_monitor_counted_total", &[]) >= before + calls as f64
+    });
+    server.signal(Signal::TERM);
+    server.wait();
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let back = "UPDATE bucket SET start = start - 300 WHERE step = 60;
+                UPDATE bucket_cursor SET start = start - 3600;";
+    database.execute_batch(back).unwrap();
+}
+
+#[test]
+fn a_minute_that_is_over_and_an_alert_are_told_once() {
+    let sink = Sink::start(Mood::Take);
+    let mut server = Weir::new(&config(&sink)).start();
+    count_and_stop(&mut server, 4);
+    server.restart(&[]);
+    let events = sink.wait_for(2);
+    let of = |kind: &str| {
+        let own: Vec<_> = events.iter().filter(|event| event["type"] == kind).collect();
+        assert_eq!(own.len(), 1, "{events:?}");
+        own[0].clone()
+    };
+    let bucket = of("weir.usage.bucket");
+    assert_eq!((&bucket["data"]["calls"], &bucket["data"]["amount"]), (&4.into(), &"1".into()));
+    assert_eq!((&bucket["subject"], &bucket["data"]["status"]), (&"acme".into(), &"2xx".into()));
+    let alert = of("weir.usage.alert");
+    assert_eq!((&alert["subject"], &alert["data"]["calls"]), (&"busy".into(), &4.into()));
+    assert!(sink.heads().iter().any(|head| head.starts_with("POST /alerts ")));
+    // It still holds, and the minute is still over.
+    server.kill();
+    server.restart(&[]);
+    eventually("it is looked at", || server.metric("weir_events_waiting", &[]) == 0.0);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(sink.came(), 2);
+}
+
+#[test]
+fn a_kill_anywhere_in_making_events_loses_and_repeats_none() {
+    for point in ["bucket.make", "bucket.made", "alert.make", "alert.made", "delivery.sent"] {
+        let sink = Sink::start(Mood::Take);
+        let mut server = Weir::new(&config(&sink)).start();
+        count_and_stop(&mut server, 5);
+        server.restart_to_end(&[(KILL_AT, point)]);
+        server.restart(&[]);
+        let events = sink.wait_for(2);
+        let calls: Vec<_> = events.iter().map(|event| event["data"]["calls"].clone()).collect();
+        assert_eq!(calls, [5, 5], "{point}");
+        eventually("all are noted", || server.metric("weir_events_waiting", &[]) == 0.0);
+        let twice = sink.came() - 2;
+        assert!(twice <= if point == "delivery.sent" { 2 } else { 0 }, "{point}: {twice}");
+    }
+}

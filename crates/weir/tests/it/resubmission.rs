@@ -1,0 +1,193 @@
+//! Recorded transactions sent again: one, edited, elsewhere, in bulk; who may, what is refused, and
+//! what a crash leaves.
+
+mod crashes;
+mod doors;
+mod jobs;
+mod refusals;
+mod single;
+
+use crate::admin_api::{ask, first_token, get};
+use crate::harness::{Response, Server, Upstream, eventually};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A key of the consumer `acme`.
+const KEY: &str = "a key of acme";
+
+/// An upstream that fails until it is healed, and notes what it gets.
+struct Backend {
+    upstream: Upstream,
+    status: Arc<AtomicU16>,
+    got: Arc<Mutex<Vec<Got>>>,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+struct Got {
+    head: String,
+    body: String,
+}
+
+impl Got {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (other, value) = line.split_once(": ")?;
+            other.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    fn line(&self) -> &str {
+        self.head.lines().next().unwrap_or_default()
+    }
+}
+
+impl Backend {
+    fn start() -> Self {
+        let status = Arc::new(AtomicU16::new(503));
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let (answer, notes) = (Arc::clone(&status), Arc::clone(&got));
+        let upstream = Upstream::start(move |_, peer| {
+            loop {
+                let Some(body) = peer.request() else { return };
+                let head = peer.last_head();
+                let body = String::from_utf8_lossy(&body).into_owned();
+                notes.lock().unwrap().push(Got { head, body });
+                let status = answer.load(Ordering::SeqCst);
+                if status == 0 {
+                    return peer.hang();
+                }
+                peer.send(format!("HTTP/1.1 {status} x\r\ncontent-length: 2\r\n\r\nok"));
+            }
+        });
+        Self { upstream, status, got }
+    }
+
+    /// From now on it answers with this; 0 is never.
+    fn answer(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    fn got(&self) -> Vec<Got> {
+        self.got.lock().unwrap().clone()
+    }
+
+    fn last(&self) -> Got {
+        self.got().pop().expect("a request")
+    }
+
+    /// How often each transaction came again.
+    fn again(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for got in self.got() {
+            if let Some(of) = got.header("weir-resubmission-of") {
+                *counts.entry(of.to_owned()).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// A configuration with an API `orders`, its routes and more lines at the top level.
+    fn config(&self, api: &str, routes: &str, more: &str) -> String {
+        let hash = key_hash(KEY);
+        format!(
+            "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 2\n{more}\n\
+             auth: {{keys: {{api_key: {{header: x-api-key}}}}}}\n\
+             consumers: {{acme: {{api_keys: [\"{hash}\"]}}}}\n\
+             upstreams: {{back: {{targets: [\"http://{}\"]}}}}\n\
+             apis:\n  orders:\n    base: /orders\n    auth: keys\n{api}    routes:\n{routes}",
+            self.upstream.addr,
+        )
+    }
+}
+
+const TRACKER: &str = "tracker: {enabled: true}";
+const ROUTE: &str = "      - {op: all, path: \"/*\", proxy: back}\n";
+
+fn key_hash(key: &str) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+    let digits: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// A request of `acme`; gives its transaction id.
+fn call(weir: &Server, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut client = weir.connect();
+    let headers = [headers, &[("x-api-key", KEY)]].concat();
+    crate::admin_api::id(&client.request(method, path, &headers, body))
+}
+
+fn place(weir: &Server, body: &str) -> String {
+    call(weir, "POST", "/orders/17", &[("content-type", "application/json")], body)
+}
+
+/// Asks for something with the first token, which may everything.
+fn post(weir: &Server, path: &str, body: &Value) -> Response {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    ask(weir, "POST", path, Some(&first_token(weir)), &body)
+}
+
+fn resubmit(weir: &Server, id: &str, wish: &Value) -> Response {
+    post(weir, &format!("/v1/transactions/{id}/resubmit"), wish)
+}
+
+/// It succeeds; gives the attempt.
+fn succeeds(weir: &Server, id: &str, wish: &Value) -> Value {
+    let answer = resubmit(weir, id, wish);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let attempt = answer.json();
+    assert_eq!(attempt["state"], "succeeded", "{attempt}");
+    attempt
+}
+
+/// It is refused for this reason, before anything is sent.
+fn refused(weir: &Server, id: &str, wish: &Value, reason: &str) {
+    let answer = resubmit(weir, id, wish);
+    assert_eq!(answer.status, 409, "{reason}: {}", answer.text());
+    let problem = answer.json();
+    assert_eq!(problem["reason"], reason, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().len() > reason.len() + 10, "{problem}");
+}
+
+fn show(weir: &Server, id: &str) -> Value {
+    let answer = get(weir, &format!("/v1/transactions/{id}"), &first_token(weir));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+/// Makes a job; gives its number.
+fn job(weir: &Server, new: &Value) -> i64 {
+    let answer = post(weir, "/v1/jobs", new);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()["number"].as_i64().unwrap()
+}
+
+fn look(weir: &Server, number: i64) -> Value {
+    get(weir, &format!("/v1/jobs/{number}"), &first_token(weir)).json()
+}
+
+/// Waits until a job is in this state.
+fn wait_for(weir: &Server, number: i64, state: &str) -> Value {
+    eventually(&format!("job {number} is {state}"), || look(weir, number)["state"] == state);
+    look(weir, number)
+}
+
+/// How many transactions of a job are in this state for this reason.
+fn count(job: &Value, state: &str, reason: &str) -> u64 {
+    let all = job["transactions"].as_array().unwrap().iter();
+    let is_it = |one: &&Value| {
+        one["state"] == state && one["reason"].as_str().unwrap_or_default() == reason
+    };
+    all.filter(is_it).map(|one| one["count"].as_u64().unwrap()).sum()
+}
+
+/// Waits until all is indexed.
+fn indexed(weir: &Server) {
+    eventually("everything is indexed", || weir.metric("weir_index_lag_seconds", &[]) == 0.0);
+}
+
+fn as_it_was() -> Value {
+    json!({})
+}

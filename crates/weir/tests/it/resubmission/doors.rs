@@ -1,0 +1,139 @@
+//! Every door, tried by an operator who wants to act as somebody else, reach another API, or see
+//! what he may not; and that all he does is written down.
+
+use super::{Backend, ROUTE, TRACKER, as_it_was, call, place, resubmit};
+use crate::admin_api::{ask, command, get, tokens};
+use crate::harness::Weir;
+use serde_json::{Value, json};
+
+#[test]
+fn an_operator_is_nobody_else_and_reaches_nothing_else() {
+    let backend = Backend::start();
+    let more = "    resubmit: {targets: [all, admin]}\n";
+    let routes = "      - {op: all, path: \"/*\", proxy: back}\n      \
+        - {op: admin, path: /admin, auth: other, proxy: back}\n";
+    let config = backend.config(more, routes, TRACKER).replace(
+        "auth: {keys:",
+        "auth: {other: {api_key: {header: x-other-key}}, inq: {api_key: {query: key}}, keys:",
+    ) + "  secret: {base: /secret, auth: other, routes: [{op: secret, path: \"/*\", proxy: back}]}\n";
+    let weir = Weir::new(&config).start();
+    let sent = place(&weir, "{}");
+    backend.answer(200);
+    let before = backend.got().len();
+    // No header that says who it is or where it goes.
+    for name in [
+        "authorization",
+        "Cookie",
+        "x-api-key",
+        "X-Other-Key",
+        "proxy-authorization",
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "forwarded",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "weir-transaction-id",
+        "weir-resubmission-of",
+        "te",
+        "a b",
+        "a:b",
+        "",
+    ] {
+        let set = json!({"headers": {"set": [{"name": name, "value": "x"}]}});
+        assert_eq!(resubmit(&weir, &sent, &set).status, 400, "{name}");
+        let remove = json!({"headers": {"remove": [name]}});
+        assert_eq!(resubmit(&weir, &sent, &remove).status, 400, "{name}");
+    }
+    let set = json!({"headers": {"set": [{"name": "x-a", "value": "a\r\nx-api-key: b"}]}});
+    assert_eq!(resubmit(&weir, &sent, &set).status, 400);
+    // No query that does, and none that is more than a query.
+    for query in ["key=x", "a=1&k%65y=x", "a b", "a HTTP/1.1\r\nx: y", "a#b", "é"] {
+        let answer = resubmit(&weir, &sent, &json!({"query": query}));
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(!answer.text().contains(query), "{}", answer.text());
+    }
+    // No member that there is not.
+    for member in
+        ["consumer", "principal", "api", "host", "path", "method", "scopes", "id", "target"]
+    {
+        assert_eq!(resubmit(&weir, &sent, &json!({member: "x"})).status, 400, "{member}");
+    }
+    // No route of another API, nor one that the consumer could not call.
+    for (to, reason) in [("secret", "target-not-listed"), ("admin", "not-admitted")] {
+        super::refused(&weir, &sent, &json!({"to": to}), reason);
+        let job = json!({"query": format!("id:{sent}"), "to": to, "run": true});
+        let number = super::job(&weir, &job);
+        let over = super::wait_for(&weir, number, "finished");
+        assert_eq!(super::count(&over, "cannot", reason), 1, "{over}");
+    }
+    assert_eq!(backend.got().len(), before);
+    // What upstreams hear of who it is comes from weir alone.
+    super::succeeds(&weir, &sent, &json!({"query": "x=1"}));
+    let got = backend.last();
+    assert_eq!((got.header("x-api-key"), got.header("x-forwarded-for")), (None, Some("127.0.0.1")));
+}
+
+#[test]
+fn clients_cannot_pretend_to_be_sent_again() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    call(&weir, "GET", "/orders/a", &[("weir-resubmission-of", "x")], "");
+    assert_eq!(backend.last().header("weir-resubmission-of"), None);
+}
+
+#[test]
+fn each_role_does_what_it_may_and_all_is_written_down() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    let tokens = tokens(&weir);
+    let sent = place(&weir, "{\"a\": \"quokka\"}");
+    backend.answer(200);
+    let transaction = format!("/v1/transactions/{sent}");
+    for token in &tokens[..2] {
+        for (method, path) in [
+            ("POST", format!("{transaction}/resubmit")),
+            ("POST", format!("{transaction}/resolution")),
+            ("POST", "/v1/jobs".to_owned()),
+            ("GET", "/v1/jobs".to_owned()),
+            ("GET", "/v1/jobs/1".to_owned()),
+            ("POST", "/v1/jobs/1/run".to_owned()),
+            ("GET", "/v1/audit".to_owned()),
+        ] {
+            assert_eq!(ask(&weir, method, &path, Some(token), "").status, 403, "{method} {path}");
+        }
+    }
+    assert_eq!(get(&weir, "/v1/audit", &tokens[2]).status, 403);
+    assert_eq!(backend.got().len(), 1);
+    let (ok, out, said) = command(&weir, &tokens[2], &["resubmit", &sent, "--json"]);
+    assert!(ok, "{said}");
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["who"], "operator");
+    let (ok, ..) = command(&weir, &tokens[0], &["resubmit", &sent]);
+    assert!(!ok);
+    let args = ["resubmit", "--query", "body:quokka", "--preview", "--json"];
+    let (ok, out, said) = command(&weir, &tokens[2], &args);
+    assert!(ok && out.contains("\"settled\""), "{out}{said}");
+    let (ok, _, said) = command(&weir, &tokens[2], &["resubmit", "--job", "1", "--cancel"]);
+    assert!(ok, "{said}");
+    resubmit(&weir, &sent, &as_it_was());
+    let (ok, out, said) = command(&weir, &tokens[3], &["audit", "--json"]);
+    assert!(ok, "{said}");
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let did = |action: &str| lines.iter().find(|line| line["action"] == action).unwrap().clone();
+    for action in ["resubmit", "make-job", "cancel-job"] {
+        let line = lines.iter().rfind(|line| line["action"] == action).unwrap();
+        assert_eq!((&line["name"], &line["role"]), (&json!("operator"), &json!("operator")));
+    }
+    assert_eq!(did("resubmit")["subject"], sent.as_str());
+    assert_eq!(did("make-job")["subject"], "body:quokka");
+    assert_eq!(did("make-token")["about"], "token");
+    // A folder nobody uses is read, too.
+    let data = weir.data();
+    drop(get(&weir, "/v1/audit?limit=1", &tokens[3]));
+    let out = crate::harness::weir(
+        weir.dir(),
+        &["audit", "--data", data.to_str().unwrap(), "--limit", "2", "--json"],
+    );
+    assert_eq!(String::from_utf8_lossy(&out.stdout).lines().count(), 2, "{out:?}");
+}

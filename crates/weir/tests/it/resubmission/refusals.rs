@@ -1,0 +1,115 @@
+//! What cannot be resubmitted, and what an edit makes of it.
+
+use super::{Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, refused, resubmit, succeeds};
+use crate::harness::{Weir, eventually};
+use serde_json::json;
+
+const MASKS: &str = "tracker: {enabled: true, body_limit: 1KiB, mask: {body: [\"$.card\"], \
+                     headers: [x-secret], query: [pin]}}";
+
+#[test]
+fn what_was_masked_truncated_or_withheld_goes_only_edited() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, MASKS)).start();
+    let json = [("content-type", "application/json")];
+    let masked = call(&weir, "POST", "/orders/a", &json, "{\"card\": \"4711\"}");
+    let untouched = call(&weir, "POST", "/orders/a", &json, "{\"other\": \"4711\"}");
+    let withheld = call(&weir, "POST", "/orders/a", &[("content-type", "text/plain")], "4711");
+    let query = call(&weir, "GET", "/orders/a?pin=1&b=2", &[], "");
+    let header = call(&weir, "GET", "/orders/a", &[("x-secret", "1")], "");
+    backend.answer(200);
+    refused(&weir, &masked, &as_it_was(), "masked");
+    refused(&weir, &withheld, &as_it_was(), "withheld");
+    refused(&weir, &query, &as_it_was(), "masked");
+    refused(&weir, &header, &as_it_was(), "masked");
+    succeeds(&weir, &untouched, &as_it_was());
+    assert_eq!(backend.last().body, "{\"other\": \"4711\"}");
+    succeeds(&weir, &masked, &json!({"body": "{}"}));
+    succeeds(&weir, &withheld, &json!({"body": "4711"}));
+    succeeds(&weir, &query, &json!({"query": "pin=2"}));
+    let set = json!({"headers": {"set": [{"name": "x-secret", "value": "2"}]}});
+    succeeds(&weir, &header, &set);
+    assert_eq!(backend.last().header("x-secret"), Some("2"));
+
+    let weir = Weir::new(&backend.config("", ROUTE, "tracker: {enabled: true, body_limit: 1KiB}"));
+    let weir = weir.start();
+    let truncated = place(&weir, &"x".repeat(1025));
+    let whole = place(&weir, &"x".repeat(1024));
+    refused(&weir, &truncated, &as_it_was(), "truncated");
+    succeeds(&weir, &whole, &as_it_was());
+    succeeds(&weir, &truncated, &json!({"body_base64": "eHg="}));
+    assert_eq!(backend.last().body, "xx");
+}
+
+#[test]
+fn what_was_not_recorded_or_did_not_come_whole_goes_only_with_a_body() {
+    let backend = Backend::start();
+    let routes = "      - {path: /meta, capture: meta, proxy: back}\n      \
+        - {path: /headers, capture: headers, proxy: back}\n      \
+        - {path: \"/*\", proxy: back}\n";
+    let weir = Weir::new(&backend.config("", routes, TRACKER)).start();
+    let meta = call(&weir, "POST", "/orders/meta", &[], "{}");
+    let headers = call(&weir, "POST", "/orders/headers", &[], "{}");
+    let bodiless = call(&weir, "GET", "/orders/headers", &[], "");
+    let rejected = {
+        let answer = weir.connect().get("/orders/a");
+        assert_eq!(answer.status, 401);
+        crate::admin_api::id(&answer)
+    };
+    // It leaves in the middle of its body.
+    let mut client = weir.connect();
+    client.send(format!(
+        "POST /orders/left HTTP/1.1\r\nhost: a\r\nx-api-key: {KEY}\r\ncontent-length: 9\r\n\r\n123"
+    ));
+    backend.upstream.wait_for_requests(4);
+    client.reset();
+    let query = "/v1/transactions?q=state:interrupted";
+    let token = crate::admin_api::first_token(&weir);
+    let find =
+        || crate::admin_api::get(&weir, query, &token).json()["transactions"][0]["id"].clone();
+    eventually("it is interrupted", || find().is_string());
+    let left = find().as_str().unwrap().to_owned();
+    backend.answer(200);
+    refused(&weir, &meta, &as_it_was(), "unrecorded");
+    refused(&weir, &headers, &as_it_was(), "unrecorded");
+    refused(&weir, &rejected, &as_it_was(), "unrecorded");
+    refused(&weir, &left, &as_it_was(), "aborted");
+    succeeds(&weir, &bodiless, &as_it_was());
+    succeeds(&weir, &left, &json!({"body": "123456789"}));
+    assert_eq!(backend.last().body, "123456789");
+    // Who was never let in is not let in with a body either.
+    refused(&weir, &rejected, &json!({"body": "{}"}), "not-admitted");
+}
+
+#[test]
+fn who_and_where_are_those_of_now() {
+    let backend = Backend::start();
+    let config = backend.config("", ROUTE, TRACKER);
+    let mut weir = Weir::new(&config).start();
+    let sent = place(&weir, "{}");
+    backend.answer(200);
+    let before = backend.got().len();
+    weir.reload(&config.replace("acme", "beta"));
+    refused(&weir, &sent, &as_it_was(), "consumer-gone");
+    weir.reload(&config.replace("path: \"/*\"", "path: /elsewhere"));
+    refused(&weir, &sent, &as_it_was(), "route-gone");
+    weir.reload(&config.replace("  orders:\n", "  renamed:\n"));
+    refused(&weir, &sent, &as_it_was(), "route-gone");
+    let other = config.replace("auth: {keys:", "auth: {other: {api_key: {header: x-b}}, keys:");
+    weir.reload(&other.replace("auth: keys\n", "auth: other\n"));
+    refused(&weir, &sent, &as_it_was(), "not-admitted");
+    weir.reload(&config.replace("    routes:", "    limits: {body: 1B}\n    routes:"));
+    let answer = resubmit(&weir, &sent, &as_it_was()).json();
+    assert_eq!(
+        (&answer["state"], &answer["reason"]),
+        (&json!("refused"), &json!("rejected:body-too-large"))
+    );
+    let limited = "    limit: {rate: 1/d, burst: 1}\n    routes:";
+    weir.reload(&config.replace("    routes:", limited));
+    place(&weir, "{}");
+    let answer = resubmit(&weir, &sent, &as_it_was()).json();
+    assert_eq!((&answer["state"], &answer["reason"]), (&json!("refused"), &json!("limit-reached")));
+    assert_eq!(backend.got().len(), before + 1, "only what a client sent");
+    weir.reload(&config);
+    succeeds(&weir, &sent, &as_it_was());
+}
