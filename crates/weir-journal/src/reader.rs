@@ -152,8 +152,10 @@ impl Reader {
                         self.position = next;
                         continue;
                     };
+                    // While it cannot be read the reader stays before it.
+                    let found = sealed.get(offset)?;
                     self.position = Position::new(number, offset + 8);
-                    if let Some(transaction) = sealed.get(offset)? {
+                    if let Some(transaction) = found {
                         self.ticket = self.ticket.max(transaction.ticket);
                         self.position = self.position.max(transaction.after);
                         return Ok(Some(transaction));
@@ -163,16 +165,22 @@ impl Reader {
                     let limit = if number == end.segment() { end.offset() } else { segment.length };
                     let offset = offset.max(HEADER as u32);
                     if let Some(frame) = segment.frame(offset, limit)? {
-                        self.position = Position::new(number, frame.next);
-                        self.ticket = self.ticket.max(frame.ticket);
-                        let position = Position::new(number, offset);
+                        let (position, ticket) = (Position::new(number, offset), frame.ticket);
+                        let after = Position::new(number, frame.next);
+                        let mut whole = None;
                         match frame.kind {
                             Kind::Open => {}
                             Kind::Completed => {
                                 let before = self.begun.take(&frame);
-                                return assemble(&files, &state, position, frame, before).map(Some);
+                                // While it cannot be read the reader stays before it.
+                                whole = Some(assemble(&files, &state, position, frame, before)?);
                             }
                             _ => self.begun.keep(position, frame),
+                        }
+                        self.position = after;
+                        self.ticket = self.ticket.max(ticket);
+                        if whole.is_some() {
+                            return Ok(whole);
                         }
                     } else {
                         let (found, bytes) = segment.resynchronise(offset, limit)?;

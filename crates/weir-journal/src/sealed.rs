@@ -190,10 +190,13 @@ impl Blocks {
         if self.current == number {
             return Ok(());
         }
-        self.current = number;
+        // While it cannot be read it is no current one: it is not to look as if it had no rows.
+        self.current = usize::MAX;
         self.at.clear();
         let block = self.index[number];
-        let Some(bytes) = self.unpack(block)? else {
+        let unpacked = self.unpack(block)?;
+        self.current = number;
+        let Some(bytes) = unpacked else {
             let (kind, length) = (self.part.extension(), u64::from(block.length).max(1));
             self.damages.note(self.segment, kind, block.place, length);
             return Ok(());
