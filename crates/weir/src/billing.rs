@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
 use weir_config::Config;
 use weir_index::billing::{self, BillingError, period};
-use weir_index::monitor::{Monitor, Settings};
+use weir_index::monitor::{Monitor, Settings, UsageError};
 
 /// Seconds after a call's end until it has surely been counted, when the counter is not behind.
 const SETTLED: u64 = 5;
@@ -51,7 +51,9 @@ fn invoices(monitor: &Monitor, wanted: &Wanted) -> Result<Vec<Invoice>, InvoiceF
     let counted_until = counted_until.saturating_sub(SETTLED);
     let made = billing::invoices(monitor, consumer.as_deref(), &asked, counted_until);
     let made = made.map_err(|error| match error {
-        BillingError::Usage(error) => InvoiceFailure::Unreadable(error.to_string()),
+        BillingError::Usage(error @ UsageError::Monitor(_)) => {
+            InvoiceFailure::Unreadable(error.to_string())
+        }
         error => InvoiceFailure::Wanted(error.to_string()),
     })?;
     Ok(made.into_iter().map(|invoice| shown(invoice, wanted)).collect())

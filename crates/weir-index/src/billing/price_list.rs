@@ -99,8 +99,14 @@ pub(super) fn in_period(
     let mut found: BTreeMap<String, (Rule, Vec<String>)> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let (plan, since): (String, u64) = (row.get(0)?, row.get(1)?);
-        // A plan without a price any more is billed what it cost before.
-        let Some(rule) = rule(&row.get::<_, String>(2)?) else { continue };
+        let Some(rule) = rule(&row.get::<_, String>(2)?) else {
+            // A plan that lost its price within the period is billed what it cost before; one that
+            // had none in all of it is not.
+            if since <= period.start {
+                found.remove(&plan);
+            }
+            continue;
+        };
         let entry = found.entry(plan).or_default();
         let before = std::mem::replace(&mut entry.0, rule);
         if since <= period.start {
@@ -143,5 +149,6 @@ mod tests {
         assert_eq!(at(0, 400), Some(("EUR".to_owned(), 2, vec![])));
         assert_eq!(at(250, 450), Some(("CHF".to_owned(), 0, vec!["EUR".to_owned()])));
         assert_eq!(at(400, 600), Some(("CHF".to_owned(), 0, vec![])));
+        assert_eq!(at(500, 600), None, "it had no price any more");
     }
 }

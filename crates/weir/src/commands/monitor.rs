@@ -2,14 +2,14 @@
 
 use super::place::PlaceArgs;
 use crate::exit::Exit;
-use crate::{monitor, output, tracker};
+use crate::{billing::Prices, monitor, output, tracker};
 use anyhow::Context;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use weir_admin::monitor::Rebuilt;
-use weir_index::monitor::{Monitor, Settings};
+use weir_index::monitor::Monitor;
 
 /// Commands on counts.
 #[derive(Debug, clap::Subcommand)]
@@ -71,7 +71,8 @@ fn ask(place: &PlaceArgs) -> anyhow::Result<Rebuilt> {
 fn read(place: &PlaceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
     let config = place.config_of(data).context("say its configuration with --config")?;
     let (journal, _) = tracker::journal(data)?;
-    let settings = Settings::new(&config.monitor);
+    // With what calls cost, as a server counts them.
+    let settings = Prices::default().settings(&config);
     let (_, mut counter) = Monitor::open(data, Arc::new(journal), settings)?;
     Ok(monitor::rebuilt(counter.rebuild().map_err(|error| error.to_string())))
 }
