@@ -165,6 +165,7 @@ impl Counter {
         let connection = store::open(data)?;
         // Of a counting again that a crash has ended.
         journal.forget(PIN).map_err(MonitorError::Journal)?;
+        connection.execute("DELETE FROM rebuilt", [])?;
         let follower = journal.follower(FOLLOWER).map_err(MonitorError::Journal)?;
         let mut counter = Self {
             readers: begin(&connection, &journal, &follower)?,
@@ -197,11 +198,12 @@ impl Counter {
         if self.tally.calls >= MOST {
             self.write()?;
         }
-        let read = self.read(most)?;
+        let read = self.read(most);
         let due = if self.tally.is_empty() { NOTE } else { WRITE };
         if self.tally.calls >= MOST || self.written.elapsed() >= due {
             self.write()?;
         }
+        let read = read?;
         if read == 0 {
             self.read_until = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
         }
@@ -220,16 +222,23 @@ impl Counter {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
         };
-        let mut done = 0;
+        let (mut done, mut failed) = (0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let read = reader.calls(most - done, |call| {
                 tally.add(call, counts, price.as_deref());
                 *read_until = call.received_us;
             });
-            done += read.map_err(MonitorError::Journal)?;
+            match read {
+                Ok(read) => done += read,
+                // The other lanes go on.
+                Err(error) => failed = Some(error),
+            }
         }
-        Ok(done)
+        match failed {
+            Some(error) if done == 0 => Err(MonitorError::Journal(error)),
+            _ => Ok(done),
+        }
     }
 
     /// Counts everything that is there, and writes it.
@@ -314,11 +323,14 @@ impl Counter {
     /// and is read from the journal again.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database or the journal fails.
     pub fn recover(&mut self) -> Result<(), MonitorError> {
         self.shared.restarts.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
         self.writer.forget();
+        // It may have been counting again.
+        self.journal.forget(PIN).map_err(MonitorError::Journal)?;
+        self.connection.execute("DELETE FROM rebuilt", [])?;
         self.readers = begin(&self.connection, &self.journal, &self.follower)?;
         Ok(())
     }

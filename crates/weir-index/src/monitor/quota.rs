@@ -65,7 +65,7 @@ pub(super) fn tidy(database: &Connection, now: u64) -> rusqlite::Result<()> {
 fn used(database: &Connection, plan: &str, span: &Range<u64>) -> Result<Vec<Used>, MonitorError> {
     let mut read = database.prepare_cached(
         "SELECT consumer, at, width, calls FROM quota_used
-         WHERE plan = ?1 AND at >= ?2 AND at < ?3 ORDER BY consumer, at",
+         WHERE plan = ?1 AND at + width > ?2 AND at < ?3 ORDER BY consumer, at",
     )?;
     let rows = read.query_map(params![plan, span.start, span.end], |row| {
         let (at, width): (u64, u64) = (row.get(1)?, row.get(2)?);

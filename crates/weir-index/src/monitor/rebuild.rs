@@ -46,11 +46,26 @@ impl Counter {
         let pin = self.journal.follower(PIN).map_err(MonitorError::Journal)?;
         let rebuilt = self.count_all_again();
         drop(pin);
+        if rebuilt.is_err() {
+            // Nothing refers to series for it any more. It is tried again with the next one.
+            let _ = self.connection.execute("DELETE FROM rebuilt", []);
+        }
         self.journal.forget(PIN).map_err(MonitorError::Journal)?;
         rebuilt
     }
 
     fn count_all_again(&mut self) -> Result<Rebuilt, MonitorError> {
+        let mut rebuilt = self.stage_all()?;
+        // What was about to be dropped when the pin was set may have gone while it was read.
+        while self.first_whole()? > rebuilt.from {
+            rebuilt = self.stage_all()?;
+        }
+        self.take_over(&mut rebuilt)?;
+        Ok(rebuilt)
+    }
+
+    /// Counts beside what was counted before.
+    fn stage_all(&mut self) -> Result<Rebuilt, MonitorError> {
         self.connection.execute("DELETE FROM rebuilt", [])?;
         let mut rebuilt = Rebuilt { from: self.first_whole()?, ..Rebuilt::default() };
         let mut writer = Writer::new(Table::Rebuilt);
@@ -60,7 +75,6 @@ impl Counter {
             rebuilt.read += self.count_again(lane, to, rebuilt.from, &mut tally, &mut writer)?;
         }
         self.stage(&mut tally, &mut writer)?;
-        self.take_over(&mut rebuilt)?;
         Ok(rebuilt)
     }
 
