@@ -129,6 +129,11 @@ impl Deliveries {
         Ok(Self { connection, source })
     }
 
+    /// To read what others write.
+    pub(crate) fn database(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Events for which there is room.
     pub(crate) fn room(&self) -> rusqlite::Result<usize> {
         room(&self.connection)
@@ -218,9 +223,11 @@ impl Deliveries {
     /// # Errors
     /// The database cannot be read.
     pub fn state(&self) -> rusqlite::Result<DeliveryState> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT count(*), coalesce(min(made), 0) FROM delivery")?;
+        // Looked at all the time: the oldest is the first, and what events say is not read.
+        let mut statement = self.connection.prepare_cached(
+            "SELECT count(*), coalesce((SELECT made FROM delivery ORDER BY number LIMIT 1), 0)
+             FROM delivery",
+        )?;
         statement
             .query_row([], |row| Ok(DeliveryState { waiting: row.get(0)?, oldest_us: row.get(1)? }))
     }

@@ -55,7 +55,8 @@ impl Triggers {
                 .transaction
                 .prepare_cached("SELECT position FROM trigger_position WHERE lane = ?1")?
                 .query_row([lane], |row| row.get(0))?;
-            let position = Position::from_bits(position.cast_unsigned());
+            // A loss of power may have taken what was looked at.
+            let position = Position::from_bits(position.cast_unsigned()).min(journal.end(lane));
             readers.push(match follower.position(lane) == position {
                 true => journal.follow(&follower, lane),
                 false => journal.reader(lane, position),

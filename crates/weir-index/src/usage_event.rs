@@ -112,9 +112,11 @@ fn tell_buckets(
     now_us: u64,
     over: u64,
 ) -> Result<bool, EventError> {
+    // Looked for before: it may take long, and nobody else could write meanwhile. What is counted in
+    // between is told with the next revision.
+    let most = queue.room()?.min(STEP);
+    let found = untold(queue.database(), over, most)?;
     let mut making = queue.make(now_us)?;
-    let most = making.room.min(STEP);
-    let found = untold(&making.transaction, over, most)?;
     for bucket in &found {
         making.push(Address::from(sink), &bucket_event(bucket))?;
         making

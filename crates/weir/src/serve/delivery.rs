@@ -235,9 +235,13 @@ impl Worker {
     fn recover(&mut self) {
         self.sinks.clear();
         self.triggers = None;
-        let config = Arc::clone(&self.config);
-        if let Err(error) = self.take_config(config) {
+        // Without its triggers the journal would keep everything for them.
+        while let Err(error) = self.take_config(Arc::clone(&self.config)) {
             self.messages.err(format!("weir: delivery: {error}"));
+            if self.handle.stopped() {
+                return;
+            }
+            std::thread::sleep(RETRY);
         }
     }
 
@@ -309,6 +313,9 @@ impl Worker {
     fn settle_or_tell(&mut self, sent: &sender::Sent) {
         if let Err(error) = self.settle(sent) {
             self.messages.err(format!("weir: delivery: {error}"));
+            // Not at once: that it took them could not be noted again.
+            let state = self.sinks.entry(sent.sink.clone()).or_default();
+            state.until = Some(Instant::now() + RETRY);
         }
     }
 

@@ -62,7 +62,10 @@ async fn post(
 ) -> anyhow::Result<()> {
     let kept = match connection.take() {
         // The sink may have closed it after the answer before.
-        Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
+        Some(mut sender) => {
+            let ready = timeout(upstream.timeout, sender.ready()).await;
+            matches!(ready, Ok(Ok(()))).then_some(sender)
+        }
         None => None,
     };
     let mut sender = match kept {
