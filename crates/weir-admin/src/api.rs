@@ -34,8 +34,10 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most transactions followed at once.
 const TAILS: usize = 8;
-/// Requests about resubmission at once: some wait for upstreams.
+/// Transactions sent again one by one at once: each waits for an upstream.
 const RESUBMISSIONS: usize = 8;
+/// Requests about jobs and resolutions at once: a job can be stopped whatever upstreams do.
+const JOBS: usize = 4;
 /// Most exports and verifications at once.
 const LONG: usize = 2;
 
@@ -52,6 +54,7 @@ pub(crate) struct Api {
     sources: Arc<Sources>,
     turns: Arc<Semaphore>,
     resubmissions: Arc<Semaphore>,
+    jobs: Arc<Semaphore>,
     tails: Arc<Semaphore>,
     long: Arc<Semaphore>,
 }
@@ -115,6 +118,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         sources: Arc::clone(&sources),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
         resubmissions: Arc::new(Semaphore::new(RESUBMISSIONS)),
+        jobs: Arc::new(Semaphore::new(JOBS)),
         tails: Arc::new(Semaphore::new(TAILS)),
         long: Arc::new(Semaphore::new(LONG)),
     });

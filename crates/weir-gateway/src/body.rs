@@ -90,9 +90,9 @@ impl<'a> RequestBody<'a> {
         }
     }
 
+    /// All of it. One without a byte has a length all the same, which is zero.
     pub(crate) fn whole(bytes: Vec<u8>) -> Self {
-        let source =
-            if bytes.is_empty() { Source::Empty } else { Source::Whole(Whole { bytes, at: 0 }) };
+        let source = Source::Whole(Whole { bytes, at: 0 });
         Self { source, allowance: u64::MAX, idle: Duration::ZERO, received: None, tee: None }
     }
 

@@ -43,13 +43,34 @@ impl Client {
         } else if headers.known(Known::Forwarded).is_some() {
             client.walk_forwarded(trust, headers);
         }
+        client.believe_lines(headers);
+        client
+    }
+
+    /// The client of a recorded request, whose address was found out then. What is recorded of what
+    /// proxies say was said by trusted ones, but what stands left of the client is anybody's words.
+    pub(crate) fn recorded(address: IpAddr, headers: &Headers) -> Self {
+        let mut client = Self { address, trusted: false, https: false, host: None };
+        if headers.known(Known::XForwardedFor).is_none() {
+            for element in rightmost_first(headers, Known::Forwarded) {
+                let Some(hop) = parameter(element, "for").and_then(parse_node) else { break };
+                client.believe_element(element);
+                if hop == address {
+                    break;
+                }
+            }
+        }
+        client.believe_lines(headers);
+        client
+    }
+
+    fn believe_lines(&mut self, headers: &Headers) {
         if let Some(proto) = rightmost_first(headers, Known::XForwardedProto).next() {
-            client.believe_proto(proto);
+            self.believe_proto(proto);
         }
         if let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
-            client.believe_host(host);
+            self.believe_host(host);
         }
-        client
     }
 
     fn walk<'h>(
@@ -71,16 +92,20 @@ impl Client {
         for element in rightmost_first(headers, Known::Forwarded) {
             let Some(address) = parameter(element, "for").and_then(parse_node) else { return };
             self.address = address;
-            // Said by a trusted hop about this one: the further, the nearer to the client.
-            if let Some(proto) = parameter(element, "proto") {
-                self.believe_proto(proto);
-            }
-            if let Some(host) = parameter(element, "host") {
-                self.believe_host(host);
-            }
+            self.believe_element(element);
             if !is_trusted(address, trust) {
                 return;
             }
+        }
+    }
+
+    /// Said by a trusted hop about the one before it: the further, the nearer to the client.
+    fn believe_element(&mut self, element: &[u8]) {
+        if let Some(proto) = parameter(element, "proto") {
+            self.believe_proto(proto);
+        }
+        if let Some(host) = parameter(element, "host") {
+            self.believe_host(host);
         }
     }
 

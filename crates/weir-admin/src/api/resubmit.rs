@@ -18,12 +18,18 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use utoipa::IntoParams;
 
 /// Longest body of a request here.
 pub(super) const LONGEST: usize = 8 << 20;
 /// Longest comment.
 const COMMENT: usize = 1000;
+/// Longest text about an edit in the audit: a hundred names of headers are shorter.
+const LONGEST_EDIT: usize = 64 << 10;
+/// Longest query of a job, as of any search, and longest name of an operation.
+const LONGEST_QUERY: usize = 4096;
+const LONGEST_NAME: usize = 1024;
 /// Jobs that are listed if nobody says how many, and at most.
 const JOBS: usize = 50;
 const MOST_JOBS: usize = 1000;
@@ -67,9 +73,15 @@ pub(super) async fn resubmit(
 ) -> Result<Response, Problem> {
     let id = transaction_id(&id)?;
     let wish: Wish = read(&body)?;
-    api.audit(&caller, Action::Resubmit(id.to_string(), told(&wish))).await?;
+    let how = told(&wish);
+    if how.len() > LONGEST_EDIT {
+        return Err(bad("There are too many edits of headers, or too long names.".to_owned()));
+    }
+    api.audit(&caller, Action::Resubmit(id.to_string(), how)).await?;
     let asked = (id.as_u128(), wish, caller.name.clone());
-    let done = api.resubmission(move |doors| Ok::<_, Failure>((doors.resubmit)(&asked))).await?;
+    let turns = &api.resubmissions;
+    let done = api.resubmission(turns, move |doors| Ok::<_, Failure>((doors.resubmit)(&asked)));
+    let done = done.await?;
     Ok(match done {
         Ok(attempt) => Json(attempt).into_response(),
         Err(refusal) => refused(refusal),
@@ -142,7 +154,8 @@ pub(super) async fn resolve(
     let details = json!({"state": wanted.state, "comment": wanted.comment}).to_string();
     api.audit(&caller, Action::Resolve(id.to_string(), details)).await?;
     let asked = (id.as_u128(), wanted, caller.name.clone());
-    let done = api.resubmission(move |doors| Ok::<_, Failure>((doors.resolve)(&asked))).await?;
+    let done = api.resubmission(&api.jobs, move |doors| Ok::<_, Failure>((doors.resolve)(&asked)));
+    let done = done.await?;
     Ok(match done {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(refusal) => refused(refusal),
@@ -177,12 +190,19 @@ pub(super) async fn make(
     if wanted.query.trim().is_empty() {
         return Err(bad("`query` says what is sent again.".to_owned()));
     }
+    let name = wanted.to.as_ref().map_or(0, String::len);
+    if wanted.query.len() > LONGEST_QUERY || name > LONGEST_NAME {
+        return Err(bad(format!(
+            "`query` has at most {LONGEST_QUERY} bytes, `to` {LONGEST_NAME}."
+        )));
+    }
     let details = json!({"rate": wanted.rate, "to": wanted.to, "again": wanted.again,
         "run": wanted.run});
     let action = Action::MakeJob(wanted.query.clone(), details.to_string());
     api.audit(&caller, action).await?;
     let asked = (wanted, caller.name.clone());
-    let job = api.resubmission::<_, SearchFailure>(move |doors| (doors.make)(&asked)).await?;
+    let job = api.resubmission::<_, SearchFailure>(&api.jobs, move |doors| (doors.make)(&asked));
+    let job = job.await?;
     Ok((StatusCode::CREATED, Json(job)))
 }
 
@@ -205,7 +225,7 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<Job>>, Problem> {
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = super::transaction::limit(wanted.limit, JOBS, MOST_JOBS)?;
-    api.resubmission::<_, Failure>(move |doors| (doors.jobs)(&limit)).await.map(Json)
+    api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.jobs)(&limit)).await.map(Json)
 }
 
 fn number(text: &str) -> Result<i64, Problem> {
@@ -234,7 +254,8 @@ pub(super) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<Job>, Problem> {
     let number = number(&text)?;
-    let found = api.resubmission::<_, Failure>(move |doors| (doors.job)(&number)).await?;
+    let found =
+        api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.job)(&number)).await?;
     found.map(Json).ok_or_else(no_job)
 }
 
@@ -268,7 +289,7 @@ pub(super) async fn act(
     let details = json!({"rate": how.rate, "again": how.again}).to_string();
     api.audit(&caller, Action::RunJob(noted, number, details)).await?;
     let asked = (number, action, how);
-    let found = api.resubmission::<_, Failure>(move |doors| (doors.act)(&asked)).await?;
+    let found = api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.act)(&asked)).await?;
     match found {
         None => Err(no_job()),
         Some((job, true)) => Ok(Json(job)),
@@ -283,9 +304,10 @@ pub(super) async fn act(
 }
 
 impl Api {
-    /// Asks for something of resubmission, which may block.
+    /// Asks for something of resubmission, which may block, when it is its turn.
     async fn resubmission<T, E>(
         &self,
+        turns: &Arc<Semaphore>,
         question: impl FnOnce(&Resubmission) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem>
     where
@@ -293,6 +315,6 @@ impl Api {
         E: Into<Problem> + Send + 'static,
     {
         let find = move |sources: &crate::Sources| sources.resubmission.as_ref().map(question);
-        self.asked(&self.resubmissions, not_recording, find).await
+        self.asked(turns, not_recording, find).await
     }
 }

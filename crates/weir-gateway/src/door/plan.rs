@@ -3,14 +3,14 @@
 use super::{Refused, Resubmission};
 use crate::auth::{NotAdmitted, Principal, StandIn, stand_in};
 use crate::forwarded::Client;
-use crate::headers::apply_edits;
+use crate::headers::{apply_edits, strip_hop_by_hop};
 use crate::path;
 use crate::route::Found;
 use crate::site::Site;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use weir_config::{Api, PathPattern, Resubmit, Route, Segment};
-use weir_wire::Headers;
+use weir_wire::{Headers, Known};
 
 /// What is known of a request that is made again, beside what is known of every request.
 #[derive(Debug)]
@@ -177,23 +177,18 @@ fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
         let found = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.and_then(|(_, value)| std::str::from_utf8(value).ok()).map(str::to_owned)
     };
-    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let client = Client {
-        address: request.client.unwrap_or(nobody),
-        trusted: false,
-        https: named("x-forwarded-proto").is_some_and(|proto| proto == "https"),
-        host: named("x-forwarded-host"),
-    };
     let mut headers = Headers::new();
     for (name, value) in &request.headers {
         if !site.config.is_credential_header(name) {
             headers.push(name, value);
         }
     }
+    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let client = Client::recorded(request.client.unwrap_or(nobody), &headers);
     crate::forwarded::strip(&mut headers);
-    for name in ["via", "expect", "content-length", "transfer-encoding", "connection", "upgrade"] {
-        headers.remove(name);
-    }
+    // With what `Connection` names: that was for the connection of then.
+    let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);
+    strip_hop_by_hop(&mut headers, ours);
     if !request.body.is_empty() {
         headers.push("content-length", request.body.len().to_string().as_bytes());
     }

@@ -1,7 +1,7 @@
 //! A worker's side of the door.
 
 use super::plan::{Planned, plan};
-use super::{AT_ONCE, Ended, Order, Refused};
+use super::{AT_ONCE, Ended, Order, Refused, Resubmission};
 use crate::body::{AnswerError, Body, RequestBody};
 use crate::capture;
 use crate::exchange::{Exchange, Protocol};
@@ -45,13 +45,25 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
     request.version = Version::Http11;
     request.headers = headers;
     exchange.begin_again(order.request.id, client, in_hand);
-    let body = RequestBody::whole(order.request.body.clone());
+    let body = body(&order.request);
     let ended = match flow(&mut exchange, body).await {
         Ok(answer) => take(&mut exchange, answer).await,
-        Err(Gone) => Ended::Lost,
+        Err(Gone) => {
+            exchange.abort(None);
+            Ended::Lost
+        }
     };
     worker.keep(exchange);
     ended
+}
+
+/// Its body. An empty one has a length if it had one: there are servers that insist on it.
+fn body(request: &Resubmission) -> RequestBody<'static> {
+    let told = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
+    if request.body.is_empty() && !request.headers.iter().any(told) {
+        return RequestBody::empty();
+    }
+    RequestBody::whole(request.body.clone())
 }
 
 /// Reads an answer to its end; nobody wants it but the journal.

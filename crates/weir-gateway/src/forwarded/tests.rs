@@ -36,6 +36,30 @@ fn an_untrusted_peer_is_the_client_whatever_it_says() {
 }
 
 #[test]
+fn a_recorded_client_is_the_one_that_was_found_then() {
+    for fields in [
+        // What the client itself wrote stands left, or before, of what a trusted hop added.
+        &[("x-forwarded-host", "evil, a.example"), ("x-forwarded-proto", "http, https")][..],
+        &[
+            ("x-forwarded-host", "evil"),
+            ("x-forwarded-host", "A.example"),
+            ("x-forwarded-proto", "HTTPS"),
+        ],
+        &[(
+            "forwarded",
+            "for=1.1.1.1;host=evil;proto=http, for=192.0.2.1;host=a.example;proto=https",
+        )],
+    ] {
+        let seen = Client::recorded(ip("192.0.2.1"), &headers(fields));
+        let host = Some("a.example".to_owned());
+        let expected = Client { address: ip("192.0.2.1"), trusted: false, https: true, host };
+        assert_eq!(seen, expected, "{fields:?}");
+    }
+    let seen = Client::recorded(ip("192.0.2.1"), &headers(&[("x-forwarded-host", "a b")]));
+    assert_eq!(seen.host, None);
+}
+
+#[test]
 fn the_client_is_the_rightmost_untrusted_entry() {
     for (value, address) in [
         ("1.1.1.1", "1.1.1.1"),

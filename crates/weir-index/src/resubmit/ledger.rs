@@ -276,7 +276,12 @@ impl Ledger {
                 "DELETE FROM resolution_change WHERE id NOT IN (SELECT id FROM resolution)",
                 [],
             )?;
-            db.execute("DELETE FROM job WHERE ended < ?", [oldest])?;
+            // Of those that nobody ever ran or ended nothing is left to be sent, either.
+            db.execute(
+                "DELETE FROM job WHERE coalesce(ended, created) < ?
+                 AND state NOT IN ('previewing', 'running')",
+                [oldest],
+            )?;
             Ok(())
         })
     }

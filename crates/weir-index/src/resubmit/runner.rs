@@ -26,6 +26,9 @@ const IDLE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(5);
 /// Time between looks for what is too old.
 const SWEEP: Duration = Duration::from_secs(3600);
+/// How much longer attempts and resolutions are kept than transactions. The journal drops whole
+/// segments: what it still has must not seem open again, and be sent a second time.
+const LONGER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Attempts of jobs that are under way at once, and bytes of their bodies.
 const AT_ONCE: usize = 256;
@@ -133,6 +136,13 @@ impl Runner {
         self.settle()?;
         self.sweep()?;
         let job = self.shared.ledger.active_job()?;
+        let running = job.as_ref().filter(|job| job.state == JobState::Running);
+        let running = running.map(|job| job.number);
+        if !self.held.is_empty() && self.pace.as_ref().map(|(number, _)| *number) != running {
+            // Its job was paused or cancelled before the gateway had room for them.
+            self.write_ends(None)?;
+            self.take_back()?;
+        }
         match job {
             Some(job) if job.state == JobState::Previewing => {
                 self.write_ends(None)?;
@@ -146,9 +156,7 @@ impl Runner {
             None => {
                 self.pace = None;
                 self.write_ends(None)?;
-                let busy = !self.under_way.is_empty() || !self.held.is_empty();
-                self.send_held();
-                Ok(if busy { TURN } else { IDLE })
+                Ok(if self.under_way.is_empty() { IDLE } else { TURN })
             }
         }
     }
@@ -160,11 +168,20 @@ impl Runner {
                 Ok(found) => found,
                 // It is asked again.
                 Err(Error::Behind) => return Ok(()),
-                Err(error) => return Err(error.into()),
+                // It stays unknown: one that cannot be read must not hold up all that come after it.
+                Err(error) => {
+                    self.unsure.pop();
+                    return Err(error.into());
+                }
             };
             let whole = found.filter(|one| one.outcome != Outcome::Interrupted && one.status > 0);
             if let Some(one) = whole {
-                let ended = Ended::Answered(one.status, None);
+                // What failed with a good status is an answer that the upstream broke off.
+                let broken = one.outcome == Outcome::Failed && one.status < 500;
+                let ended = match broken {
+                    true => Ended::Broken(one.status),
+                    false => Ended::Answered(one.status, None),
+                };
                 self.shared.ledger.write(|db| ledger::finish(db, *attempt, &ended))?;
             }
             self.unsure.pop();
@@ -175,7 +192,8 @@ impl Runner {
     fn sweep(&mut self) -> Result<(), Trouble> {
         if self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP) {
             let tracker = &(self.shared.gate.config)().tracker;
-            self.shared.ledger.drop_old(tracker.keep_failed.max(tracker.keep_completed))?;
+            let keep = tracker.keep_failed.max(tracker.keep_completed);
+            self.shared.ledger.drop_old(keep.saturating_add(LONGER))?;
             self.swept = Some(Instant::now());
         }
         Ok(())
@@ -259,7 +277,9 @@ impl Runner {
             if marked > 0 {
                 weir_journal::failpoint::pass("resubmit.sent");
             }
-            if none || left == 0 || !self.held.is_empty() {
+            // Nothing marked: all of these were refused, or the job was paused meanwhile. Whoever
+            // pauses or stops it is heard before the next ones.
+            if none || marked == 0 || left == 0 || !self.held.is_empty() {
                 return Ok(());
             }
         }
@@ -350,14 +370,21 @@ impl Runner {
         self.held.extend(held);
     }
 
-    /// The end of it: what was not handed over was surely not sent.
+    /// The end of it.
     fn leave(&mut self) -> Result<(), Trouble> {
         self.write_ends(None)?;
-        let held = std::mem::take(&mut self.held);
+        self.take_back()
+    }
+
+    /// Takes back the marks of what was not handed over: it was surely not sent.
+    fn take_back(&mut self) -> Result<(), Trouble> {
         self.shared.ledger.write(|db| {
-            for made in &held {
+            for made in &self.held {
                 db.execute(
-                    "UPDATE job_item SET state = 'pending' WHERE state = 'sending'
+                    "UPDATE job_item SET state = CASE
+                         WHEN (SELECT state FROM job WHERE number = job_item.job) = 'cancelled'
+                         THEN 'cancelled' ELSE 'pending' END
+                     WHERE state = 'sending'
                      AND job = (SELECT job FROM attempt WHERE id = ?1)
                      AND id = (SELECT original FROM attempt WHERE id = ?1)",
                     [made.id.to_be_bytes()],
@@ -366,6 +393,9 @@ impl Runner {
             }
             Ok(())
         })?;
+        for made in self.held.drain(..) {
+            self.under_way.remove(&made.id);
+        }
         Ok(())
     }
 }

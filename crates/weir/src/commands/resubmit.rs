@@ -10,6 +10,7 @@ use crate::{neutral, output};
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -93,11 +94,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     each(args, &client)
 }
 
-/// One after the other; a refusal of one does not keep the others back.
+/// One after the other, each once; a refusal of one does not keep the others back.
 fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let body = serde_json::to_value(wish(args)?)?;
     let (mut attempts, mut all) = (Vec::new(), true);
-    for id in &args.ids {
+    let mut seen = HashSet::new();
+    for id in args.ids.iter().filter(|id| seen.insert(**id)) {
         match client.post::<Attempt>(&format!("/v1/transactions/{id}/resubmit"), &body) {
             Ok(attempt) => {
                 all &= attempt.state == "succeeded";
