@@ -50,9 +50,11 @@ impl<'a> Subject<'a> {
         Self { ledger, ..self }
     }
 
-    /// What became of it; what failed is open until somebody deals with it.
+    /// What became of it; what failed is open until somebody deals with it. An attempt is dealt with
+    /// where it began.
     fn resolution(&self) -> Option<Resolution> {
-        if self.row.outcome == Outcome::Completed {
+        let is_attempt = self.transaction.resubmission_of != [0; 16];
+        if is_attempt || self.row.outcome == Outcome::Completed {
             return None;
         }
         // If the database fails, nothing is known that it would say.

@@ -7,8 +7,10 @@ use weir_journal::counted;
 
 /// What a record says about counting, as far as it is known who calls.
 fn asked(exchange: &Exchange) -> u8 {
-    let config = &exchange.live().site.config;
-    let (Some((_, route)), true) = (exchange.matched(), config.monitor.enabled) else { return 0 };
+    if !exchange.live().site.config.monitor.enabled {
+        return 0;
+    }
+    let Some((_, route)) = exchange.matched() else { return 0 };
     let again = exchange.resubmission.is_some() && route.resubmit.billed;
     let billed = if again { counted::BILLED } else { 0 };
     let rule = if route.count.is_for(consumer(exchange)) { counted::RULE } else { 0 };
@@ -32,8 +34,8 @@ pub(super) fn plan(exchange: &Exchange) -> Option<&Plan> {
 /// Limits have let the call pass.
 pub(crate) fn admitted(exchange: &mut Exchange) {
     let asked = asked(exchange);
-    let quota = plan(exchange).is_some_and(|plan| plan.quota.is_some());
-    exchange.recording.counted = if quota && asked != 0 { asked | counted::QUOTA } else { asked };
+    let quota = asked != 0 && plan(exchange).is_some_and(|plan| plan.quota.is_some());
+    exchange.recording.counted = if quota { asked | counted::QUOTA } else { asked };
 }
 
 /// The call is turned away: nothing was done about it.

@@ -260,14 +260,14 @@ fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::
     // What was not sent for a reason that may have passed.
     db.execute(
         "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
-         AND state = 'refused' AND reason = 'limit-reached'",
+         AND state = 'refused' AND reason IN ('limit-reached', 'rejected:journal-full')",
         [job.number],
     )?;
     if again {
         db.execute(
             "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
              AND (state = 'unknown' OR (state IN ('cannot', 'refused')
-                  AND reason IN ('settled', 'unknown')))",
+                  AND reason IN ('settled', 'unknown', 'succeeded')))",
             [job.number],
         )?;
     }

@@ -219,6 +219,11 @@ pub(super) fn order(
     })
 }
 
+/// Whether there is nothing about it to be put right: nobody sends such a one by an oversight.
+pub(super) fn has_succeeded(transaction: &Transaction) -> bool {
+    transaction.outcome == Outcome::Completed && transaction.status < 400
+}
+
 /// What is wrong with the record of the head.
 fn head_reason(transaction: &Transaction) -> Option<Reason> {
     if transaction.damaged {

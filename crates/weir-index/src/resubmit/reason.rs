@@ -27,6 +27,8 @@ pub enum Reason {
     Unknown,
     /// It has been resubmitted, resolved or dismissed.
     Settled,
+    /// It was answered with success.
+    Succeeded,
     /// The consumer is none any more.
     ConsumerGone,
     /// A scope is asked for now that was not granted.
@@ -47,7 +49,7 @@ pub enum Reason {
 
 impl Reason {
     /// One of each kind, for documents and tests.
-    pub const KINDS: [Self; 20] = [
+    pub const KINDS: [Self; 21] = [
         Self::NotKept,
         Self::Expired,
         Self::Unrecorded,
@@ -60,6 +62,7 @@ impl Reason {
         Self::Sending,
         Self::Unknown,
         Self::Settled,
+        Self::Succeeded,
         Self::ConsumerGone,
         Self::ScopeMissing,
         Self::NotAdmitted,
@@ -86,6 +89,7 @@ impl Reason {
             Self::Sending => "sending",
             Self::Unknown => "unknown",
             Self::Settled => "settled",
+            Self::Succeeded => "succeeded",
             Self::ConsumerGone => "consumer-gone",
             Self::ScopeMissing => "scope-missing",
             Self::NotAdmitted => "not-admitted",
@@ -147,6 +151,7 @@ impl Reason {
             Self::Settled => {
                 "it has been resubmitted, resolved or dismissed; `again` sends it all the same"
             }
+            Self::Succeeded => "it was answered with success; `again` sends it all the same",
             Self::ConsumerGone => "its consumer is not in the configuration any more",
             Self::ScopeMissing => "the route asks for a scope now that its sender was not granted",
             Self::NotAdmitted => "its sender would not be let in by the route now",

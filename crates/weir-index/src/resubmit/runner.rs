@@ -238,6 +238,9 @@ impl Runner {
     ) -> Result<Order, Reason> {
         let to = Some(job.destination.as_str()).filter(|to| !to.is_empty());
         let made = order::order(transaction, &Edit::default(), to, config, fresh_id())?;
+        if !job.again && order::has_succeeded(transaction) {
+            return Err(Reason::Succeeded);
+        }
         (self.shared.gate.check)(&made)?;
         Ok(made)
     }

@@ -78,6 +78,9 @@ impl Resubmitter {
         let to = wish.to.as_deref();
         let made = order::order(&transaction, &wish.edit, to, &config, fresh_id());
         let made = made.map_err(Failure::Refused)?;
+        if !wish.again && order::has_succeeded(&transaction) {
+            return Err(Failure::Refused(Reason::Succeeded));
+        }
         (shared.gate.check)(&made).map_err(Failure::Refused)?;
         let attempt = made.id;
         let marked = Marked {

@@ -19,12 +19,14 @@ const LONGEST_DECODED: usize = 1 << 20;
 pub(super) fn summary(transaction: &journal::Transaction) -> Summary {
     let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
     let text = String::clone;
+    // It is dealt with where it began.
+    let is_attempt = transaction.resubmission_of != [0; 16];
     Summary {
         id: id(u128::from_be_bytes(transaction.id)),
         time: time(transaction.received_us),
         took_us: total.map_or(0, |(_, took)| u64::from(*took)),
         state: state_name(transaction.outcome).to_owned(),
-        resolution: resolution(transaction.outcome),
+        resolution: if is_attempt { String::new() } else { resolution(transaction.outcome) },
         status: transaction.status,
         method: text(&transaction.method),
         path: path(&transaction.target),

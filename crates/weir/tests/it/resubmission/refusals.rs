@@ -33,8 +33,10 @@ fn what_was_masked_truncated_or_withheld_goes_only_edited() {
 
     let weir = Weir::new(&backend.config("", ROUTE, "tracker: {enabled: true, body_limit: 1KiB}"));
     let weir = weir.start();
+    backend.answer(503);
     let truncated = place(&weir, &"x".repeat(1025));
     let whole = place(&weir, &"x".repeat(1024));
+    backend.answer(200);
     refused(&weir, &truncated, &as_it_was(), "truncated");
     succeeds(&weir, &whole, &as_it_was());
     succeeds(&weir, &truncated, &json!({"body_base64": "eHg="}));
@@ -112,4 +114,30 @@ fn who_and_where_are_those_of_now() {
     assert_eq!(backend.got().len(), before + 1, "only what a client sent");
     weir.reload(&config);
     succeeds(&weir, &sent, &as_it_was());
+}
+
+#[test]
+fn what_succeeded_goes_only_when_told_to_and_failed_attempts_are_no_tasks() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    let failed = place(&weir, "{}");
+    let attempt = resubmit(&weir, &failed, &as_it_was()).json();
+    assert_eq!(attempt["state"], "failed");
+    let token = crate::admin_api::first_token(&weir);
+    let open = || {
+        let found = crate::admin_api::get(&weir, "/v1/transactions?q=resolution:open", &token);
+        let found = found.json();
+        let ids = found["transactions"].as_array().unwrap().iter();
+        ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("only the first of them waits for somebody", || open() == [failed.as_str()]);
+    backend.answer(200);
+    let succeeded = place(&weir, "{}");
+    refused(&weir, &succeeded, &as_it_was(), "succeeded");
+    succeeds(&weir, &succeeded, &json!({"again": true}));
+    // One that was refused with good reason may be put right and sent.
+    backend.answer(422);
+    let wrong = place(&weir, "{}");
+    backend.answer(200);
+    succeeds(&weir, &wrong, &json!({"body": "{\"right\": true}"}));
 }
