@@ -156,4 +156,8 @@ fn a_script_that_only_knows_the_metadata_comes_to_the_same_decimals() {
     server.wait();
     let read = [&command[..], &["--data", data.to_str().unwrap()]].concat();
     assert_eq!(lines(&weir(server.dir(), &read)), made);
+    // Counted again in the folder they cost the same.
+    let again = weir(server.dir(), &["monitor", "rebuild", "--json", "--data", "data"]);
+    assert_eq!(lines(&again)[0]["after"].as_f64(), Some(counted));
+    assert_eq!(lines(&weir(server.dir(), &read)), made);
 }
