@@ -106,8 +106,6 @@ pub struct Job {
     pub run: bool,
     /// Transactions may be missing from it.
     pub incomplete: bool,
-    /// What keeps it from going on for now; empty if nothing does.
-    pub error: String,
     /// When it was made, in microseconds since 1970.
     pub created: u64,
     /// When it began to send.
@@ -132,7 +130,7 @@ pub struct Counted {
 /// Rates that a job can have, a second.
 pub(super) const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 
-const COLUMNS: &str = "number, query, destination, again, rate, who, state, run, incomplete, error, \
+const COLUMNS: &str = "number, query, destination, again, rate, who, state, run, incomplete, \
                        created, began, ended, cursor";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
@@ -147,11 +145,10 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         state: JobState::of(&state),
         run: row.get(7)?,
         incomplete: row.get(8)?,
-        error: row.get(9)?,
-        created: row.get(10)?,
-        began: row.get(11)?,
-        ended: row.get(12)?,
-        cursor: row.get(13)?,
+        created: row.get(9)?,
+        began: row.get(10)?,
+        ended: row.get(11)?,
+        cursor: row.get(12)?,
     })
 }
 
@@ -214,7 +211,7 @@ impl Resubmitter {
         let made = self.shared.ledger.write(|db| {
             db.execute(
                 "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
-                 incomplete, error, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, '', ?)",
+                 incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
                 params![new.query, new.destination, new.again, rate, who, new.run, super::now()],
             )?;
             get(db, db.last_insert_rowid())
@@ -352,7 +349,7 @@ pub(super) fn note_page(
     let over = next.is_none() || place >= MOST_ITEMS;
     let cut = next.is_some() && over;
     let mut update = db.prepare_cached(
-        "UPDATE job SET cursor = ?, incomplete = incomplete OR ?, error = '' WHERE number = ?",
+        "UPDATE job SET cursor = ?, incomplete = incomplete OR ? WHERE number = ?",
     )?;
     update.execute(params![next.unwrap_or_default(), incomplete || cut, job.number])?;
     if over {

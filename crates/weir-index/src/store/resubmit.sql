@@ -38,14 +38,13 @@ CREATE TABLE job (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     query TEXT NOT NULL,
     destination TEXT NOT NULL,
-    again INTEGER NOT NULL,       -- also what is settled, or not known to have been sent
+    again INTEGER NOT NULL,       -- also what succeeded, is settled, or perhaps was sent
     rate REAL NOT NULL,           -- a second
     who TEXT NOT NULL,
     state TEXT NOT NULL,
     run INTEGER NOT NULL,         -- run it once it is previewed
     cursor TEXT NOT NULL,         -- where the preview goes on
     incomplete INTEGER NOT NULL,  -- transactions may be missing from it
-    error TEXT NOT NULL,
     created INTEGER NOT NULL,
     began INTEGER,
     ended INTEGER
