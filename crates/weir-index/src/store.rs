@@ -10,18 +10,23 @@
 //! `user_version` says how many have run. A database with more of them than this weir knows is left
 //! alone.
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Name of the database in the data folder.
 const FILE: &str = "weir.db";
 
 /// Longest wait for another connection to end its transaction.
 const BUSY: Duration = Duration::from_secs(10);
+
+/// Wait before a set-up that found the database locked is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Bytes of the write-ahead log that are kept to be used again.
 const LOG_KEPT: i64 = 16 << 20;
@@ -81,12 +86,18 @@ pub fn exists(data: &Path) -> bool {
 }
 
 fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    // One at a time: closing a file releases all locks that the process has on it, so that the
+    // file must not be made while another connection of this process is being set up.
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = data.join(FILE);
     let at = |source| StoreError::Io { path: path.clone(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(at)?;
     // The files beside it get its mode.
-    let mut file = OpenOptions::new();
-    file.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(error)),
+        _ => {}
+    }
     let at = |source| StoreError::Database { path: path.clone(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(at)?;
@@ -99,12 +110,29 @@ fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    write_ahead(connection)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
     connection.pragma_update(None, "temp_store", "memory")
+}
+
+/// Has the database written ahead. SQLite does not wait for others where it changes the mode of a
+/// file, even with a busy timeout, so that another process that does the same has to be waited for.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let end = Instant::now() + BUSY;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < end =>
+            {
+                thread::sleep(AGAIN);
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Runs the steps that have not run; gives how many have run in the end.
