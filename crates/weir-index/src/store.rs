@@ -38,6 +38,7 @@ const STEPS: &[&str] = &[
     crate::billing::SCHEMA,
     include_str!("store/resubmit.sql"),
     include_str!("store/audit.sql"),
+    crate::delivery::SINKS,
 ];
 
 /// Why the database could not do something.

@@ -105,7 +105,7 @@ impl UsageEvents {
     }
 }
 
-/// Tells buckets of minutes before `over`; true if there are more, or there is no room for them.
+/// Tells buckets of minutes before `over`; true if there are more.
 fn tell_buckets(
     sink: &Sink,
     queue: &mut Deliveries,
@@ -114,8 +114,7 @@ fn tell_buckets(
 ) -> Result<bool, EventError> {
     // Looked for before: it may take long, and nobody else could write meanwhile. What is counted in
     // between is told with the next revision.
-    let most = queue.room()?.min(STEP);
-    let found = untold(queue.database(), over, most)?;
+    let found = untold(queue.database(), over, STEP)?;
     let mut making = queue.make(now_us)?;
     for bucket in &found {
         making.push(Address::from(sink), &bucket_event(bucket))?;
@@ -127,7 +126,7 @@ fn tell_buckets(
             )?
             .execute(params![bucket.start, bucket.series, bucket.revision])?;
     }
-    let more = found.len() >= most;
+    let more = found.len() >= STEP;
     if !more {
         let settled = over.saturating_sub(REVISED);
         let transaction = &making.transaction;
@@ -137,7 +136,7 @@ fn tell_buckets(
     failpoint::pass("bucket.make");
     making.commit()?;
     failpoint::pass("bucket.made");
-    Ok(more && most > 0)
+    Ok(more)
 }
 
 fn untold(database: &Connection, over: u64, most: usize) -> rusqlite::Result<Vec<Bucket>> {
@@ -222,10 +221,6 @@ fn look_at(
         .optional()?;
     match (holds, held) {
         (true, None) => {
-            // While there is no room it is not noted, and told later if it still holds.
-            if making.room == 0 {
-                return Ok(());
-            }
             making
                 .push(Address::from(&alert.sink), &alert_event(alert, from, over, calls, errors))?;
             making

@@ -138,6 +138,7 @@ impl Control {
         };
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
+        let events = delivery.clone().map(Handle::doors);
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
@@ -156,6 +157,7 @@ impl Control {
             limits,
             access,
             billing,
+            events,
             tracker,
             monitor,
             resubmission,

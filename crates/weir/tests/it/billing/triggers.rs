@@ -137,6 +137,41 @@ fn after_a_panic_it_goes_on() {
 }
 
 #[test]
+fn a_sink_that_is_gone_holds_back_neither_others_nor_the_journal() {
+    let sink = Sink::start(Mood::Take);
+    let both = format!("{FAILED}    - {{name: lost, to: gone, path: /}}\n");
+    let gone = "upstreams:\n  gone: {targets: [\"http://127.0.0.1:1\"]}\n";
+    let config = config(&sink, &both).replace("upstreams:\n", gone);
+    let mut server = Weir::new(&config).start();
+    server.signal(Signal::TERM);
+    server.wait();
+    // All that there is room for, some days ago.
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let full = "WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n LIMIT 100000)
+                INSERT INTO delivery (sink, path, id, event, made, due)
+                SELECT 'gone', '/', n, '{}', unixepoch() * 1000000 - 1000000, 0 FROM n";
+    assert_eq!(database.execute(full, []).unwrap(), 100_000);
+    drop(database);
+    server.restart(&[]);
+    let failed = send(&server, "/bad", "{}", 7);
+    assert_eq!(subjects(&sink.wait_for(7)), failed);
+    let events = |name: &str, label: &str| server.metric(&format!("weir_events_{name}"), &[label]);
+    eventually("it is known what was given up", || events("given_up_total", "\"gone\"") == 7.0);
+    assert_eq!(events("waiting", "\"gone\""), 100_000.0);
+    assert_eq!(events("given_up_total", "\"hooks\""), 0.0);
+    eventually("the journal may drop what was looked at", || {
+        server.metric("weir_journal_follower_lag_records", &["\"triggers\""]) == 0.0
+    });
+    let token = crate::admin_api::first_token(&server);
+    let shown = crate::admin_api::get(&server, "/v1/events", &token).json()["sinks"].clone();
+    assert_eq!((&shown[0]["sink"], &shown[0]["overtaken"]), (&"gone".into(), &7.into()));
+    assert!(shown[0]["oldest_seconds"].as_f64().unwrap() > 0.9, "{shown}");
+    assert_eq!((&shown[1]["sink"], &shown[1]["overtaken"]), (&"hooks".into(), &0.into()));
+    let told = server.stderr();
+    assert!(told.contains("events for gone were given up: "), "{told}");
+}
+
+#[test]
 fn a_sink_is_reached_over_tls_with_its_credential() {
     let Certificate { cert, key } = Certificate::of("hooks.example.com");
     let hash = super::invoices::hash("secret");
