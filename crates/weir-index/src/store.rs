@@ -39,6 +39,7 @@ const STEPS: &[&str] = &[
     include_str!("store/resubmit.sql"),
     include_str!("store/audit.sql"),
     crate::delivery::SINKS,
+    include_str!("store/settled.sql"),
 ];
 
 /// Why the database could not do something.

@@ -247,7 +247,14 @@ pub(super) fn drop_old(database: &Connection, kept: [u64; 3]) -> rusqlite::Resul
         let Some(oldest) = oldest else { continue };
         let end = (oldest - oldest % DAY + DAY).min(kept);
         let drop = "DELETE FROM bucket WHERE step = ?1 AND start < ?2";
-        dropped |= database.prepare_cached(drop)?.execute(params![step, end])? > 0;
+        if database.prepare_cached(drop)?.execute(params![step, end])? == 0 {
+            continue;
+        }
+        dropped = true;
+        if step != MINUTE {
+            let note = "UPDATE counted_until SET dropped = max(dropped, ?1)";
+            database.prepare_cached(note)?.execute([end])?;
+        }
     }
     if dropped {
         database.execute("DELETE FROM series WHERE id NOT IN (SELECT series FROM bucket)", [])?;

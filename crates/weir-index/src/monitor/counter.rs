@@ -39,14 +39,17 @@ pub struct Settings {
     pub cardinality: usize,
     /// What a call costs, if any costs something.
     pub price: Option<Arc<Price>>,
+    /// How long a call may last, but for those that have no limit: it is counted when it has ended,
+    /// where it began.
+    pub longest_call: Duration,
 }
 
 impl Settings {
-    /// As it is configured, without prices.
+    /// As it is configured, without prices, for calls that last no time.
     #[must_use]
     pub fn new(configured: &Configured) -> Self {
         let Configured { counts, keep, cardinality, .. } = *configured;
-        Self { counts, keep, cardinality, price: None }
+        Self { counts, keep, cardinality, price: None, longest_call: Duration::ZERO }
     }
 }
 
@@ -62,6 +65,7 @@ impl std::fmt::Debug for Settings {
             .field("counts", &self.counts)
             .field("keep", &self.keep)
             .field("cardinality", &self.cardinality)
+            .field("longest_call", &self.longest_call)
             .finish_non_exhaustive()
     }
 }
@@ -144,6 +148,8 @@ pub struct Counter {
     readers: Vec<Reader>,
     /// When what was read last was received, in microseconds since 1970.
     read_until: u64,
+    /// When all that had ended was read last.
+    all_read: Option<Duration>,
     tally: Tally,
     writer: Writer,
     /// When something was written last, and when what is old was looked for.
@@ -174,6 +180,7 @@ impl Counter {
             connection,
             follower,
             read_until: 0,
+            all_read: None,
             tally: Tally::default(),
             writer: Writer::new(Table::Bucket),
             written: Instant::now(),
@@ -222,7 +229,7 @@ impl Counter {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
         };
-        let (mut done, mut failed) = (0, None);
+        let (began, mut done, mut failed) = (now(), 0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let read = reader.calls(most - done, |call| {
@@ -234,6 +241,9 @@ impl Counter {
                 // The other lanes go on.
                 Err(error) => failed = Some(error),
             }
+        }
+        if failed.is_none() && done < most {
+            self.all_read = Some(began);
         }
         match failed {
             Some(error) if done == 0 => Err(MonitorError::Journal(error)),
@@ -285,13 +295,20 @@ impl Counter {
     }
 
     fn write_all(&mut self) -> rusqlite::Result<u64> {
-        let most = self.shared.settings().cardinality;
+        let (most, longest) = {
+            let settings = self.shared.settings();
+            (settings.cardinality, settings.longest_call)
+        };
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let others = self.writer.add(&begun, &self.tally, most)?;
         failpoint::pass("monitor.buckets");
         quota::add(&begun, &self.tally)?;
         add_segments(&begun, &self.tally)?;
         note(&begun, &self.readers)?;
+        if let Some(all_read) = self.all_read {
+            let settled = all_read.saturating_sub(longest).as_secs();
+            begun.execute("UPDATE counted_until SET settled = ?1", [settled])?;
+        }
         failpoint::pass("monitor.noted");
         begun.commit()?;
         Ok(others)
@@ -327,6 +344,7 @@ impl Counter {
     pub fn recover(&mut self) -> Result<(), MonitorError> {
         self.shared.restarts.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
+        self.all_read = None;
         self.writer.forget();
         // It may have been counting again.
         self.journal.forget(PIN).map_err(MonitorError::Journal)?;

@@ -389,6 +389,30 @@ fn counts_are_kept_as_long_as_configured() {
     }
     assert_eq!(steps(), [3, 4, 4]);
     assert_eq!(bench.total(), 4);
+    let (_, dropped) = bench.open().0.settled_and_dropped().unwrap();
+    assert!((now - 100 * 86_400..=now - 99 * 86_400).contains(&dropped), "{dropped} {now}");
+}
+
+#[test]
+fn it_is_known_until_when_all_is_counted() {
+    let mut bench = Bench::new();
+    bench.settings.longest_call = Duration::from_secs(300);
+    let settled = |monitor: &Monitor| monitor.settled_and_dropped().unwrap().0;
+    let (monitor, mut counter) = bench.open();
+    counter.catch_up().unwrap();
+    let first = settled(&monitor);
+    let now = counter::now().as_secs();
+    assert!((now - 400..=now - 300).contains(&first), "{first} {now}");
+    // While something is left it stays where it is.
+    let database = store::open(bench.data.path()).unwrap();
+    database.execute("UPDATE counted_until SET settled = 7", []).unwrap();
+    (0..100).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    let (monitor, mut counter) = bench.open();
+    counter.step(10).unwrap();
+    counter.write().unwrap();
+    assert_eq!(settled(&monitor), 7);
+    counter.catch_up().unwrap();
+    assert!(settled(&monitor) >= first);
 }
 
 #[test]
