@@ -410,6 +410,7 @@ fn with_received<T>(
     let result = write(&Received {
         principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
         client: std::str::from_utf8(client).unwrap_or_default(),
+        https: exchange.client.https,
         method: exchange.request.method_name(),
         target: &target,
         head: &head,

@@ -382,6 +382,13 @@ pub(super) fn unmark(db: &Connection, attempt: u128) -> rusqlite::Result<()> {
     delete.execute([attempt.to_be_bytes()]).map(|_| ())
 }
 
+/// Whether an upstream that answers with this status has done what it was asked for. One that
+/// redirects wants it elsewhere, or the sender to log in, and weir follows nobody; only 303 (see the
+/// result there) and 304 say that it is done (RFC 9110 sections 15.4.4 and 15.4.5).
+fn is_success(status: u16) -> bool {
+    matches!(status, 200..=299 | 303 | 304)
+}
+
 /// Writes down how an attempt ended; with success, what became of its original. Gives its state.
 pub(super) fn finish(
     db: &Connection,
@@ -390,8 +397,8 @@ pub(super) fn finish(
 ) -> rusqlite::Result<AttemptState> {
     let (state, status, reason) = match ended {
         Ended::Answered(status, problem) => {
-            let good = *status < 400;
-            let state = if good { AttemptState::Succeeded } else { AttemptState::Failed };
+            let state =
+                if is_success(*status) { AttemptState::Succeeded } else { AttemptState::Failed };
             (state, *status, problem.unwrap_or_default().to_owned())
         }
         Ended::Broken(status) => (AttemptState::Failed, *status, "broken-off".to_owned()),

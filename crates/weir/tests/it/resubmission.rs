@@ -6,6 +6,7 @@ mod doors;
 mod jobs;
 mod refusals;
 mod single;
+mod upstream;
 
 use crate::admin_api::{ask, first_token, get};
 use crate::harness::{Response, Server, Upstream, eventually};

