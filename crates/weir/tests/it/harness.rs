@@ -16,5 +16,5 @@ pub(crate) use process::{
 };
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
-pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
+pub(crate) use token::{KEYS, SECRET, key_hash, unix_now, unsigned};
 pub(crate) use upstream::{Peer, Upstream};

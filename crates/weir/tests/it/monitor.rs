@@ -1,19 +1,13 @@
 //! Counting calls: whose, which, and what comes back after a restart.
 
 use crate::admin_api::{command, data, first_token, get};
-use crate::harness::{self, Server, Signal, Weir, eventually, weir};
-use aws_lc_rs::digest::{SHA256, digest};
+use crate::harness::{self, Server, Signal, Weir, eventually, key_hash, weir};
 use serde_json::Value;
 use std::time::Duration;
 
 /// Consumers `acme`, with a plan with a quota, and `beta`, without one; APIs `orders` and `site`,
 /// and `dead`, which nobody serves; with more lines at the top level.
 fn config(quota: &str, more: &str) -> String {
-    let hash = |key: &str| {
-        let digits: String =
-            digest(&SHA256, key.as_bytes()).as_ref().iter().map(|b| format!("{b:02x}")).collect();
-        format!("sha256:{digits}")
-    };
     format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 2\n{more}\n\
          auth: {{keys: {{api_key: {{header: x-key}}}}}}\nplans: {{gold: {{{quota}}}}}\n\
@@ -24,8 +18,8 @@ fn config(quota: &str, more: &str) -> String {
          - {{op: send, post: /send, reply: {{text: taken}}}}\n  \
          site:\n    base: /site\n    routes: [{{get: /, reply: {{text: page}}}}]\n  \
          dead:\n    base: /dead\n    routes: [{{get: /, proxy: dead}}]\n",
-        hash("of acme"),
-        hash("of beta"),
+        key_hash("of acme"),
+        key_hash("of beta"),
     )
 }
 
@@ -158,6 +152,28 @@ fn what_counts_is_configured_and_can_be_changed() {
     all(&server);
     counted(&server, 6);
     assert_eq!(calls(&usage(&server, "")), 6);
+}
+
+#[test]
+fn what_is_only_counted_is_one_small_record_even_if_nothing_may_be_left_out() {
+    let config = config("rate: 10000/s", "monitor: {count: all}\njournal: {when_full: refuse}");
+    let server = Weir::new(&config).start();
+    let mut client = server.connect();
+    let mut request = |method: &str, path: &str, body: &str| {
+        client.request(method, path, &[("x-key", "of acme")], body).status
+    };
+    let records = || server.metric("weir_journal_records_total", &[]);
+    let before = records();
+    for _ in 0..20 {
+        assert_eq!(request("GET", "/orders/hello", ""), 200);
+        assert_eq!(request("POST", "/orders/send", "some body"), 200);
+        assert_eq!(request("GET", "/dead", ""), 502);
+    }
+    assert_eq!(records() - before, 60.0);
+    let rows = usage(&server, "by=operation");
+    assert_eq!(calls(&rows), 60, "{rows:?}");
+    let sent = rows.iter().find(|row| row["operation"] == "send").unwrap();
+    assert_eq!(sent["request_bytes"], 180, "{sent}");
 }
 
 /// Answers `200` come from consumers until the quota is used up, in spite of kills; no call that

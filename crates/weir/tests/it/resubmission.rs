@@ -9,7 +9,7 @@ mod single;
 mod upstream;
 
 use crate::admin_api::{ask, first_token, get};
-use crate::harness::{Response, Server, Upstream, eventually};
+use crate::harness::{Response, Server, Upstream, eventually, key_hash};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -106,12 +106,6 @@ impl Backend {
 
 const TRACKER: &str = "tracker: {enabled: true}";
 const ROUTE: &str = "      - {op: all, path: \"/*\", proxy: back}\n";
-
-fn key_hash(key: &str) -> String {
-    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    let digits: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
-}
 
 /// A request of `acme`; gives its transaction id.
 fn call(weir: &Server, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {

@@ -1,8 +1,7 @@
 //! Invoices, computed a second time by a script that shares nothing with weir.
 
 use crate::admin_api::{first_token, get};
-use crate::harness::{Server, Signal, Weir, eventually, run, weir};
-use aws_lc_rs::digest::{SHA256, digest};
+use crate::harness::{Server, Signal, Weir, eventually, key_hash, run, weir};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -28,12 +27,6 @@ fn consumers() -> Value {
     json!({"acme": "gold", "beta": "silver", "gamma": "bronze"})
 }
 
-pub(super) fn hash(key: &str) -> String {
-    let digest = digest(&SHA256, key.as_bytes());
-    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
-}
-
 /// JSON is YAML.
 fn config() -> String {
     let plans: serde_json::Map<String, Value> = plans()
@@ -46,7 +39,7 @@ fn config() -> String {
         .as_object()
         .unwrap()
         .iter()
-        .map(|(name, plan)| (name.clone(), json!({"plan": plan, "api_keys": [hash(name)]})))
+        .map(|(name, plan)| (name.clone(), json!({"plan": plan, "api_keys": [key_hash(name)]})))
         .collect();
     json!({
         "listen": [{"addr": "127.0.0.1:0"}],

@@ -1,7 +1,7 @@
 //! Triggers: an event for each transaction that ends as a rule says.
 
 use super::sink::{Mood, Sink};
-use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
+use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually, key_hash};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -174,7 +174,7 @@ fn a_sink_that_is_gone_holds_back_neither_others_nor_the_journal() {
 #[test]
 fn a_sink_is_reached_over_tls_with_its_credential() {
     let Certificate { cert, key } = Certificate::of("hooks.example.com");
-    let hash = super::invoices::hash("secret");
+    let hash = key_hash("secret");
     let sink = Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\", tls: {{cert: \"file:c.pem\", key: \"file:k.pem\"}}}}]\n\
          auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\

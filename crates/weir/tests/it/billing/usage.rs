@@ -2,9 +2,8 @@
 //!
 //! A minute is long. So these tests stop weir and set its counts back by some minutes.
 
-use super::invoices::hash;
 use super::sink::{Mood, Sink};
-use crate::harness::{KILL_AT, Server, Signal, Weir, eventually};
+use crate::harness::{KILL_AT, Server, Signal, Weir, eventually, key_hash};
 
 fn config(sink: &Sink) -> String {
     format!(
@@ -18,7 +17,7 @@ fn config(sink: &Sink) -> String {
          - {{name: failing, error_rate: 50%, over: 1h, to: hooks}}\n\
          apis:\n  orders: {{base: /, auth: keys, routes: [{{op: hello, get: /, reply: {{text: hi}}}}]}}\n",
         sink.target(),
-        hash("k"),
+        key_hash("k"),
     )
 }
 
