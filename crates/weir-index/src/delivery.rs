@@ -20,6 +20,8 @@ use crate::store::{self, StoreError};
 pub(crate) const SCHEMA: &str = include_str!("delivery/schema.sql");
 /// What was added to it later.
 pub(crate) const SINKS: &str = include_str!("delivery/sinks.sql");
+/// And later still.
+pub(crate) const CHANGES: &str = include_str!("delivery/changes.sql");
 
 /// Most events that wait for a sink.
 pub const MOST: u64 = 100_000;

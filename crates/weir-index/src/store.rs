@@ -40,6 +40,7 @@ const STEPS: &[&str] = &[
     include_str!("store/audit.sql"),
     crate::delivery::SINKS,
     include_str!("store/settled.sql"),
+    crate::delivery::CHANGES,
 ];
 
 /// Why the database could not do something.

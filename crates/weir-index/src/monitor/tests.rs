@@ -394,6 +394,43 @@ fn counts_are_kept_as_long_as_configured() {
 }
 
 #[test]
+fn it_is_noted_which_minutes_others_are_to_be_told_of() {
+    let mut bench = Bench::new();
+    let database = store::open(bench.data.path()).unwrap();
+    let changed = || -> Vec<(u64, u64)> {
+        let read = "SELECT c.start, revision FROM bucket_changed c
+                    JOIN bucket b ON b.step = 60 AND b.start = c.start AND b.series = c.series";
+        let mut read = database.prepare(read).unwrap();
+        let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows = rows.collect::<Result<_, _>>().unwrap();
+        database.execute("DELETE FROM bucket_changed", []).unwrap();
+        rows
+    };
+    let old = (MIDNIGHT - 60, 1);
+    bench.record(call(old.0, "acme"));
+    bench.total();
+    assert_eq!(changed(), [], "nobody wants to know");
+    database.execute("INSERT INTO bucket_cursor VALUES (1, ?1)", [MIDNIGHT]).unwrap();
+    for at in [0, 70, 130] {
+        bench.record(call(MIDNIGHT + at, "acme"));
+    }
+    bench.record(call(old.0, "acme"));
+    bench.total();
+    let all = [0, 60, 120].map(|at| (MIDNIGHT + at, 1));
+    assert_eq!(changed(), all);
+    bench.record(call(MIDNIGHT, "acme"));
+    bench.total();
+    assert_eq!(changed(), [(MIDNIGHT, 2)]);
+    // Counted again, only what has come out otherwise is told.
+    let spoil = "UPDATE bucket SET amount = '7' WHERE step = 60 AND start IN (?1, ?2)";
+    database.execute(spoil, [MIDNIGHT + 60, old.0]).unwrap();
+    bench.open().1.rebuild().unwrap();
+    assert_eq!(changed(), [(MIDNIGHT + 60, 2)]);
+    bench.open().1.rebuild().unwrap();
+    assert_eq!(changed(), []);
+}
+
+#[test]
 fn it_is_known_until_when_all_is_counted() {
     let mut bench = Bench::new();
     bench.settings.longest_call = Duration::from_secs(300);

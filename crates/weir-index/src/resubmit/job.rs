@@ -191,13 +191,13 @@ impl Ledger {
         select.query_map([number], row)?.collect()
     }
 
-    /// The job that is to be worked on: the oldest one that does something.
-    pub(super) fn active_job(&self) -> rusqlite::Result<Option<Job>> {
+    /// The oldest job that does this.
+    pub(super) fn oldest(&self, state: JobState) -> rusqlite::Result<Option<Job>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM job WHERE state IN ('previewing', 'running')
-             ORDER BY number LIMIT 1"
+            "SELECT {COLUMNS} FROM job INDEXED BY job_active
+             WHERE state IN ('previewing', 'running') AND state = ? ORDER BY number LIMIT 1"
         );
-        self.lock().prepare_cached(&sql)?.query_row([], job).optional()
+        self.lock().prepare_cached(&sql)?.query_row([state.name()], job).optional()
     }
 }
 
