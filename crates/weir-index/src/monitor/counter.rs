@@ -366,6 +366,13 @@ fn begin(
         Ok((row.get(0)?, (Position::from_bits(place.0 as u64), place.1 as u64)))
     })?;
     let known = rows.collect::<Result<HashMap<u16, _>, _>>()?;
+    for (lane, (position, _)) in &known {
+        // A journal that was emptied begins again with the first segment, and forgets who followed it.
+        let forgotten = *position > Position::START && follower.position(*lane) == Position::START;
+        if forgotten || *position > journal.end(*lane) {
+            lose_segments(database, *lane)?;
+        }
+    }
     let lanes = 0..journal.lanes();
     // With a database that is new, what was recorded before is not counted, unless there was
     // another one: then all that is left is counted again.
@@ -382,6 +389,20 @@ fn begin(
         journal.read(lane, position, ticket).metadata_only()
     });
     Ok(readers.collect())
+}
+
+/// What was counted of a lane's segments is not to be found in those that have their numbers now:
+/// it counts as dropped, under a number that none has.
+fn lose_segments(database: &Connection, lane: u16) -> rusqlite::Result<()> {
+    let begun = database.unchecked_transaction()?;
+    begun.execute(
+        "INSERT INTO counted_segment
+         SELECT lane, -1, max(last) FROM counted_segment WHERE lane = ?1 GROUP BY lane
+         ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
+        [lane],
+    )?;
+    begun.execute("DELETE FROM counted_segment WHERE lane = ?1 AND segment >= 0", [lane])?;
+    begun.commit()
 }
 
 fn add_segments(database: &Connection, tally: &Tally) -> rusqlite::Result<()> {

@@ -80,9 +80,10 @@ impl Counter {
 
     /// The first minute of which nothing can have been dropped.
     fn first_whole(&self) -> Result<u64, MonitorError> {
-        let mut held: HashSet<(u16, u32)> = HashSet::new();
+        let mut held: HashSet<(u16, i64)> = HashSet::new();
         for lane in 0..self.journal.lanes() {
-            held.extend(self.journal.segments(lane).into_iter().map(|number| (lane, number)));
+            let numbers = self.journal.segments(lane).into_iter();
+            held.extend(numbers.map(|number| (lane, i64::from(number))));
         }
         let mut read =
             self.connection.prepare("SELECT lane, segment, last FROM counted_segment")?;

@@ -55,6 +55,20 @@ impl Bench {
         bench
     }
 
+    /// The same folder, with its journal emptied.
+    fn emptied(self) -> Self {
+        let Self { data, journal, lanes, settings } = self;
+        drop((lanes, journal));
+        std::fs::remove_dir_all(data.path().join("journal")).unwrap();
+        let lanes =
+            weir_journal::Settings { segment_bytes: 64 << 10, lanes: 2, ..Default::default() };
+        let (journal, lanes, _) = Journal::open(data.path(), lanes).unwrap();
+        let bench = Self { data, journal: Arc::new(journal), lanes, settings };
+        // As weir does it before anything is recorded.
+        drop(bench.open());
+        bench
+    }
+
     fn open(&self) -> (Monitor, Counter) {
         let journal = Arc::clone(&self.journal);
         Monitor::open(self.data.path(), journal, self.settings.clone()).unwrap()
@@ -319,6 +333,27 @@ fn what_was_dropped_is_never_counted_again() {
     for (start, calls) in hours {
         assert_eq!(minutes.range(start..start + 3600).map(|(_, calls)| calls).sum::<u64>(), calls);
     }
+}
+
+#[test]
+fn what_an_emptied_journal_had_is_never_counted_again() {
+    let mut bench = Bench::new();
+    (0..3000).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    assert_eq!(bench.total(), 3000);
+    for (round, more) in [(1, 10), (2, 3000)] {
+        bench = bench.emptied();
+        (0..more).for_each(|_| bench.record(call(MIDNIGHT + round * 3600, "acme")));
+        let total = bench.total();
+        let rebuilt = bench.open().1.rebuild().unwrap();
+        assert!(rebuilt.from > MIDNIGHT, "{rebuilt:?}");
+        assert_eq!(bench.total(), total);
+    }
+    assert_eq!(bench.total(), 6010);
+    // What the journal has now can be.
+    let database = store::open(bench.data.path()).unwrap();
+    database.execute("UPDATE bucket SET calls = calls + 1000", []).unwrap();
+    let rebuilt = bench.open().1.rebuild().unwrap();
+    assert_eq!((rebuilt.from, rebuilt.after), (MIDNIGHT + 3660, 3000), "{rebuilt:?}");
 }
 
 #[test]
