@@ -7,6 +7,7 @@
 use super::ledger::{self, Ledger};
 use super::{Resubmitter, now};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::atomic::Ordering;
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +217,7 @@ impl Resubmitter {
             )?;
             get(db, db.last_insert_rowid())
         })?;
+        self.shared.counts.made.fetch_add(1, Ordering::Relaxed);
         self.shared.wake();
         made.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
@@ -226,6 +228,7 @@ impl Resubmitter {
     /// # Errors
     /// The database fails.
     pub fn act(&self, number: i64, action: JobAction) -> rusqlite::Result<Option<(Job, bool)>> {
+        let mut cancelled = false;
         let done = self.shared.ledger.write(|db| {
             let Some(job) = get(db, number)? else { return Ok(None) };
             let done = match action {
@@ -233,8 +236,11 @@ impl Resubmitter {
                 JobAction::Pause => pause(db, &job)?,
                 JobAction::Cancel => cancel(db, &job)?,
             };
+            let ends = action == JobAction::Cancel && job.state != JobState::Cancelled;
+            cancelled = done && ends;
             Ok(get(db, number)?.map(|job| (job, done)))
         })?;
+        self.shared.counts.cancelled.fetch_add(u64::from(cancelled), Ordering::Relaxed);
         self.shared.wake();
         Ok(done)
     }

@@ -177,12 +177,12 @@ impl Ledger {
         Ok(done)
     }
 
-    /// What was being sent when weir ended is unknown.
-    pub(super) fn recover(&self) -> rusqlite::Result<()> {
+    /// What was being sent when weir ended is unknown; gives how much that is.
+    pub(super) fn recover(&self) -> rusqlite::Result<u64> {
         self.write(|db| {
             db.execute("UPDATE job_item SET state = 'unknown' WHERE state = 'sending'", [])?;
-            db.execute("UPDATE attempt SET state = 'unknown' WHERE state = 'sending'", [])?;
-            Ok(())
+            let unknown = "UPDATE attempt SET state = 'unknown' WHERE state = 'sending'";
+            Ok(db.execute(unknown, [])? as u64)
         })
     }
 
@@ -389,12 +389,13 @@ fn is_success(status: u16) -> bool {
     matches!(status, 200..=299 | 303 | 304)
 }
 
-/// Writes down how an attempt ended; with success, what became of its original. Gives its state.
+/// Writes down how an attempt ended; with success, what became of its original. Gives its state, if
+/// that was not written down before.
 pub(super) fn finish(
     db: &Connection,
     attempt: u128,
     ended: &Ended,
-) -> rusqlite::Result<AttemptState> {
+) -> rusqlite::Result<Option<AttemptState>> {
     let (state, status, reason) = match ended {
         Ended::Answered(status, problem) => {
             let state =
@@ -413,7 +414,7 @@ pub(super) fn finish(
     let found = update.query_row(params![state.name(), status, reason, now(), key], |row| {
         Ok((id(row, 0)?, row.get::<_, String>(1)?, row.get::<_, u32>(2)?, row.get(3)?))
     });
-    let Some((original, who, number, job)) = found.optional()? else { return Ok(state) };
+    let Some((original, who, number, job)) = found.optional()? else { return Ok(None) };
     let job: Option<i64> = job;
     if let Some(job) = job {
         let mut update = db.prepare_cached(
@@ -427,5 +428,5 @@ pub(super) fn finish(
         let comment = format!("attempt {number}");
         set_resolution(db, original, Resolution::Resubmitted, &who, &comment)?;
     }
-    Ok(state)
+    Ok(Some(state))
 }

@@ -178,7 +178,8 @@ impl Runner {
                     true => Ended::Broken(one.status),
                     false => Ended::Answered(one.status, None),
                 };
-                self.shared.ledger.write(|db| ledger::finish(db, *attempt, &ended))?;
+                let state = self.shared.ledger.write(|db| ledger::finish(db, *attempt, &ended))?;
+                state.into_iter().for_each(|state| self.shared.counts.ended(state));
             }
             self.unsure.pop();
         }
@@ -324,14 +325,15 @@ impl Runner {
             if let Some(job) = running
                 && self.under_way.is_empty()
             {
-                self.shared.ledger.write(|db| job::end_if_done(db, job))?;
+                let ended = self.shared.ledger.write(|db| job::end_if_done(db, job))?;
+                self.shared.counts.finished.fetch_add(u64::from(ended), Ordering::Relaxed);
             }
             return Ok(0);
         }
-        let mut marked = Vec::new();
+        let (mut marked, mut states) = (Vec::new(), Vec::new());
         let written = self.shared.ledger.write(|db| {
             for (attempt, ended) in &finished {
-                ledger::finish(db, *attempt, ended)?;
+                states.extend(ledger::finish(db, *attempt, ended)?);
             }
             if let Some((job, chosen)) = next {
                 mark_all(db, job, chosen, &mut marked)?;
@@ -344,6 +346,7 @@ impl Runner {
             all.extend(finished);
             return Err(error.into());
         }
+        states.into_iter().for_each(|state| self.shared.counts.ended(state));
         for (attempt, _) in &finished {
             self.under_way.remove(attempt);
         }

@@ -8,6 +8,7 @@ use weir_admin::metrics::{Family, Sample, Samples};
 use weir_index::Index;
 use weir_index::delivery::SinkQueue;
 use weir_index::monitor::Monitor;
+use weir_index::resubmit::Resubmitter;
 use weir_journal::{Journal, Lag};
 
 /// What the journal has and does.
@@ -140,6 +141,33 @@ pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
             help: "How long the oldest event has waited.",
             samples: Samples::Gauge(of(waited)),
         },
+    ]
+}
+
+/// What was sent again.
+pub(crate) fn resubmission(resubmitter: &Resubmitter) -> [Family; 2] {
+    let stats = resubmitter.statistics();
+    let by = |name, help, label: &'static str, counts: &[(&str, u64)]| {
+        let sample = |(value, count): &(&str, u64)| {
+            Sample::new(vec![(label, (*value).to_owned())], *count as f64)
+        };
+        Family { name, help, samples: Samples::Counter(counts.iter().map(sample).collect()) }
+    };
+    let attempts = [
+        ("succeeded", stats.succeeded),
+        ("failed", stats.failed),
+        ("refused", stats.refused),
+        ("unknown", stats.unknown),
+    ];
+    let jobs = [("made", stats.made), ("finished", stats.finished), ("cancelled", stats.cancelled)];
+    [
+        by(
+            "weir_resubmission_attempts_total",
+            "Transactions sent again, by how that ended.",
+            "result",
+            &attempts,
+        ),
+        by("weir_resubmission_jobs_total", "Jobs, by what became of them.", "event", &jobs),
     ]
 }
 

@@ -121,6 +121,14 @@ fn a_preview_does_not_wait_for_a_job_that_sends() {
     wait_for(&weir, second, "finished");
     let again = backend.again();
     assert!(again.len() == 20 && again.values().all(|times| *times == 1), "{again:?}");
+    let counted = |name: &str, label: &str| {
+        weir.metric(&format!("weir_resubmission_{name}_total"), &[&format!("\"{label}\"")])
+    };
+    assert_eq!(
+        ["made", "cancelled", "finished"].map(|event| counted("jobs", event)),
+        [2.0, 1.0, 1.0]
+    );
+    assert_eq!((counted("attempts", "succeeded"), counted("attempts", "failed")), (20.0, 0.0));
 }
 
 #[test]

@@ -64,6 +64,9 @@ fn a_chain_hangs_on_the_first_and_nothing_is_sent_twice_unasked() {
     assert_eq!(backend.got().len(), before);
     assert_eq!(succeeds(&weir, &sent, &json!({"again": true}))["number"], 4);
     assert_eq!(backend.got()[1].header("idempotency-key"), None);
+    let attempts =
+        |result: &str| weir.metric("weir_resubmission_attempts_total", &[&format!("\"{result}\"")]);
+    assert_eq!(["succeeded", "failed", "refused", "unknown"].map(attempts), [2.0, 2.0, 0.0, 0.0]);
     let missing = resubmit(&weir, "019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55", &as_it_was());
     assert_eq!(missing.status, 404);
 }
