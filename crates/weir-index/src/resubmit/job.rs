@@ -263,7 +263,8 @@ fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::
     // What was not sent for a reason that may have passed.
     db.execute(
         "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
-         AND state = 'refused' AND reason IN ('limit-reached', 'rejected:journal-full')",
+         AND state IN ('cannot', 'refused')
+         AND reason IN ('limit-reached', 'rejected:journal-full', 'sending')",
         [job.number],
     )?;
     if again {

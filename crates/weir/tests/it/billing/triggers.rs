@@ -1,9 +1,13 @@
 //! Triggers: an event for each transaction that ends as a rule says.
 
 use super::sink::{Mood, Sink};
-use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually, key_hash};
+use crate::harness::{
+    Certificate, Client, KILL_AT, PANIC_AT, Server, Signal, Weir, each_transaction, eventually,
+    id_of, key_hash, kills,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn config(sink: &Sink, triggers: &str) -> String {
     format!(
@@ -126,6 +130,45 @@ fn a_kill_anywhere_on_the_way_loses_no_event() {
         let twice = sink.came() - 2;
         assert!(twice <= usize::from(point == "delivery.sent"), "{point}: {twice}");
     }
+}
+
+#[test]
+fn kills_at_any_moment_lose_no_event() {
+    let sink = Sink::start(Mood::Take);
+    let more = "journal: {when_full: refuse}\n";
+    let config = config(&sink, FAILED).replace("workers: 2\n", &format!("workers: 2\n{more}"));
+    let mut server = Weir::new(&config).start();
+    for _ in 0..kills() {
+        let addr = server.listen[0];
+        let client = std::thread::spawn(move || {
+            let mut client = Client::try_connect(addr)?;
+            let request = "POST /bad HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+            while client.try_send(request) {
+                client.try_response()?;
+            }
+            Some(())
+        });
+        std::thread::sleep(Duration::from_millis(fastrand::u64(10..400)));
+        server.kill();
+        client.join().unwrap();
+        server.restart(&[]);
+    }
+    eventually("all are noted", || {
+        server.metric("weir_journal_follower_lag_records", &["\"triggers\""]) == 0.0
+            && server.metric("weir_events_waiting", &[]) == 0.0
+    });
+    server.signal(Signal::TERM);
+    server.wait();
+    let mut failed = BTreeSet::new();
+    each_transaction(&server.data(), |one| {
+        if one.outcome == weir_journal::Outcome::Failed {
+            failed.insert(id_of(&one));
+        }
+    });
+    assert!(failed.len() > kills(), "{} are no test", failed.len());
+    let told = subjects(&sink.taken());
+    assert_eq!(failed.difference(&told).count(), 0, "of {}", failed.len());
+    assert_eq!(told.len(), failed.len(), "and nothing else is told");
 }
 
 #[test]

@@ -2,16 +2,11 @@
 
 use super::load::{Answers, Load};
 use super::{config, show, wait_for_index};
-use crate::harness::{self, Signal, Weir, each_transaction, id_of};
+use crate::harness::{self, Signal, Weir, each_transaction, id_of, kills};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 use weir_journal::Outcome;
-
-/// How often weir is killed; `make soak` says more.
-fn kills() -> usize {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
-}
 
 /// Answers that are looked up after each kill.
 const SAMPLE: usize = 20;

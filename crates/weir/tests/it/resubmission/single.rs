@@ -1,7 +1,8 @@
 //! One transaction: as it was, edited, to another route; its chain and its resolution.
 
 use super::{
-    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, resubmit, show, succeeds,
+    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, refused_later, resubmit,
+    show, succeeds,
 };
 use crate::admin_api::{command, get, id, tokens};
 use crate::harness::{KEYS, SECRET, Weir, unix_now};
@@ -163,8 +164,7 @@ fn who_has_a_token_is_known_by_name_and_scopes() {
     assert_eq!((&itself["principal"], &itself["consumer"]), (&json!("anna"), &json!("acme")));
     assert_eq!(backend.last().header("authorization"), None);
     // It was taken from the quota of now.
-    let over = resubmit(&weir, &sent, &json!({"again": true})).json();
-    assert_eq!((&over["state"], &over["reason"]), (&json!("refused"), &json!("limit-reached")));
+    refused_later(&weir, &sent, &json!({"again": true}), "limit-reached");
     assert_eq!(backend.got().len(), 2);
 }
 
