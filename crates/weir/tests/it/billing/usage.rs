@@ -62,8 +62,13 @@ fn a_minute_that_is_over_and_an_alert_are_told_once() {
     server.kill();
     server.restart(&[]);
     eventually("it is looked at", || server.metric("weir_events_waiting", &[]) == 0.0);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // Orderly, so that all that was made has been posted, or waits.
+    server.signal(Signal::TERM);
+    server.wait();
     assert_eq!(sink.came(), 2);
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let waiting = "SELECT count(*) FROM delivery";
+    assert_eq!(database.query_row(waiting, [], |row| row.get(0)), Ok(0));
 }
 
 #[test]
