@@ -18,8 +18,8 @@ from .session import Session
 KINDS = (HELLO, ECHO)
 #: What `ab` sends in a burst, and over how many connections.
 BURST, BURST_CONNECTIONS = 20_000, 150
-#: Bursts in a row: one lasts a fifth of a second, too short to be compared with another.
-_IN_A_ROW = 10
+#: Bursts of each contender for each round: one lasts a fifth of a second, and tells little.
+_BURSTS = 6
 #: Windows of load before the first that counts.
 _WARM = 3
 #: Queries of each kind whose latency is taken.
@@ -85,12 +85,12 @@ def bursts(session: Session, contenders: dict[str, dict[str, str]]) -> list[dict
     ground = Ground(session)
     recorders = [ground.start(name, settings=settings) for name, settings in contenders.items()]
     rounds = []
-    for number in range(session.pace.rounds + 1):
+    for number in range(_BURSTS * session.pace.rounds + 1):
         turn = number % len(recorders)
         order = recorders[turn:] + recorders[:turn]
         found = {}
         for recorder in order:
-            rate = statistics.harmonic_mean([_ab(recorder) for _ in range(_IN_A_ROW)])
+            rate = _ab(recorder)
             found[recorder.name] = {"rate": rate, "lag_s": recorder.settle()}
         if number:
             rounds.append(found)
