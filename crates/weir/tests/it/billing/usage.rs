@@ -58,10 +58,13 @@ fn a_minute_that_is_over_and_an_alert_are_told_once() {
     let alert = of("weir.usage.alert");
     assert_eq!((&alert["subject"], &alert["data"]["calls"]), (&"busy".into(), &4.into()));
     assert!(sink.heads().iter().any(|head| head.starts_with("POST /alerts ")));
+    let noted = |server: &Server| server.metric("weir_events_waiting", &[]) == 0.0;
+    // What is not noted as posted would be posted again.
+    eventually("both are noted", || noted(&server));
     // It still holds, and the minute is still over.
     server.kill();
     server.restart(&[]);
-    eventually("it is looked at", || server.metric("weir_events_waiting", &[]) == 0.0);
+    eventually("it is looked at", || noted(&server));
     // Orderly, so that all that was made has been posted, or waits.
     server.signal(Signal::TERM);
     server.wait();

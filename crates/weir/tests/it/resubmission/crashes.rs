@@ -98,7 +98,8 @@ fn between_sending_and_sent_nothing_is_sent_and_nobody_says_it_was() {
 #[test]
 fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
     let backend = Backend::start();
-    for point in ["resubmit.marked:3", "resubmit.sent:3"] {
+    // The first time: on a slow machine all may be marked, and sent, at once.
+    for point in ["resubmit.marked", "resubmit.sent"] {
         let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).env(KILL_AT, point).start();
         backend.answer(503);
         let all = fail(&weir, 40);
