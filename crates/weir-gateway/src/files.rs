@@ -51,9 +51,13 @@ pub(crate) async fn answer<'a>(
 ) -> Result<Body<'a>, Refusal> {
     body.drop_at_hand()?;
     let key = key_of(exchange, root);
+    // The folder of the route itself, asked for as if it were a file.
+    let bare = key.is_empty() && !exchange.request.path().ends_with('/');
     let (resource, fallen) = match root.recent(key, exchange.started) {
+        Some(_) if bare => return Ok(redirect(exchange)),
         Some(resource) => (resource, None),
         None => match Box::pin(find(exchange, root, key)).await? {
+            (Found::File(_), None) if bare => return Ok(redirect(exchange)),
             (Found::File(resource), fallen) => (resource, fallen),
             (Found::Folder, _) => return Ok(redirect(exchange)),
             (Found::Nothing, _) => return Err(Problem::NoFile.into()),
