@@ -64,7 +64,16 @@ pub(crate) async fn answer<'a>(
         },
     };
     let form = choose(exchange, route, &resource, root, fallen.is_some());
-    deliver(exchange, route, root, fallen, &resource, form).await
+    if form == Form::Gzip
+        && resource.plain.length() <= COMPRESSED_AT_ONCE
+        && root.has_room(resource.plain.length())
+        && let Some(right) = Compressing::of(&resource.plain)
+    {
+        // If it does not work, sending the file will tell why.
+        let _ = Box::pin(within_time(exchange, make_gzip(right, route.compress.level))).await;
+        root.grown(fallen.unwrap_or_else(|| key_of(exchange, root)));
+    }
+    deliver(exchange, &resource, form)
 }
 
 /// What a file is remembered by: the path it is asked for by, as it stands there.
@@ -72,7 +81,7 @@ fn key_of<'k>(exchange: &'k Exchange, root: &'k Root) -> &'k str {
     root.files.file.as_deref().unwrap_or_else(|| exchange.below_pattern())
 }
 
-/// What a path leads to; if to nothing, what answers instead, with its path.
+/// What a path leads to; if to nothing, what answers instead, with its key.
 async fn find<'r>(
     exchange: &Exchange,
     root: &'r Root,
@@ -89,20 +98,16 @@ async fn find<'r>(
             return Ok((found, None));
         }
     }
-    match root.files.fallback.as_deref().filter(|_| !single) {
-        Some(fallback) if !path.is_some_and(|path| types::is_part(&path, &root.files.types)) => {
-            let found = match root.recent(fallback, exchange.started) {
-                Some(resource) => Found::File(resource),
-                None => {
-                    let path = fallback.as_bytes().to_vec();
-                    within_time(exchange, root.find(fallback, path)).await?
-                }
-            };
-            let found = if matches!(found, Found::Folder) { Found::Nothing } else { found };
-            Ok((found, Some(fallback)))
-        }
-        _ => Ok((Found::Nothing, None)),
-    }
+    let part = path.is_some_and(|path| types::is_part(&path, &root.files.types));
+    let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
+        return Ok((Found::Nothing, None));
+    };
+    let found = match root.recent(key, exchange.started) {
+        Some(resource) => Found::File(resource),
+        None => within_time(exchange, root.find(key, fallback.as_bytes().to_vec())).await?,
+    };
+    let found = if matches!(found, Found::Folder) { Found::Nothing } else { found };
+    Ok((found, Some(key)))
 }
 
 /// Waits for a disk, as long as the request may take.
@@ -202,11 +207,9 @@ fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
     (weights[best] > 0 && weights[best] >= codings.identity).then_some(best)
 }
 
-async fn deliver<'a>(
+/// Sends a form of a file, or what of it the client asks for and does not have.
+fn deliver<'a>(
     exchange: &mut Exchange,
-    route: &Route,
-    root: &Root,
-    fallen: Option<&str>,
     resource: &Resource,
     form: Form,
 ) -> Result<Body<'a>, Refusal> {
@@ -241,7 +244,7 @@ async fn deliver<'a>(
         return Ok(Body::Empty);
     }
     if form == Form::Gzip {
-        return Ok(compressed(exchange, route, root, fallen, file).await);
+        return Ok(compressed(exchange, file));
     }
     headers.push("accept-ranges", b"bytes");
     // Other methods know no ranges (RFC 9110 section 14.2).
@@ -322,23 +325,9 @@ fn cut<'a>(exchange: &mut Exchange, file: &Arc<Stored>, parts: &[Range<u64>]) ->
     Body::Whole(Bytes::from(whole))
 }
 
-/// A file compressed by weir: as it was kept, made and kept now, or as it is sent, which the stage
-/// behind the handler does.
-async fn compressed<'a>(
-    exchange: &mut Exchange,
-    route: &Route,
-    root: &Root,
-    fallen: Option<&str>,
-    file: &Arc<Stored>,
-) -> Body<'a> {
-    if file.gzip().is_none()
-        && file.length() <= COMPRESSED_AT_ONCE
-        && root.has_room(file.length())
-        && let Some(right) = Compressing::of(file)
-    {
-        make_gzip(right, route.compress.level).await;
-        root.grown(fallen.unwrap_or_else(|| key_of(exchange, root)));
-    }
+/// A file compressed by weir: as it is kept, or as it is sent, which the stage behind the handler
+/// does.
+fn compressed<'a>(exchange: &mut Exchange, file: &Arc<Stored>) -> Body<'a> {
     match file.gzip() {
         Some(gzip) => {
             exchange.response.headers.push_known(Known::ContentEncoding, b"gzip");
@@ -348,13 +337,13 @@ async fn compressed<'a>(
     }
 }
 
-/// Compresses a small file at once, a larger one on a thread. Whether it worked is seen in the file.
-async fn make_gzip(right: Compressing, level: u32) {
+/// Compresses a small file at once, a larger one on a thread.
+async fn make_gzip(right: Compressing, level: u32) -> Result<(), Trouble> {
     if let Some(bytes) = right.file().here() {
         right.compress(bytes, level);
-        return;
+        return Ok(());
     }
-    let made = disk::on_thread(move || {
+    disk::on_thread(move || {
         let file = right.file();
         let Some(open) = file.open() else { return Ok(()) };
         let bytes = disk::read_whole(open, file.length() as usize, Way::Thread)?;
@@ -362,7 +351,6 @@ async fn make_gzip(right: Compressing, level: u32) {
             right.compress(&bytes, level);
         }
         Ok(())
-    });
-    // If the file cannot be read, sending it will tell.
-    let _ = made.await;
+    })
+    .await
 }

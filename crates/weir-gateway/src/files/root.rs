@@ -26,6 +26,8 @@ const OVERHEAD: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Root {
     pub(super) files: Arc<Files>,
+    /// What the fallback is remembered by: no request has such a path.
+    fallback: Option<String>,
     /// Bytes that this worker may keep.
     memory: usize,
     folder: RefCell<Option<(Arc<OwnedFd>, Instant)>>,
@@ -52,6 +54,7 @@ impl Root {
     pub(crate) fn new(files: &Files, workers: usize) -> Self {
         let memory = usize::try_from(files.memory).unwrap_or(usize::MAX) / workers.max(1);
         Self {
+            fallback: files.fallback.as_ref().map(|path| format!("\0{path}")),
             files: Arc::new(files.clone()),
             memory,
             folder: RefCell::default(),
@@ -60,6 +63,11 @@ impl Root {
             open: Cell::new(0),
             uses: Cell::new(0),
         }
+    }
+
+    /// What answers where nothing is found: what it is remembered by, and its path.
+    pub(super) fn fallback(&self) -> Option<(&str, &str)> {
+        self.fallback.as_deref().zip(self.files.fallback.as_deref())
     }
 
     /// What a path led to a moment ago, if that was a file and is remembered.

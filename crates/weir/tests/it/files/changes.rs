@@ -1,10 +1,9 @@
 //! Files that are replaced, cut off, grown or removed while they are served; and what is recorded.
 
 use super::{noise, public, serve, start};
-use crate::harness::{PATIENCE, eventually, transactions};
+use crate::harness::{eventually, transactions};
 use std::fs;
 use std::io::Write;
-use std::time::Instant;
 use weir_journal::Outcome;
 
 const ALL: &str = "{get: \"/*\", files: public}";
@@ -17,7 +16,6 @@ fn a_file_that_is_replaced_again_and_again_is_never_mixed() {
     let server = serve(ALL, &[("a.bin", &[0; 5000])]);
     let mut client = server.connect();
     let mut seen = std::collections::HashMap::new();
-    let end = Instant::now() + PATIENCE;
     for state in 1..=255_u8 {
         server.replace("public/a.bin", vec![state; 5000 + usize::from(state)]);
         let answer = client.get("/a.bin");
@@ -27,7 +25,6 @@ fn a_file_that_is_replaced_again_and_again_is_never_mixed() {
         assert_eq!(answer.body.len(), 5000 + usize::from(first));
         let tag = answer.header("etag").unwrap().trim_start_matches("W/").to_owned();
         assert_eq!(*seen.entry(tag).or_insert(first), first, "one tag for two states");
-        assert!(Instant::now() < end);
     }
     eventually("the last state", || client.get("/a.bin").body[0] == 255);
 }
@@ -38,9 +35,9 @@ fn a_download_under_way_goes_on_with_the_file_it_began_with() {
     let server = serve(ALL, &[("a.bin", &bytes)]);
     let mut client = server.connect();
     client.send("GET /a.bin HTTP/1.1\r\nHost: h\r\n\r\n");
-    // It has begun: the head is there, and the rest does not fit into any buffer.
+    // It has begun, and what follows does not fit into any buffer.
+    assert!(!client.is_closed());
     let mut other = server.connect();
-    assert_eq!(other.request("GET", "/a.bin", &[("range", "bytes=0-0")], "").status, 206);
     server.replace("public/a.bin", b"new");
     let answer = client.response();
     assert!(answer.body == bytes, "{} bytes", answer.body.len());
@@ -56,8 +53,7 @@ fn a_file_that_is_cut_off_or_written_over_while_it_is_sent_breaks_the_answer_off
         let server = serve(ALL, &[("a.bin", &noise(LARGE))]);
         let mut client = server.connect();
         client.send("GET /a.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-        // Its first bytes are on the way once another request has been answered behind it.
-        assert_eq!(server.connect().get("/nothing").status, 404);
+        assert!(!client.is_closed(), "it has begun");
         let file = fs::File::options().write(true).open(public(&server).join("a.bin")).unwrap();
         if over {
             (&file).write_all(&vec![0; LARGE]).unwrap();
@@ -80,7 +76,7 @@ fn what_is_appended_does_not_break_an_answer_off() {
     let server = serve(ALL, &[("log.bin", &bytes)]);
     let mut client = server.connect();
     client.send("GET /log.bin HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(server.connect().get("/nothing").status, 404);
+    assert!(!client.is_closed(), "it has begun");
     let file = fs::File::options().append(true).open(public(&server).join("log.bin"));
     file.unwrap().write_all(b"more").unwrap();
     assert!(client.response().body == bytes);

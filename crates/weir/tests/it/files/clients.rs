@@ -82,7 +82,7 @@ fn both() -> (Server, RealServer) {
 #[test]
 fn nginx_answers_alike() {
     let (server, nginx) = both();
-    let (mut weir, mut nginx) = (server.connect(), Client::connect(nginx.addr));
+    let mut weir = server.connect();
     let date = weir.get("/b.txt").header("last-modified").unwrap().to_owned();
     let range = |value: &'static str| vec![("range", value)];
     let mut cases = vec![
@@ -132,6 +132,8 @@ fn nginx_answers_alike() {
     cases.extend(ranges.map(|value| ("GET", "/b.txt", range(value))));
     for (method, path, fields) in cases {
         let ours = told(&mut weir, method, path, &fields);
-        assert_eq!(ours, told(&mut nginx, method, path, &fields), "{method} {path} {fields:?}");
+        // nginx ends some connections with a refusal.
+        let theirs = told(&mut Client::connect(nginx.addr), method, path, &fields);
+        assert_eq!(ours, theirs, "{method} {path} {fields:?}");
     }
 }

@@ -150,7 +150,11 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Not killed: nginx's workers would stay behind.
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Some(pid), Ok(None)) = (pid, self.child.try_wait()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
         let _ = self.child.wait();
     }
 }
