@@ -45,6 +45,8 @@ class Contender:
     role: str = "proxy"
     path: str = "/open/small"
     token: bool = False
+    #: What it accepts as Content-Encoding, if anything.
+    accept: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,27 @@ class Case:
 def _echo(name: str, body: int, contenders: tuple[Contender, ...], bars: tuple[Bar, ...],
           loads: tuple[Load, ...] = ALL_LOADS) -> Case:
     return Case(name, contenders, bars, upstream="echo", body=body, loads=loads)
+
+
+def _files() -> Case:
+    """OpenEdge's static file, plain and compressed. nginx both as it comes, opening the file for
+    each request, and with what it found remembered for as long as weir does."""
+    contenders = (
+        Contender("weir", "weir", "files", "/static/grid.json"),
+        Contender("weir gzip sibling", "weir", "files", "/static/grid.json", accept="gzip"),
+        Contender("weir gzip made", "weir", "files", "/packed/grid.json", accept="gzip"),
+        Contender("nginx", "nginx", "files", "/grid.json"),
+        Contender("nginx gzip sibling", "nginx", "files", "/grid.json", accept="gzip"),
+        Contender("nginx cached", "nginx", "files_cached", "/grid.json"),
+        Contender("nginx cached gzip sibling", "nginx", "files_cached", "/grid.json",
+                  accept="gzip"))
+    bars = (Bar("static file, 4,481 bytes", "weir", "nginx", 1.0),
+            Bar("static file, open_file_cache", "weir", "nginx cached", 1.0),
+            Bar("precompressed gzip", "weir gzip sibling", "nginx gzip sibling", 1.0),
+            Bar("precompressed gzip, open_file_cache", "weir gzip sibling",
+                "nginx cached gzip sibling", 1.0),
+            Bar("gzip made by weir and kept / plain", "weir gzip made", "weir", 1.2))
+    return Case("files", contenders, bars, loads=(SATURATED, FIXED, TWO))
 
 
 def _mediation(name: str, body: int, bound: float) -> Case:
@@ -126,6 +149,7 @@ CASES = (
            Contender("nginx", "nginx", "buffered", "/open/echo"),
            Contender("haproxy", "haproxy", path="/open/echo")),
           (Bar("proxy POST 100 KiB", "weir", "nginx unbuffered", 1.0),)),
+    _files(),
     _mediation("mediation-1k", KIB, 0.85),
     _mediation("mediation-100k", 100 * KIB, 0.6),
 )

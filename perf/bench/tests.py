@@ -27,6 +27,10 @@ class Payloads(unittest.TestCase):
     def test_the_hosted_reply_has_52_bytes(self):
         self.assertEqual(len(payload.HELLO), 52)
 
+    def test_the_static_file_has_4481_bytes(self):
+        self.assertEqual(len(payload.grid()), 4481)
+        self.assertEqual([len(r) for r in json.loads(payload.grid())["records"]], [10] * 10)
+
 
 class Tokens(unittest.TestCase):
     def test_openssl_verifies_a_token(self):

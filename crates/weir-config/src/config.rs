@@ -5,6 +5,7 @@
 //! Nothing in here is ever "as written"; that is the draft's business.
 
 mod events;
+mod files;
 mod handler;
 mod monitor;
 mod policy;
@@ -16,6 +17,7 @@ mod tracker;
 mod upstream;
 
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
+pub use files::Files;
 pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
     Representation,

@@ -5,6 +5,7 @@
 
 mod api;
 mod events;
+mod files;
 mod form;
 mod monitor;
 mod resubmit;
@@ -17,6 +18,7 @@ pub(crate) use api::{
     REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
+pub(crate) use files::FILES;
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
 pub(crate) use resubmit::RESUBMIT;

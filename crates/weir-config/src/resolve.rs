@@ -7,6 +7,7 @@ mod api;
 mod auth;
 mod events;
 mod fields;
+mod files;
 mod headers;
 mod jwt;
 mod monitor;

@@ -178,7 +178,7 @@ pub(crate) fn begin(
     let level = exchange.recording.capture.level;
     // Where a request must not be answered without a record, room for it is made sure of first.
     let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_));
+    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
     if sheds && waits_for_nothing && framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);

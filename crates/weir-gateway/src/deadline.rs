@@ -28,6 +28,8 @@ pub(crate) enum Wait {
     UpstreamBody,
     /// The client to take bytes of the answer.
     Client,
+    /// The disk to give bytes of a file.
+    Disk,
     /// A last request on a connection that is about to be closed.
     LastChance,
     /// The client to see the last answer before the connection is closed.

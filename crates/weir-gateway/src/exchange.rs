@@ -243,6 +243,18 @@ impl Exchange {
         path::segments(self.request.path()).skip(depth)
     }
 
+    /// What the wildcard of the route took, still escaped; nothing if there is not even a slash.
+    pub(crate) fn below_pattern(&self) -> &str {
+        let Some((api, route)) = self.route else { return "" };
+        let site = &self.live().site;
+        let pattern = &site.config.apis[api].routes[route].path;
+        let mut segments = path::segments(self.request.path());
+        for _ in 0..site.router.depth(api) + pattern.segments.len() {
+            segments.next();
+        }
+        segments.rest().unwrap_or_default()
+    }
+
     /// A path parameter as it stands in the path; `*` is what the wildcard took.
     pub(crate) fn raw_parameter(&self, name: &str) -> String {
         let Some((_, route)) = self.matched() else { return String::new() };
@@ -339,7 +351,10 @@ impl Exchange {
             }
             let now = clock::now();
             let duration = now.saturating_duration_since(self.started);
-            let upstreams = why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+            // What weir itself cannot go on with is nobody's wish either.
+            let failed = matches!(why, Some(AnswerError::File));
+            let upstreams =
+                failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
             capture::break_off(self, upstreams, now, duration);
             self.worker.log(self, duration, true);
             if let Some(call) = self.call.take() {

@@ -12,7 +12,7 @@ use crate::path;
 use crate::problem::{Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{proxy, reply, transform};
+use crate::{files, proxy, reply, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Handler, Route};
@@ -65,6 +65,10 @@ async fn stages<'a>(
             reply::answer(exchange, reply, plan, body).await?
         }
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+        Handler::Files(_) => {
+            let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;
+            files::answer(exchange, route, root, body).await?
+        }
     };
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;

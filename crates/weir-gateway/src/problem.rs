@@ -130,18 +130,24 @@ problems! {
     UnknownHost = 404 "unknown-host" "No API answers to this host" Client Pointless,
     /// No route has this path.
     NoRoute = 404 "no-route" "No route has this path" Client Pointless,
+    /// The folder that is served has no such file.
+    NoFile = 404 "no-file" "No such file" Client Pointless,
     /// The path exists, but not with this method; `Allow` names those that do.
     MethodNotAllowed = 405 "method-not-allowed" "The method is not allowed on this path" Client Pointless,
     /// None of the formats offered is acceptable.
     NotAcceptable = 406 "not-acceptable" "No acceptable representation" Client Pointless,
     /// The request did not arrive in time.
     RequestTimeout = 408 "request-timeout" "The request took too long to arrive" Client Safe,
+    /// The file is not in the state that the client names (`If-Match`, `If-Unmodified-Since`).
+    PreconditionFailed = 412 "precondition-failed" "A precondition does not hold" Client Pointless,
     /// The body is larger than allowed.
     BodyTooLarge = 413 "body-too-large" "The request body is too large" Client Pointless,
     /// The request target is longer than allowed.
     UrlTooLong = 414 "url-too-long" "The URL is too long" Client Pointless,
     /// The route maps JSON and got another content type or coding.
     UnsupportedMediaType = 415 "unsupported-media-type" "The content type is not supported" Client Pointless,
+    /// Nothing of the file lies in the range asked for; `Content-Range` says how long it is.
+    RangeNotSatisfiable = 416 "range-not-satisfiable" "The range is not satisfiable" Client Pointless,
     /// An `Expect` other than `100-continue`.
     ExpectationFailed = 417 "expectation-failed" "The expectation cannot be met" Client Pointless,
     /// The request head is larger than allowed, or has too many fields.
@@ -152,6 +158,8 @@ problems! {
     QuotaExhausted = 429 "quota-exhausted" "The quota is used up" Client Safe,
     /// A fault in weir itself.
     Internal = 500 "internal" "Internal error" Weir IfIdempotent,
+    /// A file is there and cannot be read: permissions, the disk, or too many open files.
+    FileUnreadable = 500 "file-unreadable" "The file cannot be read" Weir Safe,
     /// The method is not one HTTP/1.1 servers implement here (CONNECT).
     NotImplemented = 501 "not-implemented" "Not implemented" Client Pointless,
     /// No connection to the upstream could be made.

@@ -73,6 +73,7 @@ impl From<Expired> for Refusal {
             Expired::Wait(Wait::FirstByte | Wait::UpstreamBody) => {
                 Self::new(Problem::UpstreamTimeout)
             }
+            Expired::Wait(Wait::Disk) => Self::new(Problem::FileUnreadable),
         }
     }
 }
@@ -82,9 +83,10 @@ impl From<AnswerError> for Refusal {
         match &error {
             AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
             AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed | AnswerError::Compression | AnswerError::NotKept => {
-                Self::new(error.problem())
-            }
+            AnswerError::UpstreamClosed
+            | AnswerError::File
+            | AnswerError::Compression
+            | AnswerError::NotKept => Self::new(error.problem()),
         }
     }
 }

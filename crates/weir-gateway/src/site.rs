@@ -42,7 +42,7 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) => None,
+                Handler::Proxy(_) | Handler::Files(_) => None,
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });

@@ -1,6 +1,6 @@
 //! Handlers: what answers a route.
 
-use super::{HeaderEdits, UpstreamId};
+use super::{Files, HeaderEdits, UpstreamId};
 use crate::map::JsonMap;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub enum Handler {
     Reply(Reply),
     /// An upstream answers.
     Proxy(Proxy),
+    /// Files of a folder answer.
+    Files(Files),
 }
 
 /// A declared answer.

@@ -1,5 +1,6 @@
 //! Keys of APIs and routes.
 
+use super::files::FILES_KEY;
 use super::resubmit::RESUBMIT_KEY;
 use super::{Form, Group, Key, Kind, Names, Shape, capture};
 
@@ -98,7 +99,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["script", "files", "pool", "validate", "tracker"],
+    later: &["script", "pool", "validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -111,7 +112,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy"], required: true },
+        Group { keys: &["reply", "proxy", "files"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -159,6 +160,7 @@ pub(crate) static ROUTE: Shape = Shape {
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
             ),
+            FILES_KEY,
         ],
     )
 };

@@ -63,6 +63,8 @@ pub(crate) enum Form {
     Currency,
     /// `5%`.
     Percent,
+    /// `app/index.html`.
+    FileBelow,
 }
 
 /// What is wrong with a text.
@@ -106,6 +108,7 @@ impl Form {
             Self::Price => "a price (`\"0.0004\"`)",
             Self::Currency => "a currency (`EUR`)",
             Self::Percent => "a share (`5%`)",
+            Self::FileBelow => "a file below the folder (`app/index.html`)",
         }
     }
 
@@ -175,6 +178,7 @@ impl Form {
             Self::Price => checks::price(text),
             Self::Currency => checks::currency(text),
             Self::Percent => checks::unit(self, units::percent(text).map(|_| ()), text),
+            Self::FileBelow => checks::file_below(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

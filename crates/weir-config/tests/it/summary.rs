@@ -60,7 +60,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         writeln!(out, "api {} {:?} {} {:?}", api.name, api.hosts, api.base, api.cors)
             .expect("writes");
         for r in &api.routes {
-            route(&mut out, r);
+            route(&mut out, r, folder);
         }
     }
     for s in &config.sources {
@@ -69,7 +69,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     out
 }
 
-fn route(out: &mut String, r: &Route) {
+fn route(out: &mut String, r: &Route, folder: &Path) {
     writeln!(
         out,
         "  {:?} {:?} {:?} wildcard {} line {}",
@@ -103,6 +103,10 @@ fn route(out: &mut String, r: &Route) {
     }
     match &r.handler {
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
+        Handler::Files(files) => {
+            let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");
+            writeln!(out, "    {text}").expect("writes");
+        }
         Handler::Reply(reply) => {
             writeln!(out, "    reply {} {:?}", reply.status, reply.headers).expect("writes");
             match &reply.body {

@@ -2,6 +2,7 @@
 
 use crate::compress::Gzip;
 use crate::deadline::{Deadline, Expired};
+use crate::files::FileBody;
 use crate::problem::Problem;
 use crate::proxy::UpstreamBody;
 use crate::refusal::Refusal;
@@ -20,6 +21,8 @@ pub(crate) enum Body<'a> {
     Whole(Bytes),
     /// An upstream, as it sends.
     Upstream(UpstreamBody<'a>),
+    /// A file, as it is read.
+    File(Box<FileBody>),
     /// Another body, compressed on the way.
     Gzip(Box<GzipBody<'a>>),
 }
@@ -36,6 +39,9 @@ pub(crate) enum AnswerError {
     /// No byte came in time.
     #[error("the upstream took too long")]
     Late(Expired),
+    /// A file cannot be read on, or is not any more what it was at the beginning.
+    #[error("the file cannot be read, or has changed")]
+    File,
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
@@ -51,6 +57,7 @@ impl AnswerError {
             Self::UpstreamClosed => Problem::UpstreamClosed,
             Self::UpstreamGarbage(_) => Problem::UpstreamGarbage,
             Self::Late(expired) => Refusal::from(*expired).problem,
+            Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
             Self::NotKept => Problem::JournalFull,
         }
@@ -64,6 +71,7 @@ impl<'a> Body<'a> {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
+            Self::File(body) => Some(body.length()),
             Self::Gzip(_) => None,
         }
     }
@@ -84,6 +92,7 @@ impl<'a> Body<'a> {
             Self::Empty => Ok(Body::Empty),
             Self::Whole(bytes) => Ok(Body::Whole(bytes)),
             Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
+            Self::File(body) => Ok(Body::File(body)),
             Self::Gzip(body) => {
                 let GzipBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
@@ -114,6 +123,7 @@ impl<'a> Body<'a> {
             Self::Empty => b"",
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
+            Self::File(body) => body.data(),
             Self::Gzip(body) => &body.out,
         }
     }
@@ -124,6 +134,7 @@ impl<'a> Body<'a> {
             Self::Empty => {}
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
+            Self::File(body) => body.consume(count),
             Self::Gzip(body) => body.out.advance(count),
         }
     }
@@ -133,6 +144,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
+            Self::File(body) => body.is_last(),
             Self::Gzip(body) => body.encoder.is_none(),
         }
     }
@@ -149,6 +161,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
+            Self::File(body) => body.poll_data(cx, deadline),
             Self::Gzip(body) => body.poll_data(cx, deadline),
         }
     }
@@ -157,7 +170,7 @@ impl<'a> Body<'a> {
     /// sends all before it reads would otherwise wait for ever.
     pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
         match self {
-            Self::Empty | Self::Whole(_) => {}
+            Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Gzip(body) => body.inner.poll_request(cx),
         }

@@ -14,6 +14,11 @@ fn start(name: &str, settings: &[&str]) -> Server {
         args.extend(["--set", setting]);
     }
     let server = Weir::new(&config).args(&args);
+    if config.contains("root: public") {
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(folder.join("public")).arg(server.dir());
+        harness::run(&mut copy, b"");
+    }
     if config.contains("keys/jwks.json") {
         let made = weir(server.dir(), &["jwt", "keypair", "keys", "--alg", algorithm(&config)]);
         assert!(made.status.success(), "{made:?}");
@@ -155,4 +160,25 @@ fn mware_passes_through_and_mediates_behind_jwt_and_tls() {
         let refused = ask(path, "Bearer none");
         assert!(refused.ends_with("401 2\n"), "{path}: {refused}");
     }
+}
+
+/// The published file, plain and compressed, and by the published test's own means.
+#[test]
+fn openedge_serves_its_static_file_of_4481_bytes() {
+    let server = start("openedge", &[]);
+    let mut client = server.connect();
+    let plain = client.get("/static/grid.json");
+    assert_eq!((plain.status, plain.body.len()), (200, 4481));
+    let records = plain.json()["records"].as_array().expect("records").clone();
+    let fields: Vec<usize> =
+        records.iter().map(|record| record.as_object().map_or(0, serde_json::Map::len)).collect();
+    assert_eq!(fields, [10; 10]);
+    assert_eq!(plain.header("content-type"), Some("application/json"));
+    let packed = client.request("GET", "/static/grid.json", &[("accept-encoding", "gzip")], "");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert!(packed.body.len() < 1000, "{}", packed.body.len());
+    let unpacked = harness::run(Command::new("gzip").arg("-d"), &packed.body);
+    assert!(unpacked == plain.body);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/openedge/grid");
+    assert!(harness::run(&mut Command::new(script), b"") == plain.body);
 }

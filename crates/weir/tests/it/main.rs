@@ -15,6 +15,7 @@ mod command_line;
 mod durability;
 mod echo;
 mod examples;
+mod files;
 mod framing;
 mod hostile;
 mod http2;
