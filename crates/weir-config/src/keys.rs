@@ -8,6 +8,7 @@ mod events;
 mod form;
 mod monitor;
 mod resubmit;
+mod script;
 mod server;
 mod tracker;
 mod traffic;
@@ -20,6 +21,7 @@ pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
 pub(crate) use resubmit::RESUBMIT;
+pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{

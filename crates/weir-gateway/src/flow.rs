@@ -12,7 +12,7 @@ use crate::path;
 use crate::problem::{Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{proxy, reply, transform};
+use crate::{proxy, reply, script, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Handler, Route};
@@ -65,6 +65,7 @@ async fn stages<'a>(
             reply::answer(exchange, reply, plan, body).await?
         }
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+        Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;

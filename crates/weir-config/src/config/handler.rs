@@ -1,6 +1,6 @@
 //! Handlers: what answers a route.
 
-use super::{HeaderEdits, UpstreamId};
+use super::{HeaderEdits, Script, UpstreamId};
 use crate::map::JsonMap;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub enum Handler {
     Reply(Reply),
     /// An upstream answers.
     Proxy(Proxy),
+    /// A script answers.
+    Script(Box<Script>),
 }
 
 /// A declared answer.

@@ -142,12 +142,15 @@ impl<'a> Resolver<'a> {
         pattern: Option<&PathPattern>,
         inherited: &Inherited<'_>,
     ) -> Option<Handler> {
-        match (fields.get("reply"), fields.get("proxy")) {
-            (Some(_), None) => {
+        match (fields.get("reply"), fields.get("proxy"), fields.get("script")) {
+            (Some(_), None, None) => {
                 self.reply(&fields.object("reply", &keys::REPLY)?).map(Handler::Reply)
             }
-            (None, Some(node)) => {
+            (None, Some(node), None) => {
                 self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
+            }
+            (None, None, Some(node)) => {
+                self.script(node).map(|script| Handler::Script(Box::new(script)))
             }
             _ => None,
         }

@@ -2,6 +2,7 @@
 
 use crate::auth::{AuthCounters, Authenticator};
 use crate::exchange::Exchange;
+use crate::script::Slot;
 use crate::site::Site;
 use crate::stats::{Durations, SeriesKey, WorkerStats, method_label};
 use crate::upstream::{Healths, Upstream};
@@ -18,6 +19,8 @@ pub(crate) struct Live {
     pub(crate) site: Arc<Site>,
     pub(crate) authenticator: Authenticator,
     pub(crate) upstreams: Vec<Upstream>,
+    /// This worker's script engine.
+    pub(crate) scripts: Rc<Slot>,
     /// By API and route; one more a API for requests without a route, and one more API for
     /// requests without an API.
     series: Vec<Vec<Series>>,
@@ -41,7 +44,10 @@ impl Live {
             config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
         series.push(room(1));
         let authenticator = Authenticator::new(config, Arc::clone(auth_counters));
-        Self { authenticator, upstreams, series, site }
+        let same = before.filter(|live| live.scripts.serves(&site.scripts));
+        let scripts =
+            same.map_or_else(|| Rc::new(Slot::new(&site.scripts)), |live| Rc::clone(&live.scripts));
+        Self { authenticator, upstreams, scripts, series, site }
     }
 
     fn upstream(&self, name: &str) -> Option<&Upstream> {

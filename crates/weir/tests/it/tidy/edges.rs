@@ -7,14 +7,22 @@ use super::{assert_none, files};
 const ALLOWED: [(&str, &[&str]); 8] = [
     ("weir-wire", &[]),
     ("weir-script", &[]),
-    ("weir-config", &[]),
-    ("weir-gateway", &["weir-wire", "weir-config", "weir-journal"]),
+    ("weir-config", &["weir-script"]),
+    ("weir-gateway", &["weir-wire", "weir-config", "weir-journal", "weir-script"]),
     ("weir-journal", &[]),
     ("weir-index", &["weir-config", "weir-journal"]),
     ("weir-admin", &["weir-config", "weir-gateway"]),
     (
         "weir",
-        &["weir-wire", "weir-config", "weir-journal", "weir-gateway", "weir-index", "weir-admin"],
+        &[
+            "weir-wire",
+            "weir-config",
+            "weir-journal",
+            "weir-gateway",
+            "weir-index",
+            "weir-admin",
+            "weir-script",
+        ],
     ),
 ];
 
