@@ -91,8 +91,16 @@ impl Module {
         text.push_str(&self.body);
         let own: Vec<String> =
             self.exports.iter().map(|(name, inside)| format!("{name:?}: {inside}")).collect();
-        text.push_str(&format!("\n;return {{__proto__: null, {again}{}}};}})", own.join(", ")));
+        text.push_str(&format!("\n;return {{{again}{}}};}})", own.join(", ")));
         text
+    }
+
+    /// Names that an import picks from its module.
+    pub(crate) fn picked(&self, import: usize) -> impl Iterator<Item = &str> {
+        self.imports[import].names.iter().filter_map(|name| match name {
+            Binding::One(theirs, _) => Some(theirs.as_str()),
+            Binding::All(_) | Binding::Again => None,
+        })
     }
 
     /// Whether everything of another module is exported.

@@ -72,6 +72,7 @@ impl Program {
         let mut loading = Loading { read, modules: Vec::new(), open: Vec::new() };
         loading.module(entry).map_err(|message| Fault::new(entry, 0, message))??;
         let modules = loading.modules;
+        known_imports(&modules)?;
         let mut exports = Vec::new();
         names(&modules, 0, &mut exports);
         exports.sort();
@@ -133,6 +134,23 @@ fn names(modules: &[Loaded], at: usize, out: &mut Vec<String>) {
         names(modules, loaded.numbers[again], &mut theirs);
         out.extend(theirs.into_iter().filter(|name| name != "default"));
     }
+}
+
+/// Every name that is imported is exported.
+fn known_imports(modules: &[Loaded]) -> Result<(), Fault> {
+    for Loaded { name, module, numbers } in modules {
+        for (at, number) in numbers.iter().enumerate() {
+            let mut theirs = Vec::new();
+            names(modules, *number, &mut theirs);
+            if let Some(missing) = module.picked(at).find(|name| !theirs.iter().any(|t| t == name))
+            {
+                let import = &module.imports[at];
+                let message = format!("`{}` exports no `{missing}`", import.specifier);
+                return Err(Fault::new(name, import.line, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Loading<'r> {
@@ -253,7 +271,7 @@ mod tests {
     #[test]
     fn a_fault_has_its_module_and_line() {
         type Files = &'static [(&'static str, &'static str)];
-        let cases: [(Files, &str, usize); 7] = [
+        let cases: [(Files, &str, usize); 8] = [
             (&[("a.js", "\n\nexport default () => }")], "a.js", 3),
             (&[("a.js", "\nexport default () => 1 +;\n")], "a.js", 2),
             (
@@ -263,6 +281,11 @@ mod tests {
             ),
             (&[("a.js", "\nimport './b.js'\nexport default 1")], "a.js", 2),
             (&[("a.js", "export default () => 1;\n\nnull.x")], "a.js", 3),
+            (
+                &[("a.js", "\nimport { x } from './b.js'\nexport default () => x"), ("b.js", "")],
+                "a.js",
+                2,
+            ),
             (&[("a.js", "export default 1")], "a.js", 0),
             (&[("a.js", "const a = 1")], "a.js", 0),
         ];

@@ -6,6 +6,7 @@
   const { freeze, fromEntries, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   const ownKeys = Reflect.ownKeys;
   const isPromise = (value) => value instanceof Promise;
+  const [objects, arrays] = [Object.prototype, Array.prototype];
   const then = Promise.prototype.then;
   const apply = Reflect.apply;
   const toBase64 = Uint8Array.prototype.toBase64;
@@ -247,6 +248,9 @@
   function rendered(value) {
     if (value === undefined) return [EMPTY, 204, [], ""];
     if (typeof value === "object" && value !== null) {
+      const prototype = getPrototypeOf(value);
+      // What most calls give: to ask what it is an instance of would cost as much as the call.
+      if (prototype === objects || prototype === arrays) return stringified(value);
       if (value instanceof Response) return renderedResponse(value);
       if (isBytes(value)) return [BYTES, 200, [], packed(value)];
     }
@@ -294,7 +298,7 @@
     const program = programs[at];
     const exported = program.instance ?? instance(program);
     const result = exported[program.names[name]](new Request(call, program));
-    if (isPromise(result) || typeof result?.then === "function") {
+    if (typeof result === "object" && result !== null && typeof result.then === "function") {
       const promise = isPromise(result) ? result : Promise.resolve(result);
       apply(then, promise, [
         (value) => {
