@@ -11,6 +11,7 @@ mod monitor;
 mod policy;
 mod render;
 mod resubmit;
+mod script;
 pub(crate) use render::is_xml_name;
 mod server;
 mod tracker;
@@ -29,6 +30,7 @@ pub use policy::{
     VerificationKey,
 };
 pub use resubmit::Resubmit;
+pub use script::{Script, Scripts};
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
@@ -78,6 +80,8 @@ pub struct Config {
     pub tracker: Tracker,
     /// What is counted of calls.
     pub monitor: Monitor,
+    /// Bounds of script engines.
+    pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Ways to prove who calls, addressed by [`AuthId`].

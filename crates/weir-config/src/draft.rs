@@ -9,7 +9,7 @@ mod texts;
 mod yaml;
 
 pub(crate) use node::{Data, Meaning, Member, Node, Scalar, Spot};
-pub(crate) use reader::{Surroundings, read};
+pub(crate) use reader::{Surroundings, file_text, read};
 pub(crate) use texts::{FileId, Texts, names_secret};
 
 use crate::finding::{Report, codes};

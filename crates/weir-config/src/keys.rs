@@ -9,6 +9,7 @@ mod files;
 mod form;
 mod monitor;
 mod resubmit;
+mod script;
 mod server;
 mod tracker;
 mod traffic;
@@ -22,6 +23,7 @@ pub(crate) use files::FILES;
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
 pub(crate) use resubmit::RESUBMIT;
+pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{

@@ -74,6 +74,7 @@ fn load_draft(
         Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
         Err((texts, files)) => (None, texts, files),
     };
+    let files = files.into_iter().chain(report.read_files().iter().cloned()).collect();
     if config.is_none() && !report.has_errors() {
         // Every way to no Config has its finding; should one be missing, silence would be worse.
         report.error_nowhere(finding::codes::BAD_VALUE, "this configuration cannot be resolved");

@@ -27,6 +27,7 @@ pub(crate) use passing::Tee;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
+use crate::script;
 use crate::worker::Worker;
 use passing::Passing;
 use rest::HashKey;
@@ -336,6 +337,8 @@ fn write_end(
     if level >= CaptureLevel::Headers {
         live.site.masks.write(&exchange.response.headers, &mut head);
     }
+    let said = exchange.notes.as_deref().filter(|_| !alone).unwrap_or(&script::NOTHING);
+    let logs: Vec<&str> = said.logs.iter().map(String::as_str).collect();
     let completed = Completed {
         outcome,
         status: exchange.response.status,
@@ -348,8 +351,10 @@ fn write_end(
         request_body: &bodies.request_body,
         response_body: &bodies.response_body,
         void,
+        keys: &script::pairs(&said.keys),
+        properties: &script::pairs(&said.properties),
+        logs: &logs,
         retries: exchange.recording.retries,
-        ..Completed::default()
     };
     let written = match state {
         State::Open(ticket) => lane.borrow_mut().completed(ticket, &completed).map(|_| ()),

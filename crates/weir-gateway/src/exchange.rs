@@ -58,6 +58,8 @@ pub(crate) struct Exchange {
     pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
+    /// What a script says about the transaction.
+    pub(crate) notes: Option<Box<weir_script::Notes>>,
     /// What weir itself answered with.
     pub(crate) problem: Option<Problem>,
     /// Bytes of the answer's body that were sent.
@@ -152,6 +154,7 @@ impl Exchange {
             received_us: 0,
             call: None,
             unix: 0,
+            notes: None,
             problem: None,
             sent: 0,
             interim: Rc::default(),
@@ -208,6 +211,7 @@ impl Exchange {
         self.principal = None;
         self.standing = None;
         self.problem = None;
+        self.notes = None;
         self.resubmission = None;
         self.admitted = false;
         self.sent = 0;

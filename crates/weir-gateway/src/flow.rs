@@ -12,7 +12,7 @@ use crate::path;
 use crate::problem::{Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{files, proxy, reply, transform};
+use crate::{files, proxy, reply, script, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Handler, Route};
@@ -69,6 +69,7 @@ async fn stages<'a>(
             let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;
             files::answer(exchange, route, root, body).await?
         }
+        Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;

@@ -32,6 +32,7 @@ pub mod proxy_protocol;
 mod refusal;
 mod reply;
 pub mod route;
+mod script;
 mod site;
 pub mod stats;
 mod stream;

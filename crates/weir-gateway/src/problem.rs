@@ -160,6 +160,11 @@ problems! {
     Internal = 500 "internal" "Internal error" Weir IfIdempotent,
     /// A file is there and cannot be read: permissions, the disk, or too many open files.
     FileUnreadable = 500 "file-unreadable" "The file cannot be read" Weir Safe,
+    /// A script threw, gave something that cannot be sent, or waits for what will never come. What
+    /// it threw is in the log and in the Tracker.
+    ScriptFailed = 500 "script-failed" "The script failed" Weir IfIdempotent,
+    /// A script was stopped because it used more CPU time than it may.
+    ScriptStopped = 500 "script-stopped" "The script took too long" Weir IfIdempotent,
     /// The method is not one HTTP/1.1 servers implement here (CONNECT).
     NotImplemented = 501 "not-implemented" "Not implemented" Client Pointless,
     /// No connection to the upstream could be made.
@@ -172,6 +177,12 @@ problems! {
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
     /// The upstream has as many connections as it may.
     UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
+    /// The engine of the script used up its memory; every call it had in flight gets this.
+    ScriptMemory = 503 "script-memory" "The script engine ran out of memory" Weir IfIdempotent,
+    /// The route's script was stopped three times in a minute and is not called for a while.
+    ScriptSuspended = 503 "script-suspended" "The script is suspended" Weir Safe,
+    /// The script has a thread of its own, which has as many calls as it takes.
+    ScriptBusy = 503 "script-busy" "The script is busy" Weir Safe,
     /// The request could not be recorded, and the journal is to refuse such.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.

@@ -1,10 +1,12 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
 use crate::capture::Masks;
+use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
 use crate::reply::ReplyPlan;
 use crate::route::Router;
-use crate::tls::{ServerTls, TlsError};
+use crate::script::ScriptPlan;
+use crate::tls::ServerTls;
 use std::sync::Arc;
 use weir_config::{Config, Handler};
 
@@ -18,6 +20,7 @@ pub(crate) struct Site {
     pub(crate) limits: LimitPlan,
     /// Declared answers by API and route; `None` where another handler answers.
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
+    pub(crate) scripts: ScriptPlan,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// What must not be recorded.
     pub(crate) masks: Masks,
@@ -27,12 +30,12 @@ impl Site {
     /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
     ///
     /// # Errors
-    /// A certificate cannot be used or made.
+    /// A certificate cannot be used or made, or scripts need more memory than they may have.
     pub(crate) fn new(
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
         before: Option<&Self>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, GatewayError> {
         let mut tls = Vec::with_capacity(config.listen.len());
         for (index, listener) in config.listen.iter().enumerate() {
             let before = before.and_then(|site| site.tls.get(index)?.as_ref());
@@ -42,12 +45,13 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) | Handler::Files(_) => None,
+                Handler::Proxy(_) | Handler::Files(_) | Handler::Script(_) => None,
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });
         Ok(Self {
             router: Router::new(&config),
+            scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),

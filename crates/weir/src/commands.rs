@@ -18,6 +18,7 @@ mod schema;
 mod serve;
 mod token;
 mod transactions;
+mod types;
 mod usage;
 
 use crate::exit::Exit;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Routes(routes::Args),
     /// Print the JSON Schema of the configuration
     Schema(schema::Args),
+    /// Print the type declarations of what scripts find
+    Types(types::Args),
     /// Find recorded transactions
     Search(search::Args),
     /// Show a recorded transaction, whole
@@ -84,6 +87,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Types(args) => types::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),

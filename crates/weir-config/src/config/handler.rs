@@ -1,6 +1,6 @@
 //! Handlers: what answers a route.
 
-use super::{Files, HeaderEdits, UpstreamId};
+use super::{Files, HeaderEdits, Script, UpstreamId};
 use crate::map::JsonMap;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ pub enum Handler {
     Proxy(Proxy),
     /// Files of a folder answer.
     Files(Files),
+    /// A script answers.
+    Script(Box<Script>),
 }
 
 /// A declared answer.

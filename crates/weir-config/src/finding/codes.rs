@@ -30,6 +30,7 @@ codes! {
     BAD_MAP "bad-map" "A leaf of a map is no RFC 9535 path, no literal and no expression."
     BAD_OVERRIDE "bad-override" "A `--set` names a path that is not there, or its value is no YAML."
     BAD_PATH "bad-path" "A base path, a route's path or a path template is malformed."
+    BAD_SCRIPT "bad-script" "A script, or a module it imports, cannot be compiled, or its top level throws, or it exports no function."
     BAD_SUBSTITUTION "bad-substitution" "Only `${env:NAME}` is substituted; write `$${` for a literal `${`."
     BAD_VALUE "bad-value" "A value of the right type that is not accepted here: out of range, malformed, or none of the words."
     CONFLICT "conflict" "Keys that exclude each other stand together, or two settings contradict each other."

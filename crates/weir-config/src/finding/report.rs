@@ -2,6 +2,7 @@
 
 use super::{Finding, Place, Severity};
 use crate::draft::{FileId, Node, Spot, Texts};
+use std::path::{Path, PathBuf};
 
 /// More findings than this are not listed one by one.
 const MOST: usize = 500;
@@ -16,6 +17,8 @@ pub(crate) struct Report {
     secrets: Vec<Spot>,
     /// Texts that could not be read to their end: where secrets stand in them is not known.
     unread: Vec<FileId>,
+    /// Files that are no texts of the configuration and were read, or looked for.
+    read: Vec<PathBuf>,
 }
 
 /// A finding on its way.
@@ -50,6 +53,18 @@ impl Noted {
 }
 
 impl Report {
+    /// Notes a file that is no text of the configuration and is read.
+    pub(crate) fn reads(&mut self, path: &Path) {
+        if !self.read.iter().any(|known| known == path) {
+            self.read.push(path.to_owned());
+        }
+    }
+
+    /// Files that are no texts of the configuration and were read, or looked for.
+    pub(crate) fn read_files(&self) -> &[PathBuf] {
+        &self.read
+    }
+
     /// Notes an error.
     pub(crate) fn error(
         &mut self,

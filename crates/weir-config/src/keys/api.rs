@@ -2,7 +2,7 @@
 
 use super::files::FILES_KEY;
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, Shape, capture};
+use super::{Form, Group, Key, Kind, Names, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "openapi", "tracker"];
 
@@ -99,7 +99,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["script", "pool", "validate", "tracker"],
+    later: &["pool", "validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -112,7 +112,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy", "files"], required: true },
+        Group { keys: &["reply", "proxy", "files", "script"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -161,6 +161,11 @@ pub(crate) static ROUTE: Shape = Shape {
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
             ),
             FILES_KEY,
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A JavaScript module answers; a path alone is short for `{file: PATH}`.",
+            ),
         ],
     )
 };

@@ -1,10 +1,11 @@
 //! Keys that hold for the whole server.
 
 use super::{
-    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, Shape, TRACKER, UPSTREAM,
+    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, SCRIPTS, Shape, TRACKER,
+    UPSTREAM,
 };
 
-const LATER: &[&str] = &["pools", "scripts"];
+const LATER: &[&str] = &["pools"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
@@ -63,6 +64,7 @@ pub(crate) static ROOT: Shape = Shape {
                 Kind::Object(&MONITOR),
                 "Counts of calls, for usage, limits and billing.",
             ),
+            Key::new("scripts", Kind::Object(&SCRIPTS), "Bounds of script engines."),
             UPSTREAMS,
             AUTHS,
             PLANS,

@@ -152,6 +152,9 @@ impl<'a> Resolver<'a> {
         if let Some(node) = fields.get("files") {
             return self.files(node, pattern).map(Handler::Files);
         }
+        if let Some(node) = fields.get("script") {
+            return self.script(node).map(|script| Handler::Script(Box::new(script)));
+        }
         let node = fields.get("proxy")?;
         self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
     }

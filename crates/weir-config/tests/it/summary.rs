@@ -102,6 +102,12 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
         }
     }
     match &r.handler {
+        Handler::Script(script) => {
+            let Script { program, formats, fetch, isolated } = &**script;
+            let exports = program.exports();
+            writeln!(out, "    script {exports:?} {formats:?} {fetch:?} {isolated}")
+                .expect("writes");
+        }
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
         Handler::Files(files) => {
             let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");

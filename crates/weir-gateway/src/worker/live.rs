@@ -3,6 +3,7 @@
 use crate::auth::{AuthCounters, Authenticator};
 use crate::exchange::Exchange;
 use crate::files::Root;
+use crate::script::Slot;
 use crate::site::Site;
 use crate::stats::{Durations, SeriesKey, WorkerStats, method_label};
 use crate::upstream::{Healths, Upstream};
@@ -22,6 +23,8 @@ pub(crate) struct Live {
     pub(crate) upstreams: Vec<Upstream>,
     /// Folders by API and route; `None` where another handler answers.
     pub(crate) files: Vec<Vec<Option<Root>>>,
+    /// This worker's script engine.
+    pub(crate) scripts: Rc<Slot>,
     /// By API and route; one more a API for requests without a route, and one more API for
     /// requests without an API.
     series: Vec<Vec<Series>>,
@@ -48,11 +51,14 @@ impl Live {
         let files = config.apis.iter().map(|api| {
             let root = |handler: &Handler| match handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),
-                Handler::Reply(_) | Handler::Proxy(_) => None,
+                Handler::Reply(_) | Handler::Proxy(_) | Handler::Script(_) => None,
             };
             api.routes.iter().map(|route| root(&route.handler)).collect()
         });
-        Self { authenticator, upstreams, files: files.collect(), series, site }
+        let same = before.filter(|live| live.scripts.serves(&site.scripts));
+        let scripts =
+            same.map_or_else(|| Rc::new(Slot::new(&site.scripts)), |live| Rc::clone(&live.scripts));
+        Self { authenticator, upstreams, files: files.collect(), scripts, series, site }
     }
 
     fn upstream(&self, name: &str) -> Option<&Upstream> {

@@ -13,11 +13,18 @@ fn start(name: &str, settings: &[&str]) -> Server {
     for setting in settings {
         args.extend(["--set", setting]);
     }
-    let server = Weir::new(&config).args(&args);
+    let mut server = Weir::new(&config).args(&args);
     if config.contains("root: public") {
         let mut copy = Command::new("cp");
         copy.arg("-r").arg(folder.join("public")).arg(server.dir());
         harness::run(&mut copy, b"");
+    }
+    for entry in std::fs::read_dir(&folder).expect("it is a folder") {
+        let path = entry.expect("it is readable").path();
+        if path.extension().is_some_and(|extension| extension == "js") {
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            server = server.file(name, std::fs::read(&path).expect("a script"));
+        }
     }
     if config.contains("keys/jwks.json") {
         let made = weir(server.dir(), &["jwt", "keypair", "keys", "--alg", algorithm(&config)]);
@@ -55,6 +62,8 @@ fn martini_answers_52_and_54_bytes_and_xml() {
     let xml = client.request("GET", "/api/test/sayHello", &accept, "");
     assert_eq!(xml.header("content-type"), Some("application/xml"));
     assert!(xml.text().contains("<message>Hello, world!</message>"), "{}", xml.text());
+    let script = client.get("/api/script/sayHello");
+    assert_eq!((script.status, script.text()), (200, toro.text()));
     let accept = [("Accept", "image/png")];
     assert_eq!(client.request("GET", "/api/test/sayHello", &accept, "").status, 406);
 }
@@ -95,6 +104,10 @@ fn linx_has_its_four_endpoints() {
     assert_eq!(made.status, 200);
     assert_eq!(made.json(), json!({"message": "Received", "content": {"a": [1, 2.5]}}));
     assert_eq!(client.post("/linx/DummyGET", "").status, 405);
+    let order = r#"{"id": 7, "lines": [{"quantity": 2, "price": 30}]}"#;
+    let expected = json!({"message": "Received", "order": 7, "total": 60, "free": true});
+    assert_eq!(client.post("/linx/Order", order).json(), expected);
+    assert_eq!(client.post("/linx/Order", "{}").status, 422);
 }
 
 #[test]

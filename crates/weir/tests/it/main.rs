@@ -25,6 +25,7 @@ mod monitor;
 mod operation;
 mod recording;
 mod resubmission;
+mod scripts;
 mod serve;
 mod smuggling;
 mod streaming;
