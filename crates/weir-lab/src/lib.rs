@@ -1,0 +1,16 @@
+//! The Lab: a load generator and a measuring protocol.
+//!
+//! ```text
+//! scenario file ┐
+//! JMeter plan   ├→ program → engine (a loop a core) → samples → record → folder, report
+//! command line  ┘                    ↑ observe (processes, host, gauges)
+//! ```
+//!
+//! A [`program::Program`] says what virtual users do; the engine runs it over the network like any
+//! client would; every request becomes one [`sample::Sample`], which a [`record::Recorder`] of its
+//! core adds to histograms and counts. The Lab knows nothing of weir: it reaches it as it reaches
+//! any other HTTP server.
+
+pub mod program;
+pub mod record;
+pub mod sample;
