@@ -11,6 +11,11 @@
 //! core adds to histograms and counts. The Lab knows nothing of weir: it reaches it as it reaches
 //! any other HTTP server.
 
+pub mod feeder;
+pub mod generate;
+pub mod jmx;
+pub mod jtl;
 pub mod program;
 pub mod record;
 pub mod sample;
+pub mod tables;
