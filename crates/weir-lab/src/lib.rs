@@ -12,5 +12,8 @@
 //! any other HTTP server.
 
 pub mod program;
+pub mod protocol;
 pub mod record;
 pub mod sample;
+pub mod stats;
+pub mod validity;
