@@ -3,6 +3,7 @@
 use super::http::Settings;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Properties, Property};
+use crate::form::{decode, form_encode};
 use crate::program::{Body, Function, Part, Piece, Text};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -156,52 +157,6 @@ fn encoded(text: &Text) -> Text {
             Piece::Function(Box::new(Function::FormEncode { text }))
         }
     }))
-}
-
-/// `application/x-www-form-urlencoded` as Java's `URLEncoder` writes it.
-pub(crate) fn form_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => {
-                out.push(char::from(byte));
-            }
-            b' ' => out.push('+'),
-            byte => {
-                out.push('%');
-                for digit in [byte >> 4, byte & 15] {
-                    out.push(
-                        char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase(),
-                    );
-                }
-            }
-        }
-    }
-    out
-}
-
-/// The reverse; what is no escape stays.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        let escaped = match (byte, tail) {
-            (b'%', [high, low, ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high).zip(digit(low)).and_then(|(h, l)| u8::try_from(h << 4 | l).ok())
-            }
-            _ => None,
-        };
-        match escaped {
-            Some(value) => {
-                bytes.push(value);
-                rest = &tail[2..];
-            }
-            None => bytes.push(if *byte == b'+' { b' ' } else { *byte }),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File> {
