@@ -23,6 +23,7 @@ pub mod record;
 pub mod report;
 pub mod results;
 pub mod sample;
+pub mod scenario;
 pub mod stats;
 pub mod tables;
 pub mod threshold;
