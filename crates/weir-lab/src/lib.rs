@@ -11,6 +11,7 @@
 //! core adds to histograms and counts. The Lab knows nothing of weir: it reaches it as it reaches
 //! any other HTTP server.
 
+pub mod engine;
 pub mod program;
 pub mod record;
 pub mod sample;

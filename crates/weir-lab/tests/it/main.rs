@@ -1,0 +1,11 @@
+//! The engine against a server that knows the truth: how many requests came, how long each took.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
+
+mod answers;
+mod models;
+mod plan;
+mod protocols;
+mod server;
+mod steps;
+mod truth;
