@@ -1,0 +1,4 @@
+//! Tests of the Lab from outside.
+
+mod report;
+mod sample_run;
