@@ -11,7 +11,15 @@
 //! core adds to histograms and counts. The Lab knows nothing of weir: it reaches it as it reaches
 //! any other HTTP server.
 
+pub mod compare;
 pub mod engine;
 pub mod program;
+pub mod protocol;
 pub mod record;
+pub mod report;
+pub mod results;
 pub mod sample;
+pub mod stats;
+pub mod threshold;
+pub mod validity;
+pub mod verdict;
