@@ -148,6 +148,7 @@ RECORDING_SEARCH = "recording-search"
 RECORDING_MEMORY = "recording-memory"
 #: What counting costs, against weir itself that counts nothing.
 MONITOR_COST = "monitor-cost"
+TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
 #: Bulk resubmission.
 RESUBMISSION = "resubmission"
@@ -155,4 +156,4 @@ RESUBMISSION = "resubmission"
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
-         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, *LONG)
+         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LONG)

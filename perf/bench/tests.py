@@ -116,7 +116,7 @@ class Recording(unittest.TestCase):
 
 class Reports(unittest.TestCase):
     def test_only_what_is_between_the_markers_is_replaced(self):
-        result = {"case": "hello", "quick": False, "rounds": 3, "seconds": 1,
+        result = {"case": "hello", "quick": False, "pace": {"rounds": 3, "seconds": 1},
                   "environment": dict.fromkeys(
                       ("cpu", "cores", "kernel", "date", "commit", "versions"), "x"), "tls": {},
                   **Verdicts.result((0.9,))["hello"]}

@@ -2,8 +2,10 @@
 //! when nothing else is set (`jmeter.save.saveservice.*`).
 
 mod reader;
+mod writer;
 
 pub use reader::{JtlError, read};
+pub use writer::Writer;
 
 use std::borrow::Cow;
 

@@ -12,6 +12,7 @@
 //! any other HTTP server.
 
 pub mod compare;
+pub mod engine;
 pub mod feeder;
 mod form;
 pub mod generate;

@@ -14,7 +14,7 @@ mod text;
 pub use check::{Check, CheckKind, Comparison, Field, Reply, SizeOrder, StatusSet};
 pub use extract::{Extract, Extractor, Further};
 pub use load::{Executor, FindMax, Stage, Users};
-pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url};
+pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url, UrlError, target};
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Piece, Text};
 

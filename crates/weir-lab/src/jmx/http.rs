@@ -253,22 +253,11 @@ fn origin(protocol: &str, host: &str, port: &str) -> Result<Origin, String> {
 
 /// A whole URL that is always the same.
 fn parts(translation: &mut Translation<'_>, element: &Element, url: &str) -> Option<Url> {
-    let parsed = (|| {
-        let (protocol, rest) = url.split_once("://")?;
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(end);
-        let target = target.split('#').next().unwrap_or_default().replace(' ', "%20");
-        let target = if target.starts_with('/') { target } else { format!("/{target}") };
-        let colon = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
-        let (host, port) = match colon {
-            Some(at) => (&authority[..at], &authority[at + 1..]),
-            None => (authority, ""),
-        };
-        let origin = origin(protocol, host, port).ok().filter(|origin| !origin.host.is_empty())?;
-        Some(Url::Parts { origin, target: Text::fixed(target) })
-    })();
-    if parsed.is_none() {
-        translation.wrong(element, &format!("`{url}` is no URL"));
+    match Origin::parse(url) {
+        Ok((origin, target)) => Some(Url::Parts { origin, target: Text::fixed(target) }),
+        Err(error) => {
+            translation.wrong(element, &format!("`{url}` is no URL: {error}"));
+            None
+        }
     }
-    parsed
 }

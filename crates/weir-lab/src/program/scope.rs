@@ -112,6 +112,11 @@ impl Values {
         }
     }
 
+    /// Number of the user in its group, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Random numbers of this user.
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random

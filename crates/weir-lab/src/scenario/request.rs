@@ -115,13 +115,13 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Report) -> Option<Url> {
         return None;
     }
     if start.starts_with("http://") || start.starts_with("https://") {
-        return match target.as_fixed().map(whole) {
-            Some(Some(url)) => Some(url),
-            Some(None) => {
-                report.error(codes::BAD_VALUE, path.at, format!("`{start}` is no URL"));
+        let Some(fixed) = target.as_fixed() else { return Some(Url::Whole(target)) };
+        return match Origin::parse(fixed) {
+            Ok((origin, target)) => Some(Url::Parts { origin, target: Text::fixed(target) }),
+            Err(error) => {
+                report.error(codes::BAD_VALUE, path.at, format!("`{fixed}` is no URL: {error}"));
                 None
             }
-            None => Some(Url::Whole(target)),
         };
     }
     if !start.starts_with('/') {
@@ -131,34 +131,6 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Report) -> Option<Url> {
         return None;
     }
     Some(Url::Parts { origin: context.origin.clone(), target })
-}
-
-fn whole(url: &str) -> Option<Url> {
-    let (scheme, rest) = url.split_once("://")?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, target) = rest.split_at(end);
-    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-    let origin = origin(&format!("{scheme}://{authority}"))?;
-    Some(Url::Parts { origin, target: Text::fixed(target) })
-}
-
-/// `http://127.0.0.1:8080` taken apart.
-pub(super) fn origin(base: &str) -> Option<Origin> {
-    let (scheme, authority) = base.split_once("://")?;
-    let tls = match scheme {
-        "http" => false,
-        "https" => true,
-        _ => return None,
-    };
-    let authority = authority.trim_end_matches('/');
-    let colon = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
-    let (host, port) = match colon {
-        Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
-        None => (authority, if tls { 443 } else { 80 }),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let fits = !host.is_empty() && !host.contains(['/', '@', ' ', '?', '#']);
-    fits.then(|| Origin { tls, host: host.to_owned(), port })
 }
 
 /// A pause of constant or random length.

@@ -7,7 +7,7 @@ use super::request::{self, Context};
 use super::texts::{self, Known};
 use super::{Cell, Scenario, Target, keys, settings};
 use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
-use crate::program::{Feeder, FeederId, Program, Share, Step};
+use crate::program::{Feeder, FeederId, Origin, Program, Share, Step};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -246,7 +246,7 @@ fn groups(
     report: &mut Report,
 ) -> Option<()> {
     let fields = Fields(root);
-    let Some(origin) = request::origin(&target.base) else {
+    let Ok((origin, _)) = Origin::parse(&target.base) else {
         let at = fields.get("target").map_or(root.at, |node| node.at);
         report.error(codes::BAD_VALUE, at, format!("`{}` is no base URL", target.base));
         return None;
