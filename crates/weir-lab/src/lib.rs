@@ -13,6 +13,7 @@
 
 pub mod compare;
 pub mod engine;
+pub mod observe;
 pub mod program;
 pub mod protocol;
 pub mod record;
