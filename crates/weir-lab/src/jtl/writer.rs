@@ -134,7 +134,7 @@ impl Names {
                 let _ = write!(texts.message, "Non HTTP response message: {}", sample.message);
                 write!(texts.code, "Non HTTP response code: {class}")
             }
-            None if sample.transaction => write!(texts.code, "200"),
+            None if sample.status == 0 => Ok(()),
             None => write!(texts.code, "{}", sample.status),
         };
         let message = if texts.message.is_empty() { sample.message } else { &texts.message };
