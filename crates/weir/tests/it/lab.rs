@@ -1,0 +1,3 @@
+//! The Lab's commands.
+
+mod hit;
