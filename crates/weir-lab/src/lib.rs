@@ -12,6 +12,7 @@
 //! any other HTTP server.
 
 pub mod compare;
+pub mod gc;
 pub mod program;
 pub mod protocol;
 pub mod record;

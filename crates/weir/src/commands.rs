@@ -8,6 +8,7 @@ mod invoice;
 mod journal;
 mod jwt;
 mod key;
+mod lab;
 mod limits;
 mod monitor;
 mod place;
@@ -64,6 +65,9 @@ pub(crate) enum Command {
     Token(token::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
+    /// Measure: this server or another
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Make and read JSON Web Tokens, for development and tests
     #[command(subcommand)]
     Jwt(jwt::Command),
@@ -97,6 +101,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
         Command::Echo(args) => echo::run(&args),
+        Command::Lab(command) => lab::run(&command),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),
         Command::Completions(args) => completions::run(&args),

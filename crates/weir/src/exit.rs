@@ -1,6 +1,7 @@
 //! What the process says when it ends.
 
 use std::process::ExitCode;
+use weir_lab::verdict::Verdict;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub(crate) enum Exit {
     Failure,
     /// 2: the configuration has errors (clap uses the same code for a wrong command line).
     Findings,
+    /// 0, 1, 3, 4 or 5: what a measurement says.
+    Measured(Verdict),
 }
 
 impl From<Exit> for ExitCode {
@@ -19,6 +22,7 @@ impl From<Exit> for ExitCode {
             Exit::Success => Self::SUCCESS,
             Exit::Failure => Self::from(1),
             Exit::Findings => Self::from(2),
+            Exit::Measured(verdict) => Self::from(verdict.exit_code()),
         }
     }
 }
