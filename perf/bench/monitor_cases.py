@@ -4,11 +4,15 @@ import json
 import subprocess
 from pathlib import Path
 
-from .recording import HELLO, MONITOR, OFF, Ground
-from .recording_cases import charge, end, others, warm
+from .recording import HELLO, OFF, Ground
+from .recording_cases import bursts, charge, end, hold, others, warm
 from .session import Session
 
-CONTENDERS = {OFF: {}, MONITOR: {"monitor.count": "all"}}
+_MONITOR = {"monitor.count": "all"}
+_TRACKER = {"tracker.enabled": "true"}
+CONTENDERS = {OFF: {}, "monitor": _MONITOR}
+#: The four cases of TORO's and Martini's published tests.
+FOUR = {OFF: {}, "monitor": _MONITOR, "tracker": _TRACKER, "both": _MONITOR | _TRACKER}
 #: Calls that reports are about.
 CALLS = 5_000_000
 
@@ -33,6 +37,19 @@ def cost(session: Session) -> dict:
     end(ground, recorders)
     ground.close()
     return {"rounds": rounds, "others_us": rest, "counted": counted}
+
+
+def four(session: Session) -> dict:
+    """Tracker and Monitor, each off and on: bursts as `ab` sends them, and a long window."""
+    found = {"bursts": bursts(session, FOUR), "sustained": {}}
+    ground = Ground(session)
+    for name, settings in FOUR.items():
+        recorder = ground.start(name, settings=settings)
+        found["sustained"][name] = hold(session, ground, recorder, HELLO)
+        session.say(f"tracker-monitor {name} {found['sustained'][name]}")
+        end(ground, [recorder])
+    ground.close()
+    return found
 
 
 def usage(session: Session) -> dict:

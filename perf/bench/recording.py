@@ -21,8 +21,6 @@ from .servers import Server
 from .session import Session
 
 OFF = "off"
-#: Recording off, and every call counted.
-MONITOR = "monitor"
 #: Settings of each contender, over `recording.yaml`.
 CONTENDERS = {
     OFF: {},
@@ -30,6 +28,8 @@ CONTENDERS = {
     "payload": {"tracker.enabled": "true", "tracker.index": "payload"},
 }
 HELLO, ECHO = "hello", "echo"
+#: Series of what follows the journal; there if it does.
+_LAGS = ("weir_index_lag_seconds", "weir_monitor_lag_seconds")
 #: Bytes of a segment of the journal.
 _SEGMENT = 16 << 20
 #: Seconds after which a contender that is not done indexing is given up.
@@ -99,10 +99,7 @@ class Recorder:
         """Waits until all is indexed and nothing is being sealed; seconds until the former."""
         began = time.monotonic()
         until = began + _PATIENCE
-        if self.name == OFF:
-            return 0.0
-        lag = "weir_monitor_lag_seconds" if self.name == MONITOR else "weir_index_lag_seconds"
-        while self.metrics()[lag] > 0:
+        while any(self.metrics().get(lag, 0.0) > 0 for lag in _LAGS):
             _pause(until, self.name)
         indexed = time.monotonic() - began
         before = -1.0

@@ -75,22 +75,28 @@ def others(spent: Spent, rounds: list[dict], name: str) -> dict[str, float]:
 
 def burst(session: Session) -> dict:
     """Requests/s of a burst as `ab` sends it, and how long the index lags behind it."""
+    return {"bursts": bursts(session, CONTENDERS)}
+
+
+def bursts(session: Session, contenders: dict[str, dict[str, str]]) -> list[dict]:
+    """The same for any contenders: names and settings."""
     ground = Ground(session)
-    recorders = [ground.start(name) for name in CONTENDERS]
+    recorders = [ground.start(name, settings=settings) for name, settings in contenders.items()]
     rounds = []
     for number in range(2 * session.pace.rounds + 1):
-        order = recorders[number % 3:] + recorders[:number % 3]
+        turn = number % len(recorders)
+        order = recorders[turn:] + recorders[:turn]
         found = {}
         for recorder in order:
             rate = _ab(recorder)
             found[recorder.name] = {"rate": rate, "lag_s": recorder.settle()}
         if number:
             rounds.append(found)
-            session.say("recording-burst " + "  ".join(
+            session.say("burst " + "  ".join(
                 f"{name} {f['rate']:,.0f}/s, lag {f['lag_s']:.1f} s" for name, f in found.items()))
     end(ground, recorders)
     ground.close()
-    return {"bursts": rounds}
+    return rounds
 
 
 def _ab(recorder: Recorder) -> float:
@@ -114,12 +120,7 @@ def sustained(session: Session) -> dict:
     for kind in KINDS:
         for name in CONTENDERS:
             recorder = ground.start(name)
-            answers = recorder.drive(kind, session.pace.long_seconds, requests=ground.requests)
-            lag = recorder.settle()
-            figures = {"rate": answers.requests / (answers.seconds + lag),
-                       "rate_before_lag": answers.requests / answers.seconds, "lag_s": lag,
-                       "p99_us": answers.p99, "requests": answers.requests,
-                       "unrecorded": recorder.metrics().get("weir_unrecorded_total", 0.0)}
+            figures = hold(session, ground, recorder, kind)
             if kind == ECHO and name != OFF:
                 figures["disk"] = _disk(recorder)
             found[f"{kind} {name}"] = figures
@@ -128,6 +129,16 @@ def sustained(session: Session) -> dict:
     reference = _one_file(ground.folder)
     ground.close()
     return {"cells": found, "zstd_bytes": reference}
+
+
+def hold(session: Session, ground: Ground, recorder: Recorder, kind: str) -> dict:
+    """A long window of saturated load, and what the backlog after it makes of its rate."""
+    answers = recorder.drive(kind, session.pace.long_seconds, requests=ground.requests)
+    lag = recorder.settle()
+    return {"rate": answers.requests / (answers.seconds + lag),
+            "rate_before_lag": answers.requests / answers.seconds, "lag_s": lag,
+            "p99_us": answers.p99, "requests": answers.requests,
+            "unrecorded": recorder.metrics().get("weir_unrecorded_total", 0.0)}
 
 
 def _disk(recorder: Recorder) -> dict:
@@ -203,10 +214,10 @@ def search(session: Session) -> dict:
         count, rate = count + answers.requests, answers.requests / answers.seconds
         session.say(f"recording-search {count:,} transactions")
     recorder.settle()
-    seconds = {}
+    latencies = {}
     for kind, queries in _queries(recorder, ground).items():
-        seconds[kind] = _ask(recorder, ground, queries, rate / 2)
-        session.say(f"recording-search {kind} p99 {_p99(seconds[kind]) * 1e3:.1f} ms")
+        latencies[kind] = _ask(recorder, ground, queries, rate / 2)
+        session.say(f"recording-search {kind} p99 {_p99(latencies[kind]) * 1e3:.1f} ms")
     journal = sum(p.stat().st_size for p in recorder.data.rglob("*") if p.is_file())
     os.kill(recorder.pid, 9)
     recorder.server.process.popen.wait()
@@ -218,7 +229,7 @@ def search(session: Session) -> dict:
     lag = again.settle()
     end(ground, [again])
     ground.close()
-    return {"transactions": count, "seconds": seconds, "journal_bytes": journal,
+    return {"transactions": count, "latencies_s": latencies, "journal_bytes": journal,
             "first_answer_s": first, "caught_up_s": lag}
 
 

@@ -119,7 +119,7 @@ def _search(result: dict) -> list[Verdict]:
     count = f"{result['transactions']:,} transactions, under half load"
     rows = []
     for kind, bar in _SEARCH.items():
-        seconds = sorted(result["seconds"][kind])
+        seconds = sorted(result["latencies_s"][kind])
         p99 = seconds[int(len(seconds) * 0.99)] * 1e3
         rows.append(Verdict(f"search by {kind}", count, f"p99 {p99:.1f} ms",
                             f"median {statistics.median(seconds) * 1e3:.1f} ms", "",

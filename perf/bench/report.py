@@ -62,7 +62,7 @@ def _environment(results: dict[str, dict]) -> str:
     lines: dict[str, list[str]] = {}
     for name, result in results.items():
         said = result["environment"]
-        pace = f"{result['rounds']} rounds of {result['seconds']} s"
+        pace = "{rounds} rounds of {seconds} s".format(**result["pace"])
         quick = "QUICK: not for comparison. " if result["quick"] else ""
         line = (f"{quick}{said['cpu']}, {said['cores']} cores, Linux {said['kernel']}; "
                 f"{said['versions']}; commit {said['commit']}; {said['date']}; {pace}.")

@@ -248,15 +248,36 @@ pub(crate) fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[
 
 fn write_ipv4(address: Ipv4Addr, out: &mut &mut [u8]) -> std::io::Result<()> {
     for (index, octet) in address.octets().into_iter().enumerate() {
-        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
-        let skipped = if octet >= 100 { 0 } else { 2 - usize::from(octet >= 10) };
-        if index > 0 {
-            out.write_all(b".")?;
-        }
-        out.write_all(&digits[skipped..])?;
+        let (text, length) = OCTETS[usize::from(octet)];
+        // All but the first begin with their dot.
+        out.write_all(&text[usize::from(index == 0)..length])?;
     }
     Ok(())
 }
+
+/// Each number of an IPv4 address behind a dot, and the length of both.
+const OCTETS: [([u8; 4], usize); 256] = {
+    let mut octets = [(*b".000", 0); 256];
+    let mut octet = 0;
+    while octet < octets.len() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let skipped = if octet >= 100 {
+            0
+        } else if octet >= 10 {
+            1
+        } else {
+            2
+        };
+        let mut at = skipped;
+        while at < digits.len() {
+            octets[octet].0[1 + at - skipped] = b'0' + digits[at] as u8;
+            at += 1;
+        }
+        octets[octet].1 = 1 + digits.len() - skipped;
+        octet += 1;
+    }
+    octets
+};
 
 /// A token as it is, anything else in quotes (RFC 7239 section 4): a host with a port, because `:`
 /// may not be in a token.

@@ -138,6 +138,11 @@ impl Query {
         self.root.any(&|term| matches!(term, Term::Words(..)))
     }
 
+    /// Whether it can be answered only by who has heads and bodies.
+    pub(crate) fn reads_payload(&self) -> bool {
+        self.root.any(&|term| matches!(term, Term::Words(..) | Term::Has(..) | Term::Key(..)))
+    }
+
     /// The least and greatest time that a hit can have.
     pub(crate) fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);

@@ -155,7 +155,8 @@ impl Index {
         let mut tail = Vec::new();
         // Half of the time is left for what is indexed.
         let tail_ends = Instant::now() + page.budget / 2;
-        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |subject| {
+        let keys = query.names_keys();
+        let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
             let row = subject.row;
             let place = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| place < after) {
@@ -226,20 +227,26 @@ impl Index {
         Ok(Snapshot { sealed, indexed, incomplete })
     }
 
-    /// Tells the rows of hits among what is not indexed yet; gives whether some of it was left
-    /// unread.
+    /// Tells the rows of hits among what is not indexed yet, with their business keys if `keys` are
+    /// wanted; gives whether some of it was left unread.
     pub(crate) fn tail(
         &self,
         query: &Query,
         indexed: &[Position],
+        keys: bool,
         deadline: Instant,
         hit: &mut dyn FnMut(Subject<'_>),
     ) -> Result<bool, Error> {
-        let mut looked = 0;
+        let (mut looked, mut transaction) = (0, Transaction::default());
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
-            while let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? {
-                self.shared.read_keys(&mut transaction);
+            if !keys && !query.reads_payload() {
+                reader = reader.metadata_only();
+            }
+            while reader.next_shown_into(&mut transaction).map_err(Error::Journal)? {
+                if keys {
+                    self.shared.read_keys(&mut transaction);
+                }
                 looked += 1;
                 if looked > MOST_TAIL || Instant::now() >= deadline {
                     return Ok(true);

@@ -109,7 +109,8 @@ impl Index {
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
-        let unread = self.tail(query, &snapshot.indexed, tail_ends, &mut |subject| {
+        let keys = query.names_keys() || counter.keys.is_some();
+        let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
             counter.row(&subject.row, &subject.transaction.keys);
         })?;
         let mut incomplete = snapshot.incomplete || unread;

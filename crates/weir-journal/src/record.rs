@@ -236,6 +236,9 @@ pub struct Transaction {
     pub discarded: bool,
 }
 
+/// Bytes of a head or a body whose memory a cleared transaction keeps.
+const KEPT: usize = 16 << 10;
+
 /// Longest value of a field.
 const FIELD_LIMIT: usize = (1 << 24) - 1;
 
@@ -341,6 +344,16 @@ fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
     }
 }
 
+fn set(text: &mut String, value: &[u8]) {
+    text.clear();
+    text.push_str(&String::from_utf8_lossy(value));
+}
+
+fn replace(bytes: &mut Vec<u8>, value: &[u8]) {
+    bytes.clear();
+    bytes.extend_from_slice(value);
+}
+
 fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
@@ -393,20 +406,101 @@ impl Transaction {
         self.counted & counted::ALONE != 0
     }
 
-    /// Takes over what a record says.
-    pub(crate) fn take_over(&mut self, kind: Kind, payload: &[u8]) {
+    /// Empties it and keeps the memory of what it has, to be used again.
+    pub(crate) fn clear(&mut self) {
+        // All by name, so that none is forgotten.
+        let Self {
+            address,
+            after,
+            ticket,
+            id,
+            received_us,
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            request_head,
+            level,
+            plan,
+            counted,
+            resubmission_of,
+            auth,
+            scopes,
+            outcome,
+            status,
+            problem,
+            upstream,
+            response_head,
+            stages,
+            request,
+            response,
+            request_body,
+            response_body,
+            keys,
+            properties,
+            logs,
+            retries,
+            shortened,
+            damaged,
+            expired,
+            discarded,
+        } = self;
+        (*address, *after, *ticket) = (None, Position::START, 0);
+        (*id, *resubmission_of, *received_us) = ([0; 16], [0; 16], 0);
+        (*level, *counted, *status, *retries) = (0, 0, 0, 0);
+        (*outcome, *request, *response) = <_>::default();
+        (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
+        for text in [
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            plan,
+            auth,
+            scopes,
+            problem,
+            upstream,
+        ] {
+            text.clear();
+        }
+        for bytes in [request_head, response_head, request_body, response_body] {
+            bytes.clear();
+            bytes.shrink_to(KEPT);
+        }
+        stages.clear();
+        keys.clear();
+        properties.clear();
+        logs.clear();
+    }
+
+    /// Takes over what a record says, all of it or without its payload.
+    pub(crate) fn take_over(&mut self, kind: Kind, record: &[u8], payload: bool) {
         match kind {
-            Kind::Received | Kind::Completed => self.absorb(payload),
-            Kind::RequestPart => self.request_body.extend_from_slice(payload),
-            Kind::ResponsePart => self.response_body.extend_from_slice(payload),
+            Kind::Received | Kind::Completed => self.absorb(record, payload),
+            Kind::RequestPart if payload => self.request_body.extend_from_slice(record),
+            Kind::ResponsePart if payload => self.response_body.extend_from_slice(record),
+            Kind::RequestPart | Kind::ResponsePart => {}
             Kind::Open => self.damaged = true,
         }
     }
 
-    /// Takes over the fields of a payload; a malformed one marks the transaction as damaged.
-    pub(crate) fn absorb(&mut self, payload: &[u8]) {
+    /// Takes over the fields of a record, all of them or without its payload; a malformed one marks
+    /// the transaction as damaged.
+    pub(crate) fn absorb(&mut self, record: &[u8], payload: bool) {
         let mut known = true;
-        let whole = fields(payload, |tag, value, _| known &= self.field(tag, value).is_some());
+        let whole = fields(record, |tag, value, _| {
+            if payload || !is_payload(tag) {
+                known &= self.field(tag, value).is_some();
+            }
+        });
         self.damaged |= !whole || !known;
     }
 
@@ -426,29 +520,29 @@ impl Transaction {
         match tag {
             1 => self.id = value.try_into().ok()?,
             2 => self.received_us = u64::from_le_bytes(value.try_into().ok()?),
-            3 => self.api = text(value),
-            4 => self.operation = text(value),
-            5 => self.transaction_type = text(value),
-            6 => self.consumer = text(value),
-            7 => self.principal = text(value),
-            8 => self.client = text(value),
-            9 => self.method = text(value),
-            10 => self.target = text(value),
-            11 => self.request_head = value.to_vec(),
+            3 => set(&mut self.api, value),
+            4 => set(&mut self.operation, value),
+            5 => set(&mut self.transaction_type, value),
+            6 => set(&mut self.consumer, value),
+            7 => set(&mut self.principal, value),
+            8 => set(&mut self.client, value),
+            9 => set(&mut self.method, value),
+            10 => set(&mut self.target, value),
+            11 => replace(&mut self.request_head, value),
             12 => self.level = *value.first()?,
-            13 => self.plan = text(value),
+            13 => set(&mut self.plan, value),
             14 => self.counted = *value.first()?,
             15 => self.resubmission_of = value.try_into().ok()?,
-            16 => self.auth = text(value),
-            17 => self.scopes = text(value),
+            16 => set(&mut self.auth, value),
+            17 => set(&mut self.scopes, value),
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);
                 self.status = u16::from_le_bytes([a, b]);
             }
-            33 => self.problem = text(value),
-            34 => self.upstream = text(value),
-            35 => self.response_head = value.to_vec(),
+            33 => set(&mut self.problem, value),
+            34 => set(&mut self.upstream, value),
+            35 => replace(&mut self.response_head, value),
             36 => {
                 let [code, a, b, c, d] = value.try_into().ok()?;
                 self.stages.push((code, u32::from_le_bytes([a, b, c, d])));

@@ -44,6 +44,23 @@ pub(crate) struct FrameRef<'s> {
     pub(crate) next: u32,
 }
 
+impl Frame {
+    pub(crate) fn borrowed(&self) -> FrameRef<'_> {
+        let Self { kind, ticket, previous, ref payload, next } = *self;
+        FrameRef { kind, ticket, previous, payload, next }
+    }
+}
+
+impl FrameRef<'_> {
+    /// To be used when its segment has been read on.
+    pub(crate) fn keep(self, metadata_only: bool) -> Frame {
+        let Self { kind, ticket, previous, payload, next } = self;
+        let payload =
+            if metadata_only { record::metadata(kind, payload) } else { payload.to_vec() };
+        Frame { kind, ticket, previous, payload, next }
+    }
+}
+
 /// A segment opened for reading. Only bytes before an `end` that the caller knows to be final are
 /// ever read, so that what is kept of them stays true.
 #[derive(Debug)]
@@ -130,11 +147,7 @@ impl Segment {
     /// The frame at `offset`, if a whole one ends at or before `end`.
     pub(crate) fn frame(&mut self, offset: u32, end: u32) -> io::Result<Option<Frame>> {
         let metadata_only = self.metadata_only;
-        let Some(frame) = self.frame_ref(offset, end)? else { return Ok(None) };
-        let FrameRef { kind, ticket, previous, payload, next } = frame;
-        let payload =
-            if metadata_only { record::metadata(kind, payload) } else { payload.to_vec() };
-        Ok(Some(Frame { kind, ticket, previous, payload, next }))
+        Ok(self.frame_ref(offset, end)?.map(|frame| frame.keep(metadata_only)))
     }
 
     /// The same without copying anything.

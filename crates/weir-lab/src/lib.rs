@@ -12,7 +12,8 @@
 //! any other HTTP server.
 
 pub mod compare;
-pub mod gc;
+pub mod engine;
+pub mod observe;
 pub mod program;
 pub mod protocol;
 pub mod record;

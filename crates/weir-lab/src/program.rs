@@ -8,13 +8,15 @@ mod check;
 mod extract;
 mod load;
 mod request;
+mod scope;
 mod text;
 
 pub use check::{Check, CheckKind, Comparison, Field, Reply, SizeOrder, StatusSet};
 pub use extract::{Extract, Extractor, Further};
 pub use load::{Executor, FindMax, Stage, Users};
-pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url};
-pub use text::{Function, Piece, Scope, Text};
+pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url, UrlError, target};
+pub use scope::{Scope, State, Values};
+pub use text::{Function, Piece, Text};
 
 use std::sync::Arc;
 use std::time::Duration;

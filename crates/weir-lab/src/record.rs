@@ -4,6 +4,11 @@
 //! Every core has a [`Recorder`]. Once a second it hands an [`Interval`] over; those of all cores
 //! of the same second are added, and the sum goes to whoever watches the run.
 
+mod recorder;
+
+pub use recorder::Recorder;
+
+use crate::program::Label;
 use crate::sample::{ErrorKind, Sample};
 use hdrhistogram::Histogram;
 use std::time::{Duration, SystemTime};
@@ -106,7 +111,7 @@ pub struct Interval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstError {
     /// Its label.
-    pub label: crate::program::Label,
+    pub label: Label,
     /// Its kind.
     pub kind: ErrorKind,
     /// When it ended, nanoseconds since the run's start.
@@ -123,6 +128,59 @@ pub struct FirstError {
 
 /// Where each sample of one core goes besides: a JTL writer, for instance.
 pub type Sink = Box<dyn FnMut(&Sample<'_>) + Send>;
+
+impl Interval {
+    /// Nothing yet, with so many labels.
+    pub fn new(second: u64, labels: usize, open: bool) -> Self {
+        Self {
+            second,
+            labels: (0..labels).map(|_| Tally::new(open)).collect(),
+            send_lag: open.then(histogram),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what other loops did in the same second, or what happened in another one. What is
+    /// under way is added with `same_second` and replaced without.
+    pub fn add(&mut self, other: &Self, same_second: bool) {
+        while self.labels.len() < other.labels.len() {
+            self.labels.push(Tally::new(false));
+        }
+        for (mine, others) in self.labels.iter_mut().zip(&other.labels) {
+            mine.add(others);
+        }
+        self.offered += other.offered;
+        self.dropped += other.dropped;
+        add_optional(&mut self.send_lag, other.send_lag.as_ref());
+        if same_second {
+            self.in_flight += other.in_flight;
+            self.users += other.users;
+        } else {
+            self.in_flight = other.in_flight;
+            self.users = other.users;
+        }
+        self.generator_cpu += other.generator_cpu;
+        self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
+        for error in &other.first_errors {
+            let same = |known: &&FirstError| (known.label, known.kind) == (error.label, error.kind);
+            if self.first_errors.iter().filter(same).count() < FIRST_ERRORS {
+                self.first_errors.push(error.clone());
+            }
+        }
+    }
+
+    /// All labels but `leave_out` in one; transactions are among those to leave out, as their
+    /// requests have labels of their own.
+    pub fn all(&self, leave_out: &[Label]) -> Tally {
+        let mut all = Tally::new(false);
+        for (index, tally) in self.labels.iter().enumerate() {
+            if !leave_out.iter().any(|label| label.0 as usize == index) {
+                all.add(tally);
+            }
+        }
+        all
+    }
+}
 
 impl Tally {
     /// Nothing yet; `open` keeps response times apart.
@@ -158,9 +216,53 @@ impl Tally {
         self.errors.iter().sum()
     }
 
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.started += other.started;
+        self.ok += other.ok;
+        self.expected += other.expected;
+        for (mine, others) in self.errors.iter_mut().zip(&other.errors) {
+            *mine += others;
+        }
+        self.received += other.received;
+        self.body += other.body;
+        self.decoded += other.decoded;
+        self.sent += other.sent;
+        if other.response.is_some() && self.response.is_none() {
+            // What was added before had no other response times than these.
+            self.response = Some(self.service.clone());
+        }
+        if let Some(mine) = &mut self.response {
+            add(mine, other.response());
+        }
+        add(&mut self.service, &other.service);
+        self.service_sum += other.service_sum;
+        self.service_squares += other.service_squares;
+        self.latency_sum += other.latency_sum;
+        self.connects += other.connects;
+        self.connect_sum += other.connect_sum;
+        self.first_start = self.first_start.min(other.first_start);
+        self.last_end = self.last_end.max(other.last_end);
+    }
+
     /// Response times: the service times in a closed model.
     pub fn response(&self) -> &Histogram<u64> {
         self.response.as_ref().unwrap_or(&self.service)
+    }
+}
+
+/// Failed samples of each label and kind that are shown.
+pub const FIRST_ERRORS: usize = 3;
+
+fn add(mine: &mut Histogram<u64>, other: &Histogram<u64>) {
+    // Both have the same digits, and mine grows: nothing can be out of its range.
+    let added = mine.add(other);
+    debug_assert!(added.is_ok(), "histograms of the same kind");
+}
+
+fn add_optional(mine: &mut Option<Histogram<u64>>, other: Option<&Histogram<u64>>) {
+    if let Some(other) = other {
+        add(mine.get_or_insert_with(histogram), other);
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the process says when it ends.
 
 use std::process::ExitCode;
-use weir_lab::verdict::Verdict;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +11,8 @@ pub(crate) enum Exit {
     Failure,
     /// 2: the configuration has errors (clap uses the same code for a wrong command line).
     Findings,
-    /// 0, 1, 3, 4 or 5: what a measurement says.
-    Measured(Verdict),
+    /// 0 to 5: what the Lab says of a run, by its verdict.
+    Lab(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -22,7 +21,7 @@ impl From<Exit> for ExitCode {
             Exit::Success => Self::SUCCESS,
             Exit::Failure => Self::from(1),
             Exit::Findings => Self::from(2),
-            Exit::Measured(verdict) => Self::from(verdict.exit_code()),
+            Exit::Lab(verdict) => Self::from(verdict),
         }
     }
 }

@@ -53,10 +53,10 @@ impl Masks {
 
     /// A request target with the values of masked parameters replaced.
     pub(crate) fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
-        let Some((path, query)) = target.split_once('?').filter(|_| !self.parameters.is_empty())
-        else {
+        if self.parameters.is_empty() {
             return Cow::Borrowed(target);
-        };
+        }
+        let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
         let mut masked = format!("{path}?");
         for (index, part) in query.split('&').enumerate() {
             if index > 0 {

@@ -240,3 +240,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn addresses_are_written_as_everybody_writes_them() {
+    for octet in 0..=255 {
+        for address in [
+            IpAddr::from([octet, 1, 20, 255]),
+            IpAddr::from([10, octet, 0, octet]),
+            IpAddr::from([0, 0, 0, octet]),
+        ] {
+            let mut buffer = [0; LONGEST_ADDRESS];
+            assert_eq!(display(address, &mut buffer), address.to_string().as_bytes());
+        }
+    }
+}

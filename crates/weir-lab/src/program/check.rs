@@ -1,8 +1,11 @@
 //! Checks of an answer.
 
-use super::Text;
-use regex::bytes::Regex;
+use super::{Scope, Text};
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json_path::JsonPath;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 use weir_wire::Headers;
 
@@ -198,3 +201,241 @@ pub struct Reply<'a> {
     /// From the request to the end of the answer.
     pub elapsed: Duration,
 }
+
+impl Check {
+    /// Checks an answer; gives why it fails, if it does.
+    pub fn verify(&self, reply: &Reply<'_>, scope: &mut Scope<'_>) -> Option<String> {
+        let found = match &self.kind {
+            CheckKind::Status(set) => {
+                let wrong = !set.has(reply.status);
+                wrong.then(|| format!("the status is {}", reply.status))
+            }
+            CheckKind::Text { field, comparison, patterns, any, not, .. } => {
+                let texts = Patterns { comparison: *comparison, patterns, any: *any, not: *not };
+                texts.verify(&reply.text(*field), *field, scope)
+            }
+            CheckKind::Regex { field, regex, not } => {
+                let found = regex.is_match(&reply.text(*field));
+                let has = if *not { "matches" } else { "does not match" };
+                (found == *not).then(|| format!("the {} {has} {regex}", field.name()))
+            }
+            CheckKind::Duration(limit) => {
+                let late = reply.elapsed > *limit;
+                late.then(|| format!("it took {:?}, more than {limit:?}", reply.elapsed))
+            }
+            CheckKind::Size { field, order, bytes } => {
+                let size = field.map_or(reply.bytes, |field| reply.text(field).len() as u64);
+                let wrong = !order.holds(size, *bytes);
+                wrong.then(|| format!("{size} bytes instead of {} {bytes}", order.sign()))
+            }
+            CheckKind::Json { path, expected, regex, null, not } => {
+                let json = Json { path, expected: expected.as_ref(), regex: *regex, null: *null };
+                match (json.verify(reply.body, scope), *not) {
+                    (Some(_), true) | (None, false) => None,
+                    (Some(why), false) => Some(why),
+                    (None, true) => Some(format!("the body has {path}")),
+                }
+            }
+        }?;
+        Some(self.message.as_ref().map_or(found, |message| message.render(scope).into_owned()))
+    }
+
+    /// Whether it looks at the body of the answer.
+    pub fn needs_body(&self) -> bool {
+        match &self.kind {
+            CheckKind::Text { field, .. } | CheckKind::Regex { field, .. } => *field == Field::Body,
+            CheckKind::Size { field, .. } => *field == Some(Field::Body),
+            CheckKind::Json { .. } => true,
+            CheckKind::Status(_) | CheckKind::Duration(_) => false,
+        }
+    }
+}
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Status => "status",
+            Self::Reason => "reason",
+            Self::Headers => "head",
+            Self::Url => "URL",
+            Self::RequestHeaders => "request's head",
+            Self::RequestBody => "request's body",
+        }
+    }
+}
+
+impl SizeOrder {
+    fn holds(self, size: u64, bytes: u64) -> bool {
+        match self {
+            Self::Equal => size == bytes,
+            Self::NotEqual => size != bytes,
+            Self::Greater => size > bytes,
+            Self::Less => size < bytes,
+            Self::GreaterOrEqual => size >= bytes,
+            Self::LessOrEqual => size <= bytes,
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "≠",
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::GreaterOrEqual => "≥",
+            Self::LessOrEqual => "≤",
+        }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// One of its texts.
+    pub fn text(&self, field: Field) -> Cow<'a, [u8]> {
+        match field {
+            Field::Body => Cow::Borrowed(self.body),
+            Field::Status => Cow::Owned(self.status.to_string().into_bytes()),
+            Field::Reason => Cow::Borrowed(self.reason()),
+            Field::Headers => Cow::Borrowed(self.head),
+            Field::Url => Cow::Borrowed(self.url.as_bytes()),
+            Field::RequestHeaders => {
+                // As far as JMeter shows it: without the request line.
+                let line = memchr::memchr(b'\n', self.request_head).map_or(0, |at| at + 1);
+                Cow::Borrowed(&self.request_head[line..])
+            }
+            Field::RequestBody => Cow::Borrowed(self.request_body),
+        }
+    }
+
+    /// The reason phrase, as it came.
+    pub fn reason(&self) -> &'a [u8] {
+        let line = self.head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+        line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
+    }
+}
+
+/// [`CheckKind::Text`] without its field.
+struct Patterns<'a> {
+    comparison: Comparison,
+    patterns: &'a [Text],
+    any: bool,
+    not: bool,
+}
+
+impl Patterns<'_> {
+    fn verify(&self, text: &[u8], field: Field, scope: &mut Scope<'_>) -> Option<String> {
+        let mut first_wrong = None;
+        for pattern in self.patterns {
+            let pattern = pattern.render(scope);
+            let holds = match self.holds(text, &pattern) {
+                Ok(holds) => holds != self.not,
+                Err(why) => return Some(why),
+            };
+            match (holds, self.any) {
+                (true, true) => return None,
+                (true, false) => {}
+                (false, _) => {
+                    first_wrong.get_or_insert_with(|| self.why(field, &pattern));
+                    if !self.any {
+                        return first_wrong;
+                    }
+                }
+            }
+        }
+        first_wrong
+    }
+
+    fn holds(&self, text: &[u8], pattern: &str) -> Result<bool, String> {
+        Ok(match self.comparison {
+            Comparison::Substring => memchr::memmem::find(text, pattern.as_bytes()).is_some(),
+            Comparison::Equals => text == pattern.as_bytes(),
+            Comparison::Contains => regex_of(pattern, false)?.is_match(text),
+            Comparison::Matches => regex_of(pattern, true)?.is_match(text),
+        })
+    }
+
+    fn why(&self, field: Field, pattern: &str) -> String {
+        let verb = match (self.comparison, self.not) {
+            (Comparison::Substring, false) => "does not contain",
+            (Comparison::Substring, true) => "contains",
+            (Comparison::Equals, false) => "is not",
+            (Comparison::Equals, true) => "is",
+            (Comparison::Contains | Comparison::Matches, false) => "does not match",
+            (Comparison::Contains | Comparison::Matches, true) => "matches",
+        };
+        let short: String = pattern.chars().take(200).collect();
+        format!("the {} {verb} {short:?}", field.name())
+    }
+}
+
+/// [`CheckKind::Json`] without its `not`.
+struct Json<'a> {
+    path: &'a JsonPath,
+    expected: Option<&'a Text>,
+    regex: bool,
+    null: bool,
+}
+
+impl Json<'_> {
+    fn verify(&self, body: &[u8], scope: &mut Scope<'_>) -> Option<String> {
+        let Ok(value) = serde_json::from_slice(body) else {
+            return Some("the body is no JSON".to_owned());
+        };
+        let found = self.path.query(&value).all();
+        let Some(first) = found.first() else {
+            return Some(format!("the body has no {}", self.path));
+        };
+        if self.null {
+            let none = found.iter().any(|value| value.is_null());
+            return (!none).then(|| format!("{} is not null", self.path));
+        }
+        let expected = self.expected?.render(scope);
+        let holds = |value: &&serde_json::Value| {
+            let text = json_text(value);
+            if self.regex {
+                regex_of(&expected, true).is_ok_and(|regex| regex.is_match(text.as_bytes()))
+            } else {
+                text == expected
+            }
+        };
+        let holds = found.iter().any(holds);
+        (!holds).then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))
+    }
+}
+
+/// A JSON value as text: a string without quotes, anything else as JSON.
+pub(super) fn json_text(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Regular expressions kept compiled by each thread.
+const KEPT_EXPRESSIONS: usize = 256;
+
+thread_local! {
+    static EXPRESSIONS: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
+}
+
+/// The regular expression, compiled once a thread; `whole` must match all of a text.
+fn regex_of(pattern: &str, whole: bool) -> Result<Regex, String> {
+    EXPRESSIONS.with_borrow_mut(|known| {
+        let key = (pattern.to_owned(), whole);
+        if let Some(regex) = known.get(&key) {
+            return Ok(regex.clone());
+        }
+        let text = if whole { format!("^(?:{pattern})$") } else { pattern.to_owned() };
+        let multi_line = !whole;
+        let regex = RegexBuilder::new(&text)
+            .multi_line(multi_line)
+            .dot_matches_new_line(whole)
+            .build()
+            .map_err(|error| format!("{pattern:?} is no regular expression: {error}"))?;
+        if known.len() >= KEPT_EXPRESSIONS {
+            known.clear();
+        }
+        known.insert(key, regex.clone());
+        Ok(regex)
+    })
+}
+
+#[cfg(test)]
+mod tests;

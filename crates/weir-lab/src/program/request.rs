@@ -153,3 +153,96 @@ impl Request {
         }
     }
 }
+
+impl Origin {
+    /// Host and port as they stand in a URL and in `Host`: without the scheme's own port.
+    pub fn authority(&self) -> String {
+        let bracket = self.host.contains(':');
+        let (open, close) = if bracket { ("[", "]") } else { ("", "") };
+        let usual = if self.tls { 443 } else { 80 };
+        if self.port == usual {
+            return format!("{open}{}{close}", self.host);
+        }
+        format!("{open}{}{close}:{}", self.host, self.port)
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
+    /// Takes an absolute URL apart: its origin, and its target as [`target`] makes it. User
+    /// information is dropped.
+    ///
+    /// # Errors
+    /// It is none of `http` or `https`, or has no host or no valid port.
+    pub fn parse(url: &str) -> Result<(Self, String), UrlError> {
+        let (scheme, rest) = url.trim().split_once("://").ok_or(UrlError::Scheme)?;
+        let tls = match scheme {
+            _ if scheme.eq_ignore_ascii_case("http") => false,
+            _ if scheme.eq_ignore_ascii_case("https") => true,
+            _ => return Err(UrlError::Scheme),
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, behind)| behind);
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(behind) => {
+                let (host, port) = behind.split_once(']').ok_or(UrlError::Host)?;
+                (host, port.strip_prefix(':'))
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let bad = |c: char| c.is_whitespace() || c.is_control() || "[]\\<>\"{}|^`".contains(c);
+        if host.is_empty() || host.contains(bad) {
+            return Err(UrlError::Host);
+        }
+        let port = match port.filter(|port| !port.is_empty()) {
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port)?,
+            None if tls => 443,
+            None => 80,
+        };
+        Ok((Self { tls, host: host.to_owned(), port }, target(path)))
+    }
+}
+
+/// Why a text is no URL that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Scheme.
+    #[error("a URL starts with http:// or https://")]
+    Scheme,
+    /// Host.
+    #[error("the URL has no valid host")]
+    Host,
+    /// Port.
+    #[error("the URL's port is no number from 1 to 65535")]
+    Port,
+}
+
+/// Path and query as they are sent: without fragment, with a slash in front, and with everything
+/// percent-encoded that may not stand in a request line (white space, controls, what is not
+/// ASCII). What is encoded already stays as it is.
+pub fn target(path: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let path = path.split('#').next().unwrap_or_default();
+    let mut target = String::with_capacity(path.len() + 1);
+    if !path.starts_with('/') {
+        target.push('/');
+    }
+    for byte in path.bytes() {
+        if byte.is_ascii_graphic() {
+            target.push(char::from(byte));
+        } else {
+            target.push('%');
+            target.push(char::from(HEX[usize::from(byte >> 4)]));
+            target.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests;

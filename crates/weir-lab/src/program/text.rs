@@ -1,6 +1,7 @@
 //! Texts with variables and functions.
 
-use super::{CounterId, Variable};
+use super::{CounterId, Scope, Variable};
+use std::borrow::Cow;
 
 /// A text, taken apart once: literal pieces, variables, functions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,39 +125,35 @@ impl Text {
     }
 
     /// Appends the text as it is now to `out`.
-    pub fn write(&self, scope: &mut Scope<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, scope: &mut Scope<'_>, out: &mut String) {
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Literal(text) => out.push_str(text),
                 Piece::Variable(variable) => scope.write_variable(*variable, out),
                 Piece::Function(function) => scope.call(function, out),
             }
         }
     }
-}
 
-/// What texts are put together from: the variables of one user and what is shared by all.
-#[derive(Debug)]
-pub struct Scope<'a> {
-    /// Names of the variables.
-    pub(crate) names: &'a [String],
-    /// The user's values.
-    pub(crate) values: &'a mut [Option<String>],
-}
-
-impl Scope<'_> {
-    fn write_variable(&self, variable: Variable, out: &mut Vec<u8>) {
-        let at = variable.0 as usize;
-        match self.values.get(at) {
-            Some(Some(value)) => out.extend_from_slice(value.as_bytes()),
-            _ => {
-                let name = self.names.get(at).map_or("", String::as_str);
-                out.extend_from_slice(format!("${{{name}}}").as_bytes());
-            }
+    /// The text as it is now.
+    pub fn render<'a>(&'a self, scope: &mut Scope<'_>) -> Cow<'a, str> {
+        if let Some(fixed) = self.as_fixed() {
+            return Cow::Borrowed(fixed);
         }
+        let mut out = String::new();
+        self.write(scope, &mut out);
+        Cow::Owned(out)
     }
 
-    fn call(&mut self, function: &Function, out: &mut Vec<u8>) {
-        let _ = (function, out);
+    /// The number that the text is now; 0 if it is none.
+    pub fn number(&self, scope: &mut Scope<'_>) -> f64 {
+        self.render(scope).trim().parse().unwrap_or(0.0)
+    }
+
+    /// The whole number that the text is now; 0 if it is none.
+    pub fn integer(&self, scope: &mut Scope<'_>) -> i64 {
+        let text = self.render(scope);
+        let text = text.trim();
+        text.parse().unwrap_or_else(|_| text.parse().map_or(0, |number: f64| number as i64))
     }
 }

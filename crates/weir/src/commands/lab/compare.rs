@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         print(&comparison);
     }
-    Ok(Exit::Measured(comparison.verdict()))
+    Ok(Exit::Lab(comparison.verdict().exit_code()))
 }
 
 fn print(comparison: &Comparison) {

@@ -3,9 +3,9 @@
 use crate::exit::Exit;
 use crate::output;
 use anyhow::Context;
-use std::fs;
 use std::path::PathBuf;
-use weir_lab::gc::Log;
+use std::time::Duration;
+use weir_lab::observe::{GcLog, Pause, gc_throughput};
 
 /// Arguments of `weir lab gc`.
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ use weir_lab::gc::Log;
 pub(crate) struct Args {
     /// GC log
     log: PathBuf,
-    /// Only pauses after this, seconds on the log's clock
+    /// Only pauses after this, seconds of the JVM's uptime
     #[arg(long, value_name = "SECONDS")]
     from: Option<f64>,
     /// Only pauses up to this
@@ -30,20 +30,31 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let bytes = fs::read(&args.log).with_context(|| args.log.display().to_string())?;
-    let log = Log::parse(&String::from_utf8_lossy(&bytes));
-    anyhow::ensure!(log.last > 0.0, "{}: no line of a unified GC log", args.log.display());
-    let found = match (args.from, args.to) {
-        (None, None) => log.whole(),
-        (from, to) => log.between(from.unwrap_or(0.0), to.unwrap_or(log.last)),
+    let place = || args.log.display().to_string();
+    let mut log = GcLog::whole(&args.log).with_context(place)?;
+    let pauses = log.read().with_context(place)?;
+    let uptime = log.uptime().with_context(|| {
+        format!("{}: no line of a unified GC log that tells the uptime", args.log.display())
+    })?;
+    let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(uptime.as_secs_f64()));
+    anyhow::ensure!(from < to, "there is nothing between {from} and {to} s");
+    let inside = |pause: &&Pause| {
+        pause.at.is_none_or(|at| from < at.as_secs_f64() && at.as_secs_f64() <= to)
     };
+    let pauses: Vec<Pause> = pauses.iter().filter(inside).copied().collect();
+    let milliseconds = |pause: &Pause| pause.length.as_secs_f64() * 1e3;
+    let throughput = gc_throughput(&pauses, Duration::from_secs_f64(to - from));
+    let sum: f64 = pauses.iter().map(milliseconds).sum();
+    let longest = pauses.iter().map(milliseconds).fold(0.0, f64::max);
     if args.json {
-        output::line(&serde_json::to_string(&found)?);
+        let found = serde_json::json!({"throughput": throughput, "count": pauses.len(),
+            "sum_ms": sum, "longest_ms": longest, "seconds": to - from});
+        output::line(&found.to_string());
         return Ok(Exit::Success);
     }
-    output::line(&format!("GC throughput  {:.3} %", found.throughput));
-    output::line(&format!("pauses         {}", found.count));
-    output::line(&format!("sum            {:.3} ms of {:.3} s", found.sum_ms, found.seconds));
-    output::line(&format!("longest        {:.3} ms", found.longest_ms));
+    output::line(&format!("GC throughput  {throughput:.3} %"));
+    output::line(&format!("pauses         {}", pauses.len()));
+    output::line(&format!("sum            {sum:.3} ms of {:.3} s", to - from));
+    output::line(&format!("longest        {longest:.3} ms"));
     Ok(Exit::Success)
 }

@@ -10,7 +10,7 @@ use weir_journal::Outcome;
 
 /// How often weir is killed; `make soak` says more.
 fn kills() -> usize {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    harness::from_environment("WEIR_KILLS", 10)
 }
 
 /// Answers that are looked up after each kill.

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -24,8 +25,12 @@ pub(crate) const PANIC_AT: &str = "WEIR_PANIC_AT";
 
 /// How long tests under load last: `default`, or what `make soak` says.
 pub(crate) fn load_time(default: Duration) -> Duration {
-    let said = std::env::var("WEIR_LOAD_SECONDS").ok().and_then(|text| text.parse().ok());
-    said.map_or(default, Duration::from_secs)
+    Duration::from_secs(from_environment("WEIR_LOAD_SECONDS", default.as_secs()))
+}
+
+/// A number that `make soak` raises, or what it is otherwise.
+pub(crate) fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Waits until something holds that should hold soon.

@@ -5,7 +5,7 @@ use super::{
     show, succeeds, wait_for,
 };
 use crate::admin_api::first_token;
-use crate::harness::{KILL_AT, Server, Weir, eventually};
+use crate::harness::{KILL_AT, Server, Weir, eventually, from_environment};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ fn a_job_that_is_killed_again_and_again_sends_nothing_twice_and_loses_nothing() 
     backend.answer(200);
     let new = json!({"query": "state:failed", "rate": 400, "run": true});
     let number = job(&weir, &new);
-    let rounds = std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let rounds = from_environment("WEIR_KILLS", 4);
     for _ in 0..rounds {
         let sent = backend.again().len();
         eventually("it goes on", || {
