@@ -13,6 +13,11 @@
 
 pub mod compare;
 pub mod engine;
+pub mod feeder;
+mod form;
+pub mod generate;
+pub mod jmx;
+pub mod jtl;
 pub mod observe;
 pub mod program;
 pub mod protocol;
@@ -20,7 +25,9 @@ pub mod record;
 pub mod report;
 pub mod results;
 pub mod sample;
+pub mod scenario;
 pub mod stats;
+pub mod tables;
 pub mod threshold;
 pub mod validity;
 pub mod verdict;

@@ -163,6 +163,9 @@ pub enum Step {
     },
     /// Gives variables a value.
     Set(Vec<(Variable, Text)>),
+    /// Gives variables a value by the number of the user in its group: user 0 takes the first row,
+    /// and after the last row comes the first again (JMeter's UserParameters).
+    SetByUser(Vec<Vec<(Variable, Text)>>),
     /// Takes the next row of a feeder into its variables.
     Feed(FeederId),
     /// Takes the next value of a counter into its variable.

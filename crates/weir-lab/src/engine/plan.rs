@@ -65,6 +65,7 @@ pub(super) enum Op {
         slot: usize,
     },
     Set(Vec<(Variable, Text)>),
+    SetByUser(Vec<Vec<(Variable, Text)>>),
     Feed(FeederId),
     Count(CounterId),
 }
@@ -151,6 +152,7 @@ impl Plan {
                     row.ops.push(Op::Throughput { per_minute, of: *of, slot });
                 }
                 Step::Set(values) => row.ops.push(Op::Set(values.clone())),
+                Step::SetByUser(rows) => row.ops.push(Op::SetByUser(rows.clone())),
                 Step::Feed(feeder) => row.ops.push(Op::Feed(*feeder)),
                 Step::Count(counter) => row.ops.push(Op::Count(*counter)),
             }

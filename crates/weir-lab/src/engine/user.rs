@@ -9,7 +9,7 @@ use super::event_loop::Loop;
 use super::http1::Kept;
 use super::plan::Op;
 use super::{Level, closed::Crew};
-use crate::program::{Cookies, OnError, Pause, Scope, ThroughputOf, Times, Values};
+use crate::program::{Cookies, OnError, Pause, Scope, Text, ThroughputOf, Times, Values, Variable};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use transaction::Transaction;
@@ -199,10 +199,11 @@ impl User {
                 let wait = self.throughput_wait(rate, *of, *slot);
                 self.pause(wait).await;
             }
-            Op::Set(values) => {
-                for (variable, text) in values {
-                    let text = text.render(&mut self.scope()).into_owned();
-                    self.values.set(*variable, Some(text));
+            Op::Set(values) => self.set(values),
+            Op::SetByUser(rows) => {
+                let number = self.values.number() as usize;
+                if let Some(values) = number.checked_rem(rows.len()).and_then(|at| rows.get(at)) {
+                    self.set(values);
                 }
             }
             Op::Feed(feeder) => {
@@ -216,6 +217,13 @@ impl User {
             Op::Request(_) | Op::LoopBegin { .. } | Op::LoopEnd { .. } | Op::Once { .. } => {}
         }
         Flow::Next
+    }
+
+    fn set(&mut self, values: &[(Variable, Text)]) {
+        for (variable, text) in values {
+            let text = text.render(&mut self.scope()).into_owned();
+            self.values.set(*variable, Some(text));
+        }
     }
 
     fn after_error(&self, on_error: OnError) -> Flow {

@@ -1,7 +1,7 @@
 //! Checks of an answer.
 
 use super::{Scope, Text};
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -422,12 +422,8 @@ fn regex_of(pattern: &str, whole: bool) -> Result<Regex, String> {
         if let Some(regex) = known.get(&key) {
             return Ok(regex.clone());
         }
-        let text = if whole { format!("^(?:{pattern})$") } else { pattern.to_owned() };
-        let multi_line = !whole;
-        let regex = RegexBuilder::new(&text)
-            .multi_line(multi_line)
-            .dot_matches_new_line(whole)
-            .build()
+        let text = if whole { format!(r"\A(?:{pattern})\z") } else { pattern.to_owned() };
+        let regex = Regex::new(&text)
             .map_err(|error| format!("{pattern:?} is no regular expression: {error}"))?;
         if known.len() >= KEPT_EXPRESSIONS {
             known.clear();

@@ -1,6 +1,7 @@
 //! What texts are put together from: a user's values, and what all users share.
 
 use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable};
+use crate::form::form_encode;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,6 +112,11 @@ impl Values {
         }
     }
 
+    /// Number of the user in its group, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Random numbers of this user.
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random
@@ -183,6 +189,10 @@ impl Scope<'_> {
                     None => default.write(self, out),
                 }
                 *keep
+            }
+            Function::FormEncode { text } => {
+                out.push_str(&form_encode(&text.render(self)));
+                None
             }
             Function::SetProperty { name, value, give_old } => {
                 let name = name.render(self).into_owned();

@@ -76,6 +76,11 @@ pub enum Function {
         /// Kept here as well.
         keep: Option<Variable>,
     },
+    /// A text encoded as a value of a form (`application/x-www-form-urlencoded`).
+    FormEncode {
+        /// What is encoded.
+        text: Text,
+    },
     /// Sets a property (`__setProperty`); gives nothing, or the value before.
     SetProperty {
         /// Its name.

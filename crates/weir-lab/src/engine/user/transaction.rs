@@ -17,6 +17,8 @@ pub(in crate::engine) struct Transaction {
     idle: u64,
     samples: u32,
     failed: u32,
+    /// Status of the first one that failed.
+    status: u16,
     connect: u64,
     latency: u64,
     received: u64,
@@ -34,7 +36,12 @@ impl Transaction {
     pub(in crate::engine) fn add(&mut self, sample: &Sample<'_>) {
         self.time += sample.service();
         self.samples += 1;
-        self.failed += u32::from(matches!(sample.outcome, Outcome::Error(_)));
+        if let Outcome::Error(_) = sample.outcome {
+            if self.failed == 0 {
+                self.status = sample.status;
+            }
+            self.failed += 1;
+        }
         self.connect += sample.connect;
         self.latency += sample.first_byte.saturating_sub(sample.start);
         self.received += sample.received;
@@ -56,6 +63,7 @@ impl User {
             idle: 0,
             samples: 0,
             failed: 0,
+            status: 0,
             connect: 0,
             latency: 0,
             received: 0,
@@ -94,7 +102,12 @@ impl User {
             end: ended.start + time,
             idle: if ended.with_pauses { 0 } else { ended.idle },
             outcome: if good { Outcome::Ok } else { Outcome::Error(ErrorKind::Transaction) },
-            status: if good { 200 } else { 0 },
+            // As JMeter has it: only what stands for its samples has their status.
+            status: match (good, ended.instead) {
+                (true, _) => 200,
+                (false, true) => ended.status,
+                (false, false) => 0,
+            },
             received: ended.received,
             body: ended.body,
             decoded: ended.decoded,
