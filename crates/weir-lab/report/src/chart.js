@@ -16,7 +16,7 @@ function short(value) {
 function milliseconds(value) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
   if (value >= 1e4) return +(value / 1e3).toPrecision(3) + " s";
-  if (value >= 1) return +value.toPrecision(3) + " ms";
+  if (value >= 1 || value === 0) return +value.toPrecision(3) + " ms";
   return +(value * 1e3).toPrecision(3) + " µs";
 }
 
@@ -33,8 +33,12 @@ function percents(value) {
   return value === null || value === undefined ? "–" : +(100 * value).toPrecision(3) + " %";
 }
 
+/** Steps of an axis of bytes. */
+const BINARY = Array.from({ length: 51 }, (nothing, power) => Math.pow(2, power));
+
 function axis(show, size) {
   return {
+    incrs: show === sizes ? BINARY : undefined,
     stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 },
     font: "12px system-ui, sans-serif", size,
     values: show ? (u, marks) => marks.map((mark) => (mark === null ? "" : show(mark))) : undefined,
@@ -56,6 +60,7 @@ function frame(parent, title, unit) {
 
 /** What every chart of ours has: width, cursor, axes. `show` makes text of values. */
 function options(figure, show, more) {
+  figure.classList.toggle("wide", Boolean(more.wide));
   return {
     width: figure.clientWidth, height: HEIGHT,
     legend: { live: true },
@@ -68,9 +73,11 @@ function options(figure, show, more) {
 
 /**
  * Draws lines over time. `lines` are {name, values, color, dash?, fill?}; those without any value are
- * left out, and a chart without lines is not drawn.
+ * left out, and a chart without lines is not drawn. `more` has `log` for a logarithmic axis, `wide`
+ * for the whole width, `shade` to draw behind the lines.
  */
-function timeChart(parent, key, title, unit, time, lines, show, log) {
+function timeChart(parent, key, title, unit, time, lines, show, more) {
+  const { log, wide, shade } = more || {};
   lines = lines.filter((line) => line.values && line.values.some((value) => value !== null));
   if (lines.length === 0) return null;
   const figure = frame(parent, title, unit);
@@ -83,6 +90,7 @@ function timeChart(parent, key, title, unit, time, lines, show, log) {
   const shown = log ? lines.map((line) => line.values.map((found) => (found > 0 ? found : null))) : lines.map((line) => line.values);
   const y = log && isFinite(low(shown)) ? { distr: 3 } : { range: (u, min, max) => [0, max > 0 ? max * 1.05 : 1] };
   return new uPlot(options(figure, show, {
+    wide, hooks: shade ? { drawClear: [shade] } : {},
     cursor: { sync: { key: key.key } },
     scales: { x: { time: false }, y },
     series: [{ label: "Time", value: (u, found) => (found === null ? "–" : +found.toFixed(1) + " s") }, ...series],
@@ -94,8 +102,11 @@ function spectrumChart(parent, lines) {
   lines = lines.filter((line) => line.points.length > 1);
   if (lines.length === 0) return null;
   const figure = frame(parent, "Percentile spectrum", "of what was measured");
-  const place = (percent) => 1 / Math.max(1 - percent / 100, 1e-7);
-  const percent = (found) => +(100 - 100 / found).toPrecision(7) + " %";
+  const below = lines.flatMap((line) => line.points.map((point) => point[0])).filter((found) => found < 100);
+  const end = 2 / (1 - Math.max(0, ...below) / 100);
+  // The last sample is at 100 %, which is nowhere on this axis: it stands at its end.
+  const place = (percent) => (percent < 100 ? 1 / (1 - percent / 100) : end);
+  const percent = (found) => (found >= end ? "100 %" : +(100 - 100 / found).toPrecision(7) + " %");
   const all = [...new Set(lines.flatMap((line) => line.points.map((point) => place(point[0]))))].sort((a, b) => a - b);
   const values = lines.map((line) => {
     const at = new Map(line.points.map((point) => [place(point[0]), point[1]]));
@@ -103,7 +114,8 @@ function spectrumChart(parent, lines) {
   });
   return new uPlot(options(figure, milliseconds, {
     cursor: {},
-    scales: { x: { time: false, distr: 3 }, y: { range: (u, min, max) => [0, max > 0 ? max * 1.05 : 1] } },
+    wide: true,
+    scales: { x: { time: false, distr: 3, range: () => [1, end] }, y: { range: (u, min, max) => [0, max > 0 ? max * 1.05 : 1] } },
     axes: [{ ...axis(percent, 34), filter: (u, marks) => marks.map((mark) => (Number.isInteger(Math.round(1e6 * Math.log10(mark)) / 1e6) ? mark : null)) }, axis(milliseconds, 72)],
     series: [
       { label: "Percentile", value: (u, found) => (found === null ? "–" : percent(found)) },

@@ -41,6 +41,7 @@ function heatChart(parent, key, cell) {
   };
   const nothing = cell.time.map(() => null);
   return new uPlot(options(figure, milliseconds, {
+    wide: true,
     cursor: { sync: { key: key.key }, points: { show: false } },
     scales: { x: { time: false }, y: { distr: 3, range: () => [edge(low), edge(high)] } },
     series: [

@@ -23,7 +23,7 @@ let resized = 0;
 addEventListener("resize", () => {
   clearTimeout(resized);
   resized = setTimeout(() => {
-    for (const chart of charts) chart.setSize({ width: place.clientWidth, height: chart.height });
+    for (const chart of charts) chart.setSize({ width: chart.root.parentElement.clientWidth, height: chart.height });
   }, 100);
 });
 if (choose) choose.addEventListener("change", draw);

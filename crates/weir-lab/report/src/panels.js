@@ -45,24 +45,42 @@ function together(observed, figure, wanted) {
   return [time, lines];
 }
 
+/** Draws a band behind what was measured, where that is not all of it. */
+function measured(cell) {
+  const is = (at) => (cell.recorded.length > 0 ? cell.recorded.includes(cell.round[at]) : cell.stage[at] === "measuring");
+  const points = cell.time.map((time, at) => is(at));
+  if (points.every((found) => found) || !points.some((found) => found)) return null;
+  return (u) => {
+    u.ctx.save();
+    u.ctx.fillStyle = color("band");
+    points.forEach((found, at) => {
+      const left = Math.max(u.valToPos(cell.time[at] - cell.every, "x", true), u.bbox.left);
+      const right = Math.min(u.valToPos(cell.time[at], "x", true), u.bbox.left + u.bbox.width);
+      if (found && right > left) u.ctx.fillRect(Math.floor(left), u.bbox.top, Math.ceil(right - Math.floor(left)), u.bbox.height);
+    });
+    u.ctx.restore();
+  };
+}
+
 /** Draws every chart of a case. */
 function drawCell(parent, whole, observed) {
   const cell = withGaps(whole);
   const key = uPlot.sync("time");
   const v = cell.values;
   const drawn = [];
+  const shade = measured(whole);
   const chart = (...rest) => drawn.push(timeChart(parent, key, ...rest));
   chart("Throughput", "requests a second, offered and answered", cell.time, [
     { name: "Offered", values: v.offered && v.offered.some((found) => found > 0) ? v.offered : null, color: "c5", dash: [6, 4] },
-    { name: "Answered", values: v.rate, color: "c0", fill: true },
-  ], short);
+    { name: "Answered", values: v.rate, color: "c0", fill: !shade },
+  ], short, { wide: true, shade });
   chart("Response time", "percentiles of each moment; logarithmic", cell.time, [
     { name: "p50", values: v.p50, color: "p50" }, { name: "p95", values: v.p95, color: "p95" },
     { name: "p99", values: v.p99, color: "p99" }, { name: "Largest", values: v.max, color: "max" },
-  ], milliseconds, true);
+  ], milliseconds, { log: true, wide: true, shade });
   drawn.push(heatChart(parent, key, cell));
   const kinds = Object.entries(cell.errors).map(([name, values], at) => ({ name, values, color: TURN[at % TURN.length] }));
-  chart("Failures", "samples a second, by kind", cell.time, kinds, short);
+  chart("Failures", "samples a second, by kind", cell.time, kinds, short, { wide: true });
   chart("Under way", "requests in flight, users", cell.time, [
     { name: "In flight", values: v.in_flight, color: "c0" }, { name: "Users", values: v.users, color: "c5", dash: [6, 4] },
   ], short);

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Only lines of pauses with their length count: phases inside of a pause and concurrent work do
-//! not stop the program.
+//! not stop the program. Pauses of ZGC are lines of `gc,phases`, with `y: ` or `o: ` before them where
+//! it has generations.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -21,6 +22,8 @@ pub struct GcLog {
     file: File,
     /// The beginning of a line whose end has not been written yet.
     rest: String,
+    /// Uptime in the last line that had one.
+    last: Option<Duration>,
 }
 
 /// A pause.
@@ -48,7 +51,13 @@ impl GcLog {
     /// # Errors
     /// It cannot be read.
     pub fn whole(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, rest: String::new() })
+        Ok(Self { file: File::open(path)?, rest: String::new(), last: None })
+    }
+
+    /// The JVM's uptime at the last line that was read; `None` if the log has none.
+    #[must_use]
+    pub fn uptime(&self) -> Option<Duration> {
+        self.last
     }
 
     /// Pauses that were written since the last time.
@@ -65,33 +74,37 @@ impl GcLog {
             }
             self.rest.push_str(&String::from_utf8_lossy(&bytes));
             let Some(end) = self.rest.rfind('\n') else { continue };
-            pauses.extend(self.rest[..end].lines().filter_map(pause));
+            for line in self.rest[..end].lines() {
+                let (uptime, message) = split(line);
+                self.last = uptime.or(self.last);
+                pauses.extend(length(message).map(|length| Pause { at: uptime, length }));
+            }
             self.rest.drain(..=end);
         }
     }
 }
 
-/// The pause of a line, if it is one.
-fn pause(line: &str) -> Option<Pause> {
-    let mut decorations = Vec::new();
+/// Uptime and message of a line.
+fn split(line: &str) -> (Option<Duration>, &str) {
+    let mut uptime = None;
     let mut rest = line.trim();
     while let Some((decoration, behind)) =
         rest.strip_prefix('[').and_then(|text| text.split_once(']'))
     {
-        decorations.push(decoration.trim());
+        uptime = uptime.or_else(|| time(decoration.trim()));
         rest = behind.trim_start();
     }
-    // Lines of `gc,phases` and the like tell of parts of a pause, `gc,start` of its beginning.
-    if decorations.iter().any(|text| text.starts_with("gc,")) {
+    (uptime, rest)
+}
+
+/// How long the pause of a message was, if it tells of one that is over.
+fn length(message: &str) -> Option<Duration> {
+    let text = message.strip_prefix("GC(")?.split_once(')')?.1.trim_start();
+    let generation = ["y: ", "Y: ", "o: ", "O: "].iter().find_map(|of| text.strip_prefix(of));
+    if !generation.unwrap_or(text).starts_with("Pause") {
         return None;
     }
-    let text = rest.strip_prefix("GC(")?.split_once(')')?.1.trim_start();
-    if !text.starts_with("Pause") {
-        return None;
-    }
-    let length = time(text.rsplit(' ').next()?)?;
-    let uptime = decorations.iter().find_map(|text| time(text));
-    Some(Pause { at: uptime, length })
+    time(text.rsplit(' ').next()?)
 }
 
 /// `3.345ms`, `12.345s` (some locales write a comma).
@@ -128,6 +141,7 @@ mod tests {
 [12.348s][info][gc,phases   ] GC(7)   Evacuate Collection Set: 2.1ms
 [12.349s][info][gc          ] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.345ms
 [12.500s][info][gc          ] GC(8) Concurrent Mark Cycle 12.345ms
+[12.600s][info][gc,phases   ] GC(8) y: Pause Mark Start 0.021ms
 [2024-05-01T10:00:00.123+0000][13.000s][info][gc] GC(9) Pause Full (System.gc()) 10M->3M(20M) 1,5ms
 GC(10) Pause Remark 9M->9M(20M) 0.655ms
 ";
@@ -139,10 +153,11 @@ GC(10) Pause Remark 9M->9M(20M) 0.655ms
         file.write_all(second.as_bytes()).unwrap();
         let pauses = reader.read().unwrap();
         let micros: Vec<u128> = pauses.iter().map(|pause| pause.length.as_micros()).collect();
-        assert_eq!(micros, [3345, 1500, 655]);
+        assert_eq!(micros, [3345, 21, 1500, 655]);
+        assert_eq!(reader.uptime(), Some(Duration::from_secs(13)));
         assert_eq!(pauses[0].at, Some(Duration::from_millis(12_349)));
-        assert_eq!(pauses[2].at, None);
-        assert!((throughput(&pauses, Duration::from_millis(550)) - 99.0).abs() < 1e-9);
+        assert_eq!(pauses[3].at, None);
+        assert!((throughput(&pauses, Duration::from_micros(552_100)) - 99.0).abs() < 1e-9);
         assert_eq!(GcLog::follow(file.path()).unwrap().read().unwrap(), []);
     }
 }

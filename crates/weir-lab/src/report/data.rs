@@ -3,6 +3,7 @@
 //! Bounded: a case has at most [`POINTS`] points (fewer if there are many cases), each of which
 //! stands for a whole number of seconds of one round.
 
+use crate::protocol::Use;
 use crate::results::series::{self, BUCKETS, Heat, Second};
 use crate::results::{ServerRow, Stored, server_rows};
 use crate::sample::ErrorKind;
@@ -42,6 +43,8 @@ struct CellData {
     errors: BTreeMap<&'static str, Vec<Option<f64>>>,
     /// Of each point, how many response times fell into which range.
     heat: Vec<BTreeMap<usize, u64>>,
+    /// Rounds that were recorded; empty without the protocol.
+    recorded: Vec<usize>,
     /// Percentile spectra: (percent, ms).
     service: Vec<(f64, f64)>,
     response: Vec<(f64, f64)>,
@@ -95,6 +98,8 @@ pub(super) fn of(stored: &Stored) -> Data {
         let heat: Vec<&Heat> = heat.iter().filter(|row| row.cell == at).collect();
         let mut data = cell_data(&columns, &seconds, &heat, points);
         data.name.clone_from(&cell.name);
+        let recorded = cell.rounds.iter().filter(|round| round.used == Use::Recorded);
+        data.recorded = recorded.map(|round| round.number).collect();
         if let Some(total) = cell.total() {
             data.service = total.service_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
             data.response = total.response_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
@@ -116,6 +121,7 @@ fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: us
         values: BTreeMap::new(),
         errors: BTreeMap::new(),
         heat: Vec::new(),
+        recorded: Vec::new(),
         service: Vec::new(),
         response: Vec::new(),
     };

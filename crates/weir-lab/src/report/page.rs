@@ -169,16 +169,17 @@ fn over_time(stored: &Stored) -> String {
     }
     out.push_str(
         "<p class=\"caption\">Drag to zoom, double-click to go back; the charts share one time axis, \
-         in seconds since the run started.</p><div id=\"charts\"></div>",
+         in seconds since the run started. <span class=\"key measured\"></span>what is reported</p><div id=\"charts\"></div>",
     );
     out
 }
 
 fn details((at, cell): (usize, &Cell)) -> String {
     let name = if cell.name.is_empty() { "all" } else { &cell.name };
+    let open = at == 0 || !matches!(cell.verdict, Verdict::Pass | Verdict::Quick);
     let mut out = format!(
         "<details{}><summary>{} {}</summary>",
-        if at == 0 { " open" } else { "" },
+        if open { " open" } else { "" },
         escape(name),
         tables::badge(cell.verdict)
     );
@@ -196,7 +197,12 @@ fn details((at, cell): (usize, &Cell)) -> String {
         );
     }
     if let Some(outcome) = &cell.protocol {
-        let _ = write!(out, "<p>{}.</p>{}", escape(&outcome.because), remarks(&outcome.remarks));
+        let _ = write!(
+            out,
+            "<p>Protocol: {}.</p>{}",
+            escape(&outcome.because),
+            remarks(&outcome.remarks)
+        );
     }
     if let Some(fixed) = &cell.fixed {
         let mser = fixed.mser.map_or_else(String::new, |found| match found.settled {

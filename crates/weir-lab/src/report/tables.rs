@@ -20,6 +20,10 @@ fn percent(share: f64) -> String {
     if share == 0.0 { "0 %".to_owned() } else { format!("{} %", number(100.0 * share)) }
 }
 
+fn probability(p: f64) -> String {
+    if p < 1e-4 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
 /// The table of cases.
 pub(super) fn cases(summary: &Summary) -> String {
     let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
@@ -90,7 +94,7 @@ pub(super) fn effects(found: &FactorEffects) -> String {
             format!("{:.3}", ratio.value),
             format!("{:.3} – {:.3}", ratio.interval.low, ratio.interval.high),
             format!("{change:+.1} %"),
-            format!("{:.4}", ratio.p),
+            probability(ratio.p),
         ]
     };
     let (first, second) = (&found.first, &found.second);
@@ -206,7 +210,7 @@ pub(super) fn comparison(found: &Comparison) -> String {
             number(cell.before),
             number(cell.after),
             ratio(cell.throughput.as_ref()),
-            cell.ranks.map_or_else(|| "–".to_owned(), |ranks| format!("{:.4}", ranks.p)),
+            cell.ranks.map_or_else(|| "–".to_owned(), |ranks| probability(ranks.p)),
             p99.map_or_else(
                 || "–".to_owned(),
                 |p| format!("{} → {}", time(p.before), time(p.after)),
@@ -251,13 +255,12 @@ pub(super) fn list(items: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-/// Validity of every case: generator, lag, protocol.
+/// Validity of every case: generator, lag, server.
 pub(super) fn validity(summary: &Summary) -> String {
     let rows = summary.cells.iter().map(|cell| {
         let lag = cell.open.as_ref();
         let server = cell.server.as_ref();
         let busiest = server.and_then(|server| server.busiest).map(percent);
-        let protocol = cell.protocol.as_ref().map(|outcome| outcome.because.clone());
         let samples = cell.total().map_or(0, |total| total.samples);
         vec![
             escape(&cell.name),
@@ -270,7 +273,6 @@ pub(super) fn validity(summary: &Summary) -> String {
             server.map_or_else(|| "–".to_owned(), |s| format!("{} µs", number(s.cpu_us))),
             busiest.unwrap_or_else(|| "–".to_owned()),
             server.map_or_else(|| "–".to_owned(), |s| bytes(s.memory as f64)),
-            escape(&protocol.unwrap_or_default()),
         ]
     });
     let heads = [
@@ -284,7 +286,6 @@ pub(super) fn validity(summary: &Summary) -> String {
         "#Server CPU a request",
         "#Its busiest thread",
         "#Its memory",
-        "Protocol",
     ];
     table(&heads, &rows.collect::<Vec<_>>())
 }

@@ -78,6 +78,15 @@ pub fn line(out: &mut impl Write, interval: &Interval) -> io::Result<()> {
     writeln!(out, "{start:.3},{length:.3},{max:.3},{}", STANDARD.encode(bytes))
 }
 
+/// When a log starts, as its head says.
+#[must_use]
+pub fn start(log: &[u8]) -> Option<SystemTime> {
+    let text = String::from_utf8_lossy(&log[..log.len().min(4_096)]).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("#[BaseTime: "))?;
+    let seconds: f64 = line.split(' ').next()?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+}
+
 /// Reads a log, line by line.
 ///
 /// # Errors
@@ -237,6 +246,8 @@ mod tests {
             first.starts_with("Tag=users=100%2C%20x/echo%20100%20%25/service,0.000,10.000,1.23")
         );
         assert!(first.contains(",HISTFAA"), "V2, deflated: {first}");
+        let since = start(&log).and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        assert_eq!(since, Some(Duration::from_secs(1_700_000_000)));
         let read = read(&log).expect("a log");
         assert_eq!((read[0].tag.as_str(), read[1].tag.as_str()), (tag, ""));
         assert_eq!(read[0].histogram.len(), 1000);

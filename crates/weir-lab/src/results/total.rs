@@ -53,7 +53,7 @@ impl Total {
     /// Adds a second of a round.
     pub fn add(&mut self, second: &Interval) {
         for (total, tally) in self.labels.iter_mut().zip(&second.labels) {
-            add_tally(total, tally);
+            total.add(tally);
         }
         self.offered += second.offered;
         self.dropped += second.dropped;
@@ -84,7 +84,7 @@ impl Total {
     /// Adds another round.
     pub fn merge(&mut self, other: &Self) {
         for (total, tally) in self.labels.iter_mut().zip(&other.labels) {
-            add_tally(total, tally);
+            total.add(tally);
         }
         self.window += other.window;
         self.offered += other.offered;
@@ -117,7 +117,7 @@ impl Total {
     pub fn all(&self) -> Tally {
         let open = self.labels.first().is_some_and(|tally| tally.response.is_some());
         let mut all = Tally::new(open);
-        self.labels.iter().for_each(|tally| add_tally(&mut all, tally));
+        self.labels.iter().for_each(|tally| all.add(tally));
         all
     }
 
@@ -160,32 +160,6 @@ impl Total {
             ..Evidence::default()
         }
     }
-}
-
-/// Adds the samples of one tally to another.
-fn add_tally(to: &mut Tally, from: &Tally) {
-    to.started += from.started;
-    to.ok += from.ok;
-    to.expected += from.expected;
-    for (to, from) in to.errors.iter_mut().zip(from.errors) {
-        *to += from;
-    }
-    to.received += from.received;
-    to.body += from.body;
-    to.decoded += from.decoded;
-    to.sent += from.sent;
-    // Both grow by themselves and have the same digits.
-    let _ = to.service.add(&from.service);
-    if let (Some(to), Some(from)) = (&mut to.response, &from.response) {
-        let _ = to.add(from);
-    }
-    to.service_sum += from.service_sum;
-    to.service_squares += from.service_squares;
-    to.latency_sum += from.latency_sum;
-    to.connects += from.connects;
-    to.connect_sum += from.connect_sum;
-    to.first_start = to.first_start.min(from.first_start);
-    to.last_end = to.last_end.max(from.last_end);
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
 //! The Lab's commands.
 
 mod hit;
+mod results;

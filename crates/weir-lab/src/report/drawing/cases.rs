@@ -84,7 +84,7 @@ fn row(out: &mut String, cell: &Cell, y: f64, x: Scale) {
     }
     let _ = write!(
         out,
-        "<circle class=\"mean\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>\
+        "<circle class=\"mean\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
          <text class=\"figure\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
         x.at(spread.mean),
         x.to + 14.0,

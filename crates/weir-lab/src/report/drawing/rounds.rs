@@ -16,10 +16,14 @@ pub(in crate::report) fn rounds(cell: &Cell) -> String {
     if rounds.is_empty() || largest <= 0.0 {
         return String::new();
     }
-    let marks = ticks(0.0, largest, 4);
-    let high = marks.last().copied().unwrap_or(largest);
+    let smallest = rounds.iter().map(|round| round.throughput).fold(largest, f64::min);
+    // Rounds that are near each other are looked at from near: these are dots, not bars.
+    let near = smallest > 0.5 * largest && smallest < largest;
+    let marks = ticks(if near { smallest } else { 0.0 }, largest, 4);
+    let (low, high) =
+        (marks.first().copied().unwrap_or(0.0), marks.last().copied().unwrap_or(largest));
     let x = Scale { low: 0.0, high: rounds.len() as f64 + 1.0, from: 70.0, to: WIDTH - 10.0 };
-    let y = Scale { low: 0.0, high, from: HEIGHT - 40.0, to: 12.0 };
+    let y = Scale { low, high, from: HEIGHT - 40.0, to: 12.0 };
     let mut out = format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
          aria-label=\"Throughput of every round\">"
