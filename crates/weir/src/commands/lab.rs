@@ -1,5 +1,6 @@
 //! `weir lab`: load and measurement.
 
+mod check;
 mod compare;
 mod gc;
 mod hist;
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Hit(hit::Args),
     /// Run a JMeter plan
     Run(run::Args),
+    /// Check a scenario and print everything that is wrong with it
+    Check(check::Args),
     /// Compare two runs, case by case
     Compare(compare::Args),
     /// Make the report of a run's folder again, or JMeter's tables of its results file
@@ -41,6 +44,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Hit(args) => hit::run(args),
         Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Merge(args) => merge::run(args),
