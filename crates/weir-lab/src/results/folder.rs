@@ -1,6 +1,7 @@
 //! The folder itself: written while a run is under way, read by comparison and report.
 
 use super::{Event, Place, Run, ServerRow, Summary, hlog, junit, series, table};
+use crate::program::Label;
 use crate::record::{Interval, histogram};
 use hdrhistogram::Histogram;
 use std::fs::{self, File};
@@ -97,7 +98,8 @@ impl Folder {
         &self.path
     }
 
-    /// A second of load. `cell` is the name of the case, `names` are the program's labels.
+    /// A second of load. `cell` is the name of the case, `names` are the program's labels, of which
+    /// `transactions` are requests once more.
     ///
     /// # Errors
     /// It cannot be written.
@@ -107,12 +109,13 @@ impl Folder {
         cell: &str,
         second: &Interval,
         names: &[String],
+        transactions: &[Label],
     ) -> Result<(), FolderError> {
-        for row in series::rows(place, second, names) {
+        for row in series::rows(place, second, names, transactions) {
             self.series.write_record(row).map_err(|error| self.csv_error("series.csv", error))?;
         }
         let time = format!("{:.3}", place.start + second.second as f64 + 1.0);
-        let heat = [time, place.cell.to_string(), series::heat(second)];
+        let heat = [time, place.cell.to_string(), series::heat(second, transactions)];
         self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
         self.keep_histograms(place, second);
         if self.pending.seconds >= HISTOGRAM_SECONDS {

@@ -142,7 +142,7 @@ fn rounds(
             .expect("written");
         for second in 0..3 {
             let second = server.second(second, warmth);
-            out.second(place, &cell.name, &second, names).expect("written");
+            out.second(place, &cell.name, &second, names, &[]).expect("written");
             total.add(&second);
             observe(out, *now + second.second as f64 + 1.0, warmth);
         }
