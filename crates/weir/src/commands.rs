@@ -68,9 +68,6 @@ pub(crate) enum Command {
     Lab(lab::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
-    /// Measure: this server or another
-    #[command(subcommand)]
-    Lab(lab::Command),
     /// Make and read JSON Web Tokens, for development and tests
     #[command(subcommand)]
     Jwt(jwt::Command),
@@ -105,7 +102,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Token(command) => token::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Echo(args) => echo::run(&args),
-        Command::Lab(command) => lab::run(&command),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),
         Command::Completions(args) => completions::run(&args),
