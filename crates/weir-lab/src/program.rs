@@ -226,7 +226,7 @@ pub enum ThroughputOf {
 }
 
 /// Rows for variables.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feeder {
     /// Its name, for messages.
     pub name: String,

@@ -274,3 +274,29 @@ fn what_is_disabled_is_not_there() {
     let plan = load(&group(&(off + &sampler("on", &[], "")))).expect("a plan");
     assert_eq!(plan.program.labels, ["on"]);
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_translated_or_refused(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "${", "}", "(", ")", ",", "\\", "$", "__P", "__Random", "__time", "__counter(", "'yy",
+            "__setProperty(", "__property(a,b,", "x", "é", " ", "9", "yyyy", "__FileToString(",
+        ]), 0..12)
+    ) {
+        let text = parts.concat();
+        let _ = load(&group(&sampler(&text, &[("HTTPSampler.path", &text)], "")));
+    }
+
+    #[test]
+    fn any_xml_is_read_or_refused(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "<jmeterTestPlan>", "</jmeterTestPlan>", "<hashTree>", "</hashTree>", "<hashTree/>",
+            "<TestPlan>", "</TestPlan>", "<ThreadGroup/>", "<stringProp name=\"a\">", "</stringProp>",
+            "<collectionProp name=\"Arguments.arguments\">", "</collectionProp>", "<doubleProp>",
+            "</doubleProp>", "<name>", "</name>", "x", "&amp;", "&#0;", "&#65;", "<![CDATA[", "]]>",
+            "<!--", "-->", "<?x", "?>", "<HTTPSamplerProxy testname='é'/>", "<CSVDataSet/>",
+        ]), 0..30)
+    ) {
+        let _ = load_text(&parts.concat(), Path::new(""), &Options::default());
+    }
+}

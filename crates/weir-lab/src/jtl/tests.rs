@@ -86,3 +86,23 @@ fn what_is_no_results_file_is_refused_in_words() {
 fn half_a_line_at_the_end_is_what_an_ended_run_leaves() {
     assert_eq!(all("timeStamp,elapsed,label\n1,2,a\n3,4").expect("rows").len(), 1);
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_file_is_read_or_refused(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "timeStamp,elapsed,label", "\n", "\r\n", ",", "\"", "\"\"", "1", "x", "é", "\u{feff}", ";",
+        ]), 0..30)
+    ) {
+        let _ = read(parts.concat().as_bytes(), |_| {});
+        let _ = read(format!("timeStamp,elapsed,label\n{}", parts.concat()).as_bytes(), |_| {});
+    }
+
+    #[test]
+    fn any_row_is_read_as_it_was_written(label in "\\PC*", message in "(?s).{0,20}") {
+        let row = Row { label: label.into(), message: message.into(), ..sample() };
+        let mut out = HEADER.as_bytes().to_vec();
+        row.write(&mut out);
+        proptest::prop_assert_eq!(all(&String::from_utf8_lossy(&out)).expect("rows"), [row]);
+    }
+}

@@ -1,24 +1,30 @@
 //! Bodies of requests.
 
 use super::fields::Fields;
+use super::request::Context;
 use super::texts::Known;
 use crate::form::form_encode;
-use crate::generate::{Corpus, Payload};
+use crate::generate::{Corpus, GenerateError, Payload};
 use crate::program::{Body, Function, Piece, Text};
 use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use weir_config::document::{Node, Report};
 use weir_config::finding::codes;
 
 const JSON: &str = "application/json";
 
+/// Bodies that were made, by their descriptions: cells share them.
+pub(super) type Bodies = RefCell<BTreeMap<String, Vec<Bytes>>>;
+
 /// The body of a request and the type that it has by itself.
 pub(super) fn body(
     request: &Node,
-    folder: &Path,
-    known: &Known,
+    context: &Context<'_>,
     report: &mut Report,
 ) -> (Body, Option<&'static str>) {
+    let known = context.known;
     let fields = Fields(request);
     if let (Some(body), Some(json)) = (fields.get("body"), fields.get("json")) {
         report
@@ -38,8 +44,8 @@ pub(super) fn body(
     if let Some(form) = fields.get("form") {
         return (plain(encoded(form, known, report)), Some("application/x-www-form-urlencoded"));
     }
-    let (payload, content_type) = payload(fields, folder);
-    match payload.make() {
+    let (payload, content_type) = payload(fields, context.folder);
+    match made(&payload, context.bodies) {
         Ok(mut bodies) if bodies.len() == 1 => (Body::Bytes(bodies.remove(0)), content_type),
         Ok(bodies) if !bodies.is_empty() => (Body::Each(bodies), content_type),
         Ok(_) => (Body::None, None),
@@ -48,6 +54,17 @@ pub(super) fn body(
             (Body::None, None)
         }
     }
+}
+
+fn made(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError> {
+    let mut bodies = bodies.borrow_mut();
+    let key = format!("{payload:?}");
+    if let Some(made) = bodies.get(&key) {
+        return Ok(made.clone());
+    }
+    let made = payload.make()?;
+    bodies.insert(key, made.clone());
+    Ok(made)
 }
 
 fn plain(text: Text) -> Body {

@@ -6,7 +6,7 @@ use weir_config::finding::codes;
 use weir_config::units;
 
 /// Most cells of a scenario.
-const CELLS: usize = 10_000;
+const CELLS: usize = 2_000;
 
 /// One combination.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,19 @@
 //! Every key of a scenario, described once: the check and the JSON Schema walk this description.
 
+mod load;
+mod request;
+
+pub(super) use load::PERCENTILES;
+pub(super) use request::METHODS;
+
+use load::LOAD;
+use request::REQUEST;
 use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
 
 /// A number of something, at least one.
 const COUNT: Kind = Kind::Integer(1, 10_000_000);
 /// A size in bytes, with a unit or without.
 const SIZE: Kind = Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Form(Form::Size)]);
-/// A rate, `20000/s` or a number of iterations a second.
-const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Form(Form::Rate)]);
 const SHARE: Kind = Kind::Form(Form::Percent);
 const TIME: Kind = Kind::Form(Form::Duration);
 const LENGTH: Kind = Kind::Form(Form::PositiveDuration);
@@ -182,7 +188,7 @@ static APPLY: Shape = Shape::new(
 );
 
 /// A feeder.
-pub(super) static FEEDER: Shape = Shape {
+static FEEDER: Shape = Shape {
     groups: &[Group { keys: &["csv", "jwt"], required: true }],
     ..Shape::new(
         "a feeder",
@@ -213,7 +219,7 @@ pub(super) static FEEDER: Shape = Shape {
 };
 
 /// A file of rows.
-pub(super) static CSV: Shape = Shape::new(
+static CSV: Shape = Shape::new(
     "a file of rows",
     "A CSV file (RFC 4180).",
     &[
@@ -226,7 +232,7 @@ pub(super) static CSV: Shape = Shape::new(
 );
 
 /// Tokens.
-pub(super) static JWT: Shape = Shape::new(
+static JWT: Shape = Shape::new(
     "tokens",
     "Signed tokens (RFC 7519), made before the load.",
     &[
@@ -250,261 +256,6 @@ pub(super) static JWT: Shape = Shape::new(
     ],
 );
 
-/// A request.
-pub(super) static REQUEST: Shape = Shape {
-    groups: &[Group { keys: &METHODS, required: true }],
-    slips: &[
-        ("method", "write `get: /path`"),
-        ("path", "write `get: /path`"),
-        ("url", "write `get: /path`"),
-        ("query", "write it into the path: `get: /path?a=1`"),
-        ("auth", "write `headers: {authorization: …}`"),
-    ],
-    ..Shape::new(
-        "a request",
-        "One request. Its texts may have `${…}`.",
-        &[
-            Key::new("name", Kind::Text, "Label of its samples.").default("method and path"),
-            Key::new("get", Kind::Text, METHOD),
-            Key::new("post", Kind::Text, METHOD),
-            Key::new("put", Kind::Text, METHOD),
-            Key::new("patch", Kind::Text, METHOD),
-            Key::new("delete", Kind::Text, METHOD),
-            Key::new("head", Kind::Text, METHOD),
-            Key::new("options", Kind::Text, METHOD),
-            Key::new(
-                "headers",
-                Kind::Table(Names::Header, &Kind::Loose),
-                "Fields, as they are sent.",
-            ),
-            Key::new(
-                "body",
-                Kind::Either(&[Kind::Text, Kind::Object(&BODY)]),
-                "The body, as text or made.",
-            ),
-            Key::new("json", Kind::Json, "The body as a JSON value, sent as `application/json`."),
-            Key::new("checks", Kind::List(&Kind::Object(&CHECK)), "Checks of the answer."),
-            Key::new(
-                "expected",
-                Kind::OneOrMany(&Kind::Loose),
-                "Statuses that are declared and counted apart from errors: `503`, `5xx`.",
-            ),
-            Key::new(
-                "extract",
-                Kind::Table(Names::Name, &Kind::Object(&EXTRACT)),
-                "Values taken out of the answer: `${name}` in later requests.",
-            ),
-            Key::new("think", Kind::Either(&[TIME, Kind::Object(&THINK)]), "Pause after it."),
-            Key::new("redirects", Kind::Word(&["ignore", "follow"]), "What a redirect does.")
-                .default("ignore"),
-            Key::new("keep_alive", Kind::Bool, "The connection is used again.").default("true"),
-            Key::new("timeout", LENGTH, "Longest time to the end of the answer.")
-                .default("the target's"),
-            Key::new(
-                "decode",
-                Kind::Bool,
-                "The body is decoded (gzip, deflate) and its decoded length counted.",
-            )
-            .default("false"),
-        ],
-    )
-};
-
-/// The keys that are methods.
-pub(super) const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
-const METHOD: &str = "Path at the target's base, or a whole URL.";
-
-/// A body that is made.
-pub(super) static BODY: Shape = Shape {
-    groups: &[Group { keys: &["generate", "file", "form"], required: true }],
-    ..Shape::new(
-        "a body",
-        "A body that is made before the load.",
-        &[
-            Key::new(
-                "generate",
-                Kind::Word(&["array", "grid", "corpus", "filler"]),
-                "`array`: JSON of exactly `size` bytes, as WSO2's tests send it; `grid`: `rows` of `fields`; `corpus`: different documents of words; `filler`: `size` bytes of `x`.",
-            ),
-            Key::new("size", SIZE, "Bytes, of `array` and `filler`.").default("1KiB"),
-            Key::new("rows", Kind::Integer(0, 100_000), "Rows of a grid.").default("10"),
-            Key::new("fields", Kind::Integer(0, 1_000), "Fields of a row.").default("10"),
-            Key::new("documents", COUNT, "Documents of a corpus.").default("1000"),
-            Key::new("words", COUNT, "Words of a document.").default("100"),
-            Key::new("vocabulary", COUNT, "Different words; their frequencies follow Zipf's law.")
-                .default("20000"),
-            Key::new("seed", Kind::Integer(0, u64::MAX), "What chance starts from.").default("1"),
-            Key::new("file", Kind::Text, "The content of this file."),
-            Key::new(
-                "form",
-                Kind::Table(Names::Parameter, &Kind::Loose),
-                "Fields of a form, which are encoded.",
-            ),
-        ],
-    )
-};
-
-/// A check.
-pub(super) static CHECK: Shape = Shape {
-    groups: &[Group {
-        keys: &[
-            "status",
-            "body_contains",
-            "body_matches",
-            "body_equals",
-            "header",
-            "json",
-            "under",
-            "bytes",
-        ],
-        required: true,
-    }],
-    ..Shape::new(
-        "a check",
-        "A check of an answer; if it fails, the sample is an error.",
-        &[
-            Key::new("status", Kind::OneOrMany(&Kind::Loose), "`200`, `2xx`, `200-204`."),
-            Key::new("body_contains", Kind::Loose, "A text that the body has."),
-            Key::new("body_matches", Kind::Text, "A regular expression that is found in the body."),
-            Key::new("body_equals", Kind::Loose, "The whole body."),
-            Key::new(
-                "header",
-                Kind::Text,
-                "A regular expression that is found in the answer's head.",
-            ),
-            Key::new("json", Kind::Form(Form::JsonPath), "A path that has something."),
-            Key::new("equals", Kind::Loose, "What `json` must have there."),
-            Key::new("under", LENGTH, "It takes no longer."),
-            Key::new("bytes", SIZE, "Length of the body."),
-            Key::new("not", Kind::Bool, "The opposite.").default("false"),
-            Key::new("message", Kind::Text, "What is said when it fails."),
-        ],
-    )
-};
-
-/// An extractor.
-pub(super) static EXTRACT: Shape = Shape {
-    groups: &[Group { keys: &["json", "regex", "header"], required: true }],
-    ..Shape::new(
-        "an extractor",
-        "A value taken out of an answer.",
-        &[
-            Key::new("json", Kind::Form(Form::JsonPath), "A path in the body."),
-            Key::new("regex", Kind::Text, "A regular expression; its first group if it has one."),
-            Key::new(
-                "from",
-                Kind::Word(&["body", "headers"]),
-                "Where the expression is looked for.",
-            )
-            .default("body"),
-            Key::new("header", Kind::Form(Form::Header), "A field of the answer."),
-            Key::new("nth", Kind::Integer(0, 10_000), "Which of several; 0 is one at random.")
-                .default("1"),
-            Key::new("default", Kind::Loose, "If there is none.").default("the value before"),
-        ],
-    )
-};
-
-/// A pause.
-pub(super) static THINK: Shape = Shape::new(
-    "a pause",
-    "A pause of random length.",
-    &[
-        Key::new("mean", TIME, "Its mean; normally distributed with `deviation`."),
-        Key::new("deviation", TIME, "Its standard deviation.").default("0"),
-        Key::new("from", TIME, "Shortest; evenly distributed up to `to`."),
-        Key::new("to", TIME, "Longest."),
-    ],
-);
-
-/// A load.
-pub(super) static LOAD: Shape = Shape {
-    slips: &[
-        ("users", "`vus` of `constant-vus` and `shared-iterations`, `users` of `ramp-users`"),
-        ("concurrency", "write `vus`"),
-        ("rps", "write `rate: 100/s`"),
-        ("requests", "write `iterations`"),
-    ],
-    ..Shape::new(
-        "a load",
-        "How many users or iterations, and when.",
-        &[
-            Key::new("executor", Kind::Word(&EXECUTORS), "The shape of the load.").required(),
-            Key::new("vus", COUNT, "Users of `constant-vus` and `shared-iterations`; of `ramping-vus` those at the start."),
-            Key::new("users", COUNT, "Users of `ramp-users`."),
-            Key::new("iterations", COUNT, "Of each user (`constant-vus`, `ramp-users`), or of all together (`shared-iterations`)."),
-            Key::new("ramp", TIME, "Time in which the users of `constant-vus` begin.").default("0"),
-            Key::new("over", TIME, "Time in which the users of `ramp-users` begin.").default("0"),
-            Key::new("duration", LENGTH, "How long it goes on."),
-            Key::new("stages", Kind::List(&Kind::Object(&STAGE)), "Of `ramping-vus` and `ramping-arrival-rate`: straight lines from target to target."),
-            Key::new("rate", RATE, "Iterations a second of `constant-arrival-rate`; of `ramping-arrival-rate` those at the start."),
-            Key::new("start", RATE, "First rate of `find-max`.").default("100/s"),
-            Key::new("slo", Kind::Object(&SLO), "What `find-max` has to keep."),
-            Key::new("precision", SHARE, "Where `find-max` stops.").default("2%"),
-            Key::new("hold", LENGTH, "How long `find-max` holds each rate.").default("10s"),
-            Key::new("confirm", TIME, "How long `find-max` holds what it found.").default("60s"),
-            Key::new("quantum", LENGTH, "Iterations begin at multiples of it: a coarser one costs the generator less.").default("1ms"),
-            Key::new("max_in_flight", COUNT, "Users, and so connections, of an open model at most.").default("1000"),
-            Key::new("backlog", Kind::Integer(0, 10_000_000), "Iterations that may wait for a user before further ones are dropped.").default("as many as in 10 s"),
-            Key::new("groups", Kind::Word(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request a group of its own: one after the other or all at once.").default("together"),
-            Key::new("delay", TIME, "Before it begins.").default("0"),
-            Key::new("pacing", LENGTH, "Least time from one iteration of a user to its next."),
-            Key::new("cookies", Kind::Bool, "Users keep cookies.").default("false"),
-            Key::new("new_user", Kind::Bool, "Each iteration is a new user: no cookies, a new connection.").default("false"),
-            Key::new("on_error", Kind::Word(&["continue", "next-iteration", "stop-user", "stop"]), "What a failed sample does.").default("continue"),
-        ],
-    )
-};
-
-/// The executors.
-const EXECUTORS: [&str; 7] = [
-    "constant-vus",
-    "ramping-vus",
-    "shared-iterations",
-    "ramp-users",
-    "constant-arrival-rate",
-    "ramping-arrival-rate",
-    "find-max",
-];
-
-/// A stage.
-pub(super) static STAGE: Shape = Shape::new(
-    "a stage",
-    "A straight line to a target.",
-    &[
-        Key::new("duration", TIME, "How long it takes.").required(),
-        Key::new(
-            "target",
-            Kind::Either(&[Kind::Integer(0, 10_000_000), Kind::Form(Form::Rate)]),
-            "Users, or iterations a second, at its end.",
-        )
-        .required(),
-    ],
-);
-
-/// What `find-max` has to keep.
-pub(super) static SLO: Shape = Shape::new(
-    "a promise",
-    "What the highest rate has to keep.",
-    &[
-        Key::new(
-            "errors",
-            Kind::Either(&[Kind::Integer(0, 0), Kind::Form(Form::Percent)]),
-            "Share of errors at most.",
-        )
-        .default("0"),
-        Key::new("p50", LENGTH, "Half of the response times are below."),
-        Key::new("p90", LENGTH, "90 % are below."),
-        Key::new("p95", LENGTH, "95 % are below."),
-        Key::new("p99", LENGTH, "99 % are below."),
-        Key::new("p99.9", LENGTH, "99.9 % are below."),
-    ],
-);
-
-/// Percentiles of a promise.
-pub(super) const PERCENTILES: [(&str, f64); 5] =
-    [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
-
 static PROTOCOL: Shape = Shape {
     groups: &[Group { keys: &["stabilise", "fixed"], required: true }],
     ..Shape::new(
@@ -522,7 +273,7 @@ static PROTOCOL: Shape = Shape {
 };
 
 /// Stabilise, then measure.
-pub(super) static STABILISE: Shape = Shape::new(
+static STABILISE: Shape = Shape::new(
     "stabilising",
     "Rounds until the server is stable; then further ones are recorded.",
     &[
@@ -550,14 +301,14 @@ pub(super) static STABILISE: Shape = Shape::new(
 );
 
 /// A run with a cut.
-pub(super) static FIXED: Shape = Shape::new(
+static FIXED: Shape = Shape::new(
     "a fixed run",
     "One run whose beginning is cut off.",
     &[Key::new("cut", TIME, "How much.").required()],
 );
 
 /// What is watched.
-pub(super) static OBSERVE: Shape = Shape::new(
+static OBSERVE: Shape = Shape::new(
     "what is watched",
     "What is watched beside the load, on the same time axis.",
     &[

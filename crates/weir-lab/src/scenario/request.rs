@@ -1,9 +1,10 @@
 //! Requests of a scenario.
 
+use super::body::{self, Bodies};
 use super::fields::Fields;
 use super::keys::METHODS;
 use super::texts::Known;
-use super::{Target, body, checks};
+use super::{Target, checks};
 use crate::program::{
     Origin, Pause, Piece, Program, Redirects, Request, StatusSet, Step, Text, Timeouts, Url,
 };
@@ -17,6 +18,7 @@ pub(super) struct Context<'c> {
     pub(super) target: &'c Target,
     pub(super) origin: &'c Origin,
     pub(super) folder: &'c Path,
+    pub(super) bodies: &'c Bodies,
     pub(super) known: &'c Known,
 }
 
@@ -58,7 +60,7 @@ fn request(
         .iter()
         .map(|member| (Text::fixed(member.key.as_str()), known.node(&member.value, report)))
         .collect();
-    let (body, content_type) = body::body(node, context.folder, known, report);
+    let (body, content_type) = body::body(node, context, report);
     let typed =
         fields.members("headers").iter().any(|m| m.key.eq_ignore_ascii_case("content-type"));
     if let (Some(content_type), false) = (content_type, typed) {

@@ -1,5 +1,6 @@
 //! From text to [`Scenario`].
 
+use super::body::Bodies;
 use super::cells::{self, Combination};
 use super::fields::Fields;
 use super::load::{self, Grouping};
@@ -21,8 +22,24 @@ struct Shared<'s> {
     folder: &'s Path,
     /// Rows by the feeder's name and description.
     tables: BTreeMap<(String, String), Table>,
+    /// Feeders as programs have them: those of cells with the same variables are one.
+    feeders: Vec<Arc<Feeder>>,
+    /// Bodies by their description.
+    bodies: Bodies,
     /// Files that servers need.
     files: BTreeMap<PathBuf, String>,
+}
+
+impl Shared<'_> {
+    /// This feeder, or the one like it that is there.
+    fn one(&mut self, feeder: Feeder) -> Arc<Feeder> {
+        let known = self.feeders.iter().find(|known| ***known == feeder).cloned();
+        known.unwrap_or_else(|| {
+            let feeder = Arc::new(feeder);
+            self.feeders.push(feeder.clone());
+            feeder
+        })
+    }
 }
 
 /// Reads a scenario; `path` stands for it.
@@ -45,7 +62,13 @@ pub(super) fn resolve(path: &Path, text: &str) -> Result<(Scenario, Findings), F
 
 fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Option<Scenario> {
     let combinations = cells::combinations(root, report);
-    let mut shared = Shared { folder, tables: BTreeMap::new(), files: BTreeMap::new() };
+    let mut shared = Shared {
+        folder,
+        tables: BTreeMap::new(),
+        feeders: Vec::new(),
+        bodies: Bodies::default(),
+        files: BTreeMap::new(),
+    };
     let mut cells = Vec::new();
     let mut first = None;
     for combination in &combinations {
@@ -94,7 +117,7 @@ fn cell(
     known.constants.extend(Fields(root).pairs("variables"));
     feeders(root, shared, &mut known, &mut program, report);
     extracted(root, &mut known, &mut program, report);
-    groups(root, &target, shared.folder, &known, &mut program, report)?;
+    groups(root, &target, shared, &known, &mut program, report)?;
     let apply = Fields(root).object("cases").and_then(|cases| cases.object("apply"));
     let apply = apply.unwrap_or(Fields(root));
     let has_cases = root.get("cases").is_some();
@@ -139,7 +162,7 @@ fn feeders(
             .map(|column| texts::changing(known, program, &format!("{}.{column}", member.key)))
             .collect();
         let stop = fields.text("at_end") == Some("stop");
-        program.feeders.push(Arc::new(Feeder {
+        let feeder = Feeder {
             name: member.key.clone(),
             variables,
             rows: table
@@ -155,7 +178,8 @@ fn feeders(
                 _ => Share::All,
             },
             random: fields.bool("random", false),
-        }));
+        };
+        program.feeders.push(shared.one(feeder));
     }
 }
 
@@ -240,7 +264,7 @@ fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
 fn groups(
     root: &Node,
     target: &Target,
-    folder: &Path,
+    shared: &Shared<'_>,
     known: &Known,
     program: &mut Program,
     report: &mut Report,
@@ -251,7 +275,8 @@ fn groups(
         report.error(codes::BAD_VALUE, at, format!("`{}` is no base URL", target.base));
         return None;
     };
-    let context = Context { target, origin: &origin, folder, known };
+    let (folder, bodies) = (shared.folder, &shared.bodies);
+    let context = Context { target, origin: &origin, folder, bodies, known };
     let requests = fields.many("requests");
     let mut steps = Vec::new();
     for node in requests {

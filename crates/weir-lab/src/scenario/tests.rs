@@ -166,7 +166,7 @@ fn every_mistake_has_its_line_and_remedy() {
         (
             &(with("[{get: /}]", ONCE)
                 + &format!("matrix: {{a: {0:?}, b: {0:?}, c: {0:?}}}\n", [0; 30])),
-            vec!["5:9: too-many: these are 27000 cells, more than 10000"],
+            vec!["5:9: too-many: these are 27000 cells, more than 2000"],
         ),
     ] {
         let found = load(text).expect_err(text);

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
 mod answers;
-mod jmeter;
 mod models;
 mod plan;
 mod protocols;

@@ -5,15 +5,15 @@
 
 mod server;
 
+use crate::harness::weir;
+use serde_json::{Value, json};
 use server::Server;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex};
-use weir_lab::engine::{self, Control};
-use weir_lab::jtl::{self, Writer};
-use weir_lab::{jmx, record::Clock};
+use weir_lab::jtl;
 
 const VERSION: &str = "5.6.3";
 
@@ -100,7 +100,7 @@ fn lines(text: &[u8]) -> Lines {
 }
 
 fn plans() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/lab/plans")
 }
 
 /// What JMeter gives, and what reached the server.
@@ -123,25 +123,21 @@ fn by_jmeter(home: &Path, plan: &str, properties: &[(String, String)]) -> Lines 
     lines(&fs::read(results).expect("results"))
 }
 
-fn by_weir(plan: &str, properties: &[(String, String)]) -> (Lines, u64) {
-    let options = jmx::Options { properties: properties.to_vec(), lenient: false };
-    let plan = jmx::load(&plans().join(plan), &options).unwrap_or_else(|error| panic!("{error}"));
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    let target = Box::new(file.reopen().expect("opened"));
-    let clock = Clock::start();
-    let writer = Writer::new(target, &plan.program, clock).expect("written");
-    let sinks = writer.clone();
-    let options = engine::Options {
-        loops: 1,
-        sinks: Some(Box::new(move || sinks.sink())),
-        clock,
-        ..engine::Options::default()
-    };
-    let summary = engine::run(plan.program, &options, &Control::default(), &mut |_| {});
-    let summary = summary.expect("it runs");
-    drop(options);
-    writer.finish().expect("written");
-    (lines(&fs::read(file.path()).expect("results")), summary.interrupted)
+fn by_weir(plan: &str, properties: &[(String, String)]) -> (Lines, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plan, results) = (plans().join(plan), folder.path().join("results.jtl"));
+    let mut args: Vec<String> =
+        properties.iter().map(|(name, value)| format!("-J{name}={value}")).collect();
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    args.extend(["--json".to_owned(), "--jtl".to_owned(), text(&results), text(&plan)]);
+    let args: Vec<&str> =
+        ["lab", "run"].into_iter().chain(args.iter().map(String::as_str)).collect();
+    let output = weir(folder.path(), &args);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().unwrap_or_default();
+    let result = serde_json::from_str(last);
+    let result = result.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (lines(&fs::read(results).expect("results")), result)
 }
 
 /// Runs a plan with both, each on a server of its own, and compares.
@@ -154,7 +150,7 @@ fn compare(plan: &str, more: &[(&str, &str)]) {
     };
     let (theirs, ours) = (Server::start(), Server::start());
     let expected = by_jmeter(home, plan, &properties(&theirs));
-    let (found, interrupted) = by_weir(plan, &properties(&ours));
+    let (found, result) = by_weir(plan, &properties(&ours));
     let mut wrong = Vec::new();
     for label in expected.keys().chain(found.keys().filter(|label| !expected.contains_key(*label)))
     {
@@ -184,7 +180,7 @@ fn compare(plan: &str, more: &[(&str, &str)]) {
     }
     wrong.dedup();
     assert!(wrong.is_empty(), "{plan}\n{}", wrong.join("\n"));
-    assert_eq!((theirs.count(), interrupted), (count, 0));
+    assert_eq!((theirs.count(), &result["interrupted"]), (count, &json!(0)));
 }
 
 #[test]
@@ -206,4 +202,44 @@ fn every_assertion() {
 #[test]
 fn every_element() {
     compare("elements.jmx", &[]);
+}
+
+#[test]
+fn tables_are_those_that_jmeter_makes_of_its_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |start: u64, elapsed: u64, label: &str, success: bool| {
+        format!("{start},{elapsed},{label},200,OK,T 1-1,text,{success},,1024,512,1,1,u,1,0,0\n")
+    };
+    let rows =
+        row(1_000, 100, "a", true) + &row(1_100, 300, "b", false) + &row(1_400, 100, "a", true);
+    fs::write(folder.path().join("r.jtl"), jtl::HEADER.to_owned() + &rows).expect("written");
+    let print = |args: &[&str]| {
+        let output = weir(folder.path(), args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(
+        print(&["lab", "report", "--csv", "summary", "r.jtl"]),
+        "Label,# Samples,Average,Min,Max,Std. Dev.,Error %,Throughput,Received KB/sec,Sent KB/sec,\
+         Avg. Bytes\na,2,100,100,100,0.00,0.000%,4.00000,4.00,2.00,1024.0\n\
+         b,1,300,300,300,0.00,100.000%,3.33333,3.33,1.67,1024.0\n\
+         TOTAL,3,166,100,300,94.28,33.333%,6.00000,6.00,3.00,1024.0\n"
+    );
+    assert!(print(&["lab", "report", "r.jtl"]).contains("90% Line"));
+}
+
+#[test]
+fn a_plan_with_mistakes_is_refused_with_all_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = "<jmeterTestPlan><hashTree>\n<TestPlan/>\n<hashTree><ThreadGroup testname=\"T\"/>\n\
+                <hashTree>\n<IfController testname=\"i\"/><hashTree/>\n<JSR223Sampler \
+                testname=\"s\"/><hashTree/></hashTree></hashTree></hashTree></jmeterTestPlan>";
+    fs::write(folder.path().join("p.jmx"), plan).expect("written");
+    let output = weir(folder.path(), &["lab", "run", "p.jmx"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "p.jmx: line 5: IfController `i`: the Lab does not have this element (`--lenient` skips it)\n\
+         p.jmx: line 6: JSR223Sampler `s`: the Lab runs no scripts (`--lenient` skips it)\n"
+    );
 }

@@ -1,13 +1,16 @@
-//! What `weir lab hit` says at the end.
+//! What a command that puts load on a server says at the end.
 
-use super::{Args, SERVER};
 use crate::{output, table};
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 use weir_lab::engine::Summary;
 use weir_lab::record::FirstError;
 use weir_lab::results::{LabelFigures, ServerRow, Times, Total};
 use weir_lab::validity::{self, ERRORS};
 use weir_lab::verdict::{Grounds, Verdict, judge};
+
+/// Name under which the server's processes are observed.
+pub(super) const SERVER: &str = "server";
 
 /// The result.
 pub(super) struct Report {
@@ -25,15 +28,17 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// `schedule` is the rate and the quantum of an open model, if it has one rate.
     pub(super) fn new(
-        args: &Args,
+        schedule: Option<(f64, Duration)>,
         summary: &Summary,
         total: &Total,
         names: &[String],
         rows: &[ServerRow],
     ) -> Self {
         let figures = total.figures(names).into_iter().next().unwrap_or_default();
-        let mut evidence = total.evidence(args.rate, args.quantum);
+        let (rate, quantum) = schedule.unzip();
+        let mut evidence = total.evidence(rate, quantum.unwrap_or_default());
         let server = rows.iter().filter(|row| row.subject == SERVER);
         evidence.server = server.filter_map(|row| row.busiest_thread).reduce(f64::max);
         evidence.steal = mean(rows.iter().filter_map(|row| row.steal));
