@@ -62,6 +62,7 @@ fuzz: ## Every fuzz target for FUZZ_SECONDS
 
 .PHONY: soak
 soak: setup ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
-	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints durability::counts resubmission::crashes --nocapture
+	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints \
+		durability::counts billing::triggers::kills resubmission::crashes --nocapture
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

@@ -2,6 +2,7 @@
 
 mod audit;
 mod count;
+mod event;
 mod invoice;
 mod journal;
 mod limit;
@@ -68,6 +69,7 @@ pub(crate) struct Api {
         journal::state,
         journal::verify,
         limit::limits,
+        event::sinks,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -128,6 +130,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
+        .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))

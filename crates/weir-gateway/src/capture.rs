@@ -38,13 +38,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{
-    BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, counted, stage,
+    BodyFacts, Completed, Outcome, Position, Received, Room, Side, Ticket, Void, counted, stage,
 };
 use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
 /// segment.
 const PIECE: usize = 1 << 20;
+
+/// Most bytes of a record that is there to be counted, beside its names.
+const COUNT_LENGTH: usize = 384;
 
 /// What all workers share of recording.
 #[derive(Debug, Default)]
@@ -94,6 +97,8 @@ enum State {
     Rejected,
     /// One record at the end will say it all.
     Whole,
+    /// So it will, and there is room for it.
+    Promised(Room),
     /// `received` is written.
     Open(Ticket),
 }
@@ -178,8 +183,8 @@ pub(crate) fn begin(
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let ticket = if sheds && alone {
-        exchange.recording.state = State::Whole;
+    let ticket = if alone {
+        exchange.recording.state = if sheds { State::Whole } else { promised(exchange)? };
         None
     } else {
         match open(exchange) {
@@ -198,7 +203,8 @@ pub(crate) fn begin(
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
 pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
-    if exchange.recording.state == State::Whole && exchange.recording.alone {
+    let whole = matches!(exchange.recording.state, State::Whole | State::Promised(_));
+    if whole && exchange.recording.alone {
         let mut body = take_response(exchange, CaptureLevel::None);
         body.count(bytes);
         exchange.recording.response = Some(body);
@@ -213,6 +219,20 @@ pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
     let mut body = take_response(exchange, exchange.recording.capture.level);
     body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
     exchange.recording.response = Some(body);
+}
+
+/// Keeps room for the one record of what is only counted.
+fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
+    let Some(lane) = &exchange.worker.lane else { return Ok(State::Off) };
+    let Received { api, operation, consumer, plan, .. } =
+        who_and_what(exchange, &exchange.live().site.config);
+    let names = api.len() + operation.len() + consumer.len() + plan.len();
+    let room = lane.borrow_mut().promise(names + COUNT_LENGTH);
+    room.map(State::Promised).map_err(|_| {
+        exchange.recording.state = State::Off;
+        not_written(exchange);
+        Problem::JournalFull
+    })
 }
 
 /// Writes `received`. Where there is no room, nothing is recorded of the transaction, and that is
@@ -337,6 +357,11 @@ fn write_end(
             let write = |received: &Received<'_>| lane.borrow_mut().whole(received, &completed);
             with_received(exchange, level, write).map(|_| ())
         }
+        State::Promised(room) => {
+            let write =
+                |received: &Received<'_>| lane.borrow_mut().whole_in(room, received, &completed);
+            with_received(exchange, level, write).map(|_| ())
+        }
         State::Off => Ok(()),
     };
     if written.is_err() {
@@ -410,6 +435,7 @@ fn with_received<T>(
     let result = write(&Received {
         principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
         client: std::str::from_utf8(client).unwrap_or_default(),
+        https: exchange.client.https,
         method: exchange.request.method_name(),
         target: &target,
         head: &head,

@@ -52,7 +52,7 @@ async fn stages<'a>(
     authenticate(exchange, route)?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
-    body.tee(capture::begin(exchange, route, body.framing())?);
+    body.tee(begin_recording(exchange, route, &body)?);
     exchange.admitted = true;
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
@@ -213,6 +213,25 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             Err(rejection.problem.into())
         }
     }
+}
+
+/// Begins the record of what was admitted. Where there is no room for one and it must not be served
+/// without, nothing is counted of it, so its place in the quota is given back.
+fn begin_recording(
+    exchange: &mut Exchange,
+    route: &Route,
+    body: &RequestBody<'_>,
+) -> Result<Option<capture::Tee>, Problem> {
+    let begun = capture::begin(exchange, route, body.framing());
+    if begun.is_err()
+        && let Some(principal) = exchange.principal.clone()
+    {
+        let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
+        exchange.live().site.limits.give_back_quota(&principal, now);
+        // How it stood is not how it stands.
+        exchange.standing = None;
+    }
+    begun
 }
 
 /// Tells how the client stands with its limits.

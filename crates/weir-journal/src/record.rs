@@ -149,6 +149,8 @@ pub struct Received<'a> {
     pub auth: &'a str,
     /// Scopes that the credential granted, with spaces between.
     pub scopes: &'a str,
+    /// The client used https, to weir or to a trusted proxy.
+    pub https: bool,
 }
 
 /// What is known when an answer is about to leave. Empty text means absent.
@@ -212,6 +214,7 @@ pub struct Transaction {
     pub resubmission_of: [u8; 16],
     pub auth: String,
     pub scopes: String,
+    pub https: bool,
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
@@ -303,6 +306,7 @@ impl Received<'_> {
             && (self.resubmission_of == [0; 16] || put(out, 15, &self.resubmission_of))
             && put(out, 16, self.auth.as_bytes())
             && put(out, 17, self.scopes.as_bytes())
+            && (!self.https || put(out, 18, &[1]))
     }
 }
 
@@ -430,6 +434,7 @@ impl Transaction {
             resubmission_of,
             auth,
             scopes,
+            https,
             outcome,
             status,
             problem,
@@ -454,6 +459,7 @@ impl Transaction {
         (*level, *counted, *status, *retries) = (0, 0, 0, 0);
         (*outcome, *request, *response) = <_>::default();
         (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
+        *https = false;
         for text in [
             api,
             operation,
@@ -535,6 +541,7 @@ impl Transaction {
             15 => self.resubmission_of = value.try_into().ok()?,
             16 => set(&mut self.auth, value),
             17 => set(&mut self.scopes, value),
+            18 => self.https = *value.first()? != 0,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);

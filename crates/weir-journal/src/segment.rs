@@ -75,8 +75,9 @@ pub(crate) struct Segment {
     damages: Arc<Damages>,
     ahead: usize,
     window: Vec<u8>,
-    /// Offset of the window.
+    /// Offset of the window, and how much of it was read.
     start: usize,
+    filled: usize,
 }
 
 impl Segment {
@@ -111,6 +112,7 @@ impl Segment {
             file,
             damages,
             ahead,
+            filled: 0,
             window,
             start: 0,
         };
@@ -131,15 +133,16 @@ impl Segment {
 
     /// `length` bytes at `at`, all of them before `end`.
     pub(crate) fn bytes(&mut self, at: usize, length: usize, end: usize) -> io::Result<&[u8]> {
-        let inside = at >= self.start && at + length <= self.start + self.window.len();
+        let inside = at >= self.start && at + length <= self.start + self.filled;
         if !inside {
-            self.window.resize(length.max(self.ahead).min(end - at), 0);
-            self.start = at;
-            let of = (self.header.number, KIND);
-            if let Err(error) = self.damages.read(&self.file, of, at as u64, &mut self.window) {
-                self.window.clear();
-                return Err(error);
+            let wanted = length.max(self.ahead).min(end - at);
+            if self.window.len() < wanted {
+                self.window.resize(wanted, 0);
             }
+            (self.start, self.filled) = (at, 0);
+            let of = (self.header.number, KIND);
+            self.damages.read(&self.file, of, at as u64, &mut self.window[..wanted])?;
+            self.filled = wanted;
         }
         Ok(&self.window[at - self.start..][..length])
     }

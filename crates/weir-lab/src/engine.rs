@@ -147,9 +147,6 @@ pub enum EngineError {
         /// Why.
         message: String,
     },
-    /// TLS cannot be set up.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
     /// A thread or its runtime cannot be made.
     #[error("a loop cannot be started: {0}")]
     Loop(std::io::Error),
@@ -181,7 +178,7 @@ pub fn run(
     let common = Arc::new(Common {
         state: State::new(&program),
         clock: options.clock,
-        tls: Tls::new(program.insecure)?,
+        tls: Tls::new(program.insecure),
         control: control.clone(),
         active: zeros(program.groups.len()),
         next_sample: zeros(program.groups.len() + 1),

@@ -23,6 +23,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         limits: Box::new(Default::default),
         access: None,
         billing: None,
+        events: None,
         tracker: None,
         monitor: None,
     }));

@@ -243,6 +243,7 @@ async fn serve(mut user: User, desk: Rc<Desk>, first: u64) {
     loop {
         let (due, free_since) = work;
         user.now = user.events.now();
+        user.rested = true;
         user.intended = Some(due);
         user.free_since = free_since;
         if user.iteration().await == Flow::EndUser {

@@ -220,7 +220,7 @@ impl Share {
 
 /// Tasks polled before the kernel is asked for events: with many busy connections a larger number
 /// means fewer calls, and answers found a little later.
-const EVENT_INTERVAL: u32 = 61;
+const EVENT_INTERVAL: u32 = 256;
 
 /// The users of a group on this loop.
 fn crew(common: &Common, index: usize, executor: &Executor, began: u64) -> Crew {

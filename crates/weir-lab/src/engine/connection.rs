@@ -32,13 +32,19 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Where the connection to an origin is, if there is one that the server has not closed.
-    pub(super) fn find(&mut self, origin: &Arc<Origin>, http2: bool) -> Option<usize> {
+    /// Where the connection to an origin is, if there is one. After time has passed (`rested`) it
+    /// is looked whether the server has closed it meanwhile, and then there is none.
+    pub(super) fn find(
+        &mut self,
+        origin: &Arc<Origin>,
+        http2: bool,
+        rested: bool,
+    ) -> Option<usize> {
         let same = |(known, kind, _): &(Arc<Origin>, bool, Connection)| {
             *kind == http2 && (Arc::ptr_eq(known, origin) || known == origin)
         };
         let at = self.open.iter().position(same)?;
-        if self.open[at].2.is_open() {
+        if !rested || self.open[at].2.is_open() {
             return Some(at);
         }
         self.open.swap_remove(at);
@@ -125,6 +131,7 @@ impl Connection {
             let name = ServerName::try_from(origin.host.clone())
                 .map_err(|_| Fault::new(ErrorKind::Tls, "the host is no name TLS can ask for"))?;
             let connector = events.common.tls.connector(http2);
+            let connector = connector.map_err(|e| Fault::new(ErrorKind::Tls, e.to_string()))?;
             let stream = connector.connect(name, stream).await.map_err(|error| {
                 let fault = Fault::of_connect(&error);
                 // Closed in the middle of a handshake: it is TLS that failed.

@@ -193,7 +193,8 @@ impl User {
             }
         };
         let mut start = self.now;
-        let at = match self.connections.find(origin, request.http2) {
+        let rested = std::mem::take(&mut self.rested);
+        let at = match self.connections.find(origin, request.http2, rested) {
             Some(at) => at,
             None => {
                 let before = events.now();

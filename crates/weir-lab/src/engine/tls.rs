@@ -4,30 +4,34 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
 
-/// How `https` targets are talked to.
-#[derive(Clone)]
+/// How `https` targets are talked to; made when it is needed first.
 pub(super) struct Tls {
-    http1: TlsConnector,
-    http2: TlsConnector,
+    insecure: bool,
+    http1: OnceLock<Result<TlsConnector, rustls::Error>>,
+    http2: OnceLock<Result<TlsConnector, rustls::Error>>,
 }
 
 impl Tls {
     /// `insecure` accepts every certificate.
-    pub(super) fn new(insecure: bool) -> Result<Self, rustls::Error> {
-        let connector = |protocol: &[u8]| {
-            config(insecure).map(|mut config| {
-                config.alpn_protocols = vec![protocol.to_vec()];
-                TlsConnector::from(Arc::new(config))
-            })
-        };
-        Ok(Self { http1: connector(b"http/1.1")?, http2: connector(b"h2")? })
+    pub(super) fn new(insecure: bool) -> Self {
+        Self { insecure, http1: OnceLock::new(), http2: OnceLock::new() }
     }
 
-    pub(super) fn connector(&self, http2: bool) -> &TlsConnector {
-        if http2 { &self.http2 } else { &self.http1 }
+    pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
+        let (made, protocol) = if http2 {
+            (&self.http2, b"h2".as_slice())
+        } else {
+            (&self.http1, b"http/1.1".as_slice())
+        };
+        let make = || {
+            let mut config = config(self.insecure)?;
+            config.alpn_protocols = vec![protocol.to_vec()];
+            Ok(TlsConnector::from(Arc::new(config)))
+        };
+        made.get_or_init(make).as_ref().map_err(Clone::clone)
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct User {
     pub(super) intended: Option<u64>,
     /// Since when it could have begun the iteration, in an open model.
     pub(super) free_since: u64,
+    /// Time has passed since its last sample: servers may have closed its connections.
+    pub(super) rested: bool,
     /// Bodies sent.
     pub(super) body: usize,
     pub(super) message: Message,
@@ -71,6 +73,7 @@ impl User {
             now,
             intended: None,
             free_since: now,
+            rested: false,
             body: number as usize,
             message: Message::default(),
             kept: Kept::default(),
@@ -325,6 +328,7 @@ impl User {
                 () = stops => {}
             }
         }
+        self.rested = true;
         self.now = self.events.now();
         let passed = self.now.saturating_sub(before);
         for transaction in &mut self.transactions {

@@ -1,8 +1,10 @@
 //! Processes.
 
 use crate::results::ServerRow;
-use procfs::process::{FDTarget, Process, Task, all_processes};
+use procfs::process::{Process, Task};
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 /// Processes that are looked at together.
@@ -93,23 +95,48 @@ impl Seen {
 /// Processes of this machine that have the listening TCP socket of a port: a server and its
 /// workers. Empty if it is another machine's, or another user's that cannot be seen.
 pub fn listening_on(port: u16) -> Vec<i32> {
-    let entries = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();
-    let inodes: Vec<u64> = entries
-        .filter(|entry| entry.state == procfs::net::TcpState::Listen)
-        .filter(|entry| entry.local_address.port() == port)
-        .map(|entry| entry.inode)
-        .collect();
-    let Ok(processes) = all_processes() else { return Vec::new() };
-    let has_one = |process: &Process| {
-        let descriptors = process.fd().into_iter().flatten().flatten();
-        descriptors
-            .into_iter()
-            .any(|fd| matches!(fd.target, FDTarget::Socket(inode) if inodes.contains(&inode)))
-    };
-    if inodes.is_empty() {
+    let mut sockets = Vec::new();
+    for list in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        if let Ok(file) = File::open(list) {
+            sockets.extend(listening_sockets(BufReader::new(file), port));
+        }
+    }
+    if sockets.is_empty() {
         return Vec::new();
     }
-    processes.flatten().filter(has_one).map(|process| process.pid).collect()
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| has_one(*pid, &sockets)).collect()
+}
+
+/// Names of the listening sockets of a port, as links of descriptors have them. The list begins
+/// with all sockets that listen; the others may be many and are not read.
+fn listening_sockets(list: impl BufRead, port: u16) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in list.lines().skip(1).map_while(Result::ok) {
+        // Place, local address, remote address, state, queues, timer, retransmits, user, timeout,
+        // inode.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, local, _, state, _, _, _, _, _, inode, ..] = fields[..] else { continue };
+        if state != LISTENS {
+            break;
+        }
+        let here = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok());
+        if here == Some(port) {
+            found.push(format!("socket:[{inode}]"));
+        }
+    }
+    found
+}
+
+/// `TCP_LISTEN` in the kernel's lists.
+const LISTENS: &str = "0A";
+
+fn has_one(pid: i32, sockets: &[String]) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
 }
 
 #[cfg(test)]

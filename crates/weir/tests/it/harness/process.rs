@@ -42,6 +42,11 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// How often tests that kill weir again and again do so; `make soak` says more.
+pub(crate) fn kills() -> usize {
+    from_environment("WEIR_KILLS", 10)
+}
+
 /// A command of the binary under test.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
