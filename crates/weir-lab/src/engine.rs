@@ -23,7 +23,7 @@ mod user;
 
 pub use find_max::{Hold, Verdict};
 
-use crate::program::{Executor, Label, Program, State, Step};
+use crate::program::{Executor, Label, Program, State};
 use crate::record::{Clock, Interval, Sink};
 use batch::{Batch, Collector};
 use event_loop::Common;
@@ -216,16 +216,12 @@ pub fn run(
     let total = collector.total;
     let started: u64 = total.labels.iter().map(|tally| tally.started).sum();
     let ended: u64 = total.labels.iter().map(crate::record::Tally::samples).sum();
-    let mut transactions = Vec::new();
-    for group in &program.groups {
-        find_transactions(&group.steps, &mut transactions);
-    }
     Ok(Summary {
         clock: options.clock,
         holds,
         stopped: control.is_stopped(),
         interrupted: started.saturating_sub(ended),
-        transactions,
+        transactions: program.transactions(),
         open,
         length: options.clock.steady.elapsed(),
         total,
@@ -234,19 +230,4 @@ pub fn run(
 
 fn is_open(executor: &Executor) -> bool {
     matches!(executor, Executor::ArrivalRate { .. } | Executor::FindMax(_))
-}
-
-fn find_transactions(steps: &[Step], found: &mut Vec<Label>) {
-    for step in steps {
-        match step {
-            Step::Transaction { label, steps, .. } => {
-                if !found.contains(label) {
-                    found.push(*label);
-                }
-                find_transactions(steps, found);
-            }
-            Step::Loop { steps, .. } | Step::Once(steps) => find_transactions(steps, found),
-            _ => {}
-        }
-    }
 }

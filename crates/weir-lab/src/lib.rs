@@ -18,6 +18,7 @@ mod form;
 pub mod generate;
 pub mod jmx;
 pub mod jtl;
+pub mod measure;
 pub mod observe;
 pub mod program;
 pub mod protocol;

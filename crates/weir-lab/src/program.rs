@@ -278,6 +278,16 @@ pub struct Counter {
 }
 
 impl Program {
+    /// Labels of transactions: their samples are other samples once more.
+    #[must_use]
+    pub fn transactions(&self) -> Vec<Label> {
+        let mut found = Vec::new();
+        for group in &self.groups {
+            find_transactions(&group.steps, &mut found);
+        }
+        found
+    }
+
     /// The label of this name, added if it is not there.
     pub fn label(&mut self, name: &str) -> Label {
         Label(place(&mut self.labels, name))
@@ -286,6 +296,21 @@ impl Program {
     /// The variable of this name, added if it is not there.
     pub fn variable(&mut self, name: &str) -> Variable {
         Variable(place(&mut self.variables, name))
+    }
+}
+
+fn find_transactions(steps: &[Step], found: &mut Vec<Label>) {
+    for step in steps {
+        match step {
+            Step::Transaction { label, steps, .. } => {
+                if !found.contains(label) {
+                    found.push(*label);
+                }
+                find_transactions(steps, found);
+            }
+            Step::Loop { steps, .. } | Step::Once(steps) => find_transactions(steps, found),
+            _ => {}
+        }
     }
 }
 

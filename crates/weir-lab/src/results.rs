@@ -10,6 +10,7 @@
 //! | `events.jsonl` | what happened when, a JSON object a line ([`Event`]) |
 //! | `summary.json` | the result ([`Summary`]) |
 //! | `summary.csv` | the same with the columns of WSO2's published tables ([`table`]) |
+//! | `summary-report.csv`, `aggregate-report.csv` | the same as JMeter's reports have it |
 //! | `junit.xml` | cases and thresholds for continuous integration ([`junit`]) |
 //! | `report.html` | for people ([`crate::report`]) |
 //!
@@ -20,6 +21,7 @@ mod event;
 mod figures;
 mod folder;
 pub mod hlog;
+mod jmeter;
 pub mod junit;
 mod run;
 pub mod series;

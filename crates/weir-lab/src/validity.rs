@@ -184,8 +184,13 @@ pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
     check(evidence.undrained, Flaw::Undrained);
     check(evidence.dropped > 0, Flaw::Dropped { iterations: evidence.dropped });
     if let Some(offered) = evidence.offered {
-        let achieved = requests as f64 / window.as_secs_f64().max(f64::MIN_POSITIVE);
-        check(apart(achieved, offered), Flaw::Offered { offered, achieved });
+        // The window ends with the last answer, which is later than the last request by its time.
+        let rate = |window: Duration| requests as f64 / window.as_secs_f64().max(f64::MIN_POSITIVE);
+        let achieved = rate(window);
+        let at_most = rate(window.saturating_sub(evidence.p99));
+        let reached = achieved <= offered && offered <= at_most;
+        let wrong = !reached && apart(achieved, offered) && apart(at_most, offered);
+        check(wrong, Flaw::Offered { offered, achieved });
     }
     if throughput > 0.0 {
         let (implied, seconds) = (requests as f64 / throughput, window.as_secs_f64());

@@ -127,9 +127,12 @@ fn cases(stored: &Stored) -> String {
     let mut out = String::new();
     if summary.cells.len() > 1 {
         out.push_str(&drawing::cases(&summary.cells));
-        out.push_str(
+        let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
+        let mark = if published { " Upright mark: the published figure." } else { "" };
+        let _ = write!(
+            out,
             "<p class=\"caption\">Dot: mean. Thick line: its 95 % interval. Thin line: smallest to \
-             largest round.</p>",
+             largest round.{mark}</p>"
         );
     }
     out.push_str(&tables::cases(summary));

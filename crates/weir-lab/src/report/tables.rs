@@ -4,6 +4,7 @@ use super::html::{bytes, escape, number, table, time};
 use crate::compare::{CellComparison, Comparison};
 use crate::results::{Cell, FactorEffects, Host, LabelFigures, Run, Summary};
 use crate::stats::{Interval, Ratio};
+use crate::threshold::Kept;
 use crate::verdict::Verdict;
 
 /// A verdict as a badge; its colour is never the only sign.
@@ -80,7 +81,13 @@ fn figures(cell: &Cell) -> Vec<String> {
 fn published_figures(cell: &Cell) -> String {
     let show = |figure: &crate::results::Published| {
         let source = escape(&figure.source);
-        format!("<span title=\"{source}\">{} {}</span>", escape(&figure.what), number(figure.value))
+        let measured =
+            cell.throughput.filter(|_| figure.what == "throughput" && figure.value > 0.0);
+        let times = measured.map_or_else(String::new, |spread| {
+            format!(" <small>(measured: {}×)</small>", number(spread.mean / figure.value))
+        });
+        let what = escape(&figure.what);
+        format!("<span title=\"{source}\">{what} {}</span>{times}", number(figure.value))
     };
     cell.published.iter().map(show).collect::<Vec<_>>().join("<br>")
 }
@@ -176,20 +183,38 @@ pub(super) fn failures(cell: &Cell) -> String {
     out
 }
 
-/// Thresholds of all cases.
+/// Cases of which each threshold has a row of its own.
+const EACH: usize = 8;
+
+/// Thresholds of all cases; of many cases those that broke one, and how many kept it.
 pub(super) fn thresholds(summary: &Summary) -> String {
-    let kept = summary.cells.iter().flat_map(|cell| &cell.thresholds);
-    let rows: Vec<Vec<String>> = kept
-        .map(|kept| {
-            let verdict = badge(if kept.kept { Verdict::Pass } else { Verdict::Fail });
-            vec![
-                format!("<code>{}</code>", escape(&kept.threshold)),
-                escape(&kept.cell),
-                verdict,
-                escape(&kept.found),
-            ]
-        })
-        .collect();
+    let all: Vec<&Kept> = summary.cells.iter().flat_map(|cell| &cell.thresholds).collect();
+    let row = |kept: &Kept| {
+        let verdict = badge(if kept.kept { Verdict::Pass } else { Verdict::Fail });
+        let threshold = format!("<code>{}</code>", escape(&kept.threshold));
+        vec![threshold, escape(&kept.cell), verdict, escape(&kept.found)]
+    };
+    let mut rows = Vec::new();
+    if summary.cells.len() <= EACH {
+        rows.extend(all.iter().map(|kept| row(kept)));
+    } else {
+        let mut seen: Vec<&str> = Vec::new();
+        for one in &all {
+            if seen.contains(&one.threshold.as_str()) {
+                continue;
+            }
+            seen.push(&one.threshold);
+            let same = || all.iter().filter(|kept| kept.threshold == one.threshold);
+            rows.extend(same().filter(|kept| !kept.kept).map(|kept| row(kept)));
+            let kept = same().filter(|kept| kept.kept).count();
+            if kept > 0 {
+                let mut sum = row(one);
+                sum[1] = format!("{kept} of {} cases", same().count());
+                (sum[2], sum[3]) = (badge(Verdict::Pass), String::new());
+                rows.push(sum);
+            }
+        }
+    }
     if rows.is_empty() {
         return String::new();
     }

@@ -1,7 +1,9 @@
 //! The folder itself: written while a run is under way, read by comparison and report.
 
-use super::{Event, Place, Run, ServerRow, Summary, hlog, junit, series, table};
+use super::{Event, Place, Run, ServerRow, Summary, hlog, jmeter, junit, series, table};
+use crate::program::Label;
 use crate::record::{Interval, histogram};
+use crate::tables::Report;
 use hdrhistogram::Histogram;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -97,7 +99,8 @@ impl Folder {
         &self.path
     }
 
-    /// A second of load. `cell` is the name of the case, `names` are the program's labels.
+    /// A second of load. `cell` is the name of the case, `names` are the program's labels, of which
+    /// `transactions` are requests once more.
     ///
     /// # Errors
     /// It cannot be written.
@@ -107,12 +110,13 @@ impl Folder {
         cell: &str,
         second: &Interval,
         names: &[String],
+        transactions: &[Label],
     ) -> Result<(), FolderError> {
-        for row in series::rows(place, second, names) {
+        for row in series::rows(place, second, names, transactions) {
             self.series.write_record(row).map_err(|error| self.csv_error("series.csv", error))?;
         }
         let time = format!("{:.3}", place.start + second.second as f64 + 1.0);
-        let heat = [time, place.cell.to_string(), series::heat(second)];
+        let heat = [time, place.cell.to_string(), series::heat(second, transactions)];
         self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
         self.keep_histograms(place, second);
         if self.pending.seconds >= HISTOGRAM_SECONDS {
@@ -262,8 +266,14 @@ pub(crate) fn write_summary(path: &Path, summary: &Summary) -> Result<(), Folder
         let path = path.join(name);
         File::create(&path).map(BufWriter::new).map_err(|source| file_error(&path, source))
     };
-    table::write(make("summary.csv")?, summary)
-        .map_err(|error| file_error(&path.join("summary.csv"), io::Error::other(error)))?;
+    let wrong =
+        |name: &str, error: csv::Error| file_error(&path.join(name), io::Error::other(error));
+    table::write(make("summary.csv")?, summary).map_err(|error| wrong("summary.csv", error))?;
+    let reports = [(Report::Summary, "summary"), (Report::Aggregate, "aggregate")];
+    for (report, name) in reports {
+        let name = format!("{name}-report.csv");
+        jmeter::write(make(&name)?, summary, report).map_err(|error| wrong(&name, error))?;
+    }
     junit::write(make("junit.xml")?, summary)
         .map_err(|source| file_error(&path.join("junit.xml"), source))
 }

@@ -10,6 +10,7 @@
 //! 10^(n/10) to 10^((n+1)/10) microseconds.
 
 use super::Total;
+use crate::program::Label;
 use crate::protocol::Stage;
 use crate::record::{Interval, Tally};
 use crate::sample::ErrorKind;
@@ -78,10 +79,15 @@ pub fn columns() -> Vec<String> {
     plain.chain(times).collect()
 }
 
-/// The rows of a second: all labels together, then each that has samples begun or ended.
-pub(super) fn rows(place: Place, second: &Interval, names: &[String]) -> Vec<Vec<String>> {
+/// The rows of a second: all labels but transactions together, then each that has samples begun or ended.
+pub(super) fn rows(
+    place: Place,
+    second: &Interval,
+    names: &[String],
+    transactions: &[Label],
+) -> Vec<Vec<String>> {
     let open = second.labels.first().is_some_and(|tally| tally.response.is_some());
-    let mut total = Total::new(second.labels.len(), open);
+    let mut total = Total::new(second.labels.len(), open).without(transactions);
     total.add(second);
     let mut rows = vec![row(place, second, "TOTAL", &total.all(), true)];
     for (name, tally) in names.iter().zip(&second.labels) {
@@ -125,9 +131,10 @@ fn of_second(times: &Histogram<u64>) -> [String; TIMES.len()] {
 }
 
 /// A row of `heat.csv`: `bucket:count` for each range that has some.
-pub(super) fn heat(second: &Interval) -> String {
+pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
     let mut counts = [0_u64; BUCKETS];
-    for tally in &second.labels {
+    let is_request = |at: &usize| !transactions.iter().any(|label| label.0 as usize == *at);
+    for (_, tally) in second.labels.iter().enumerate().filter(|(at, _)| is_request(at)) {
         for value in tally.response().iter_recorded() {
             let microseconds = (value.value_iterated_to() as f64 / 1e3).max(1.0);
             let bucket = (10.0 * microseconds.log10()) as usize;
@@ -226,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_row_has_every_column() {
-        let rows = rows(place(), &sample(3, 250, 4), &["echo, x".to_owned(), "unused".to_owned()]);
+        let rows =
+            rows(place(), &sample(3, 250, 4), &["echo, x".to_owned(), "unused".to_owned()], &[]);
         assert_eq!(rows.len(), 2, "all together and one label");
         assert!(rows.iter().all(|row| row.len() == columns().len()));
         let value = |name: &str| {
@@ -242,7 +250,7 @@ mod tests {
 
     #[test]
     fn heat_counts_every_response_time() {
-        let heat = heat(&sample(0, 250, 4));
+        let heat = heat(&sample(0, 250, 4), &[]);
         // 8 ms are 8000 µs: 10 · log10 is 39.03.
         assert_eq!(heat, "39:250");
         let row = Heat { time: 0.0, cell: 0, counts: "0:1 79:2 80:9 x:1".to_owned() };

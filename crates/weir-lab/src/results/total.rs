@@ -1,6 +1,7 @@
 //! Seconds of a round or a run, added up.
 
 use super::LabelFigures;
+use crate::program::Label;
 use crate::record::{FirstError, Interval, Tally, histogram};
 use crate::validity::Evidence;
 use hdrhistogram::Histogram;
@@ -16,6 +17,8 @@ const ALL_SAMPLES: usize = 100;
 pub struct Total {
     /// By label.
     labels: Vec<Tally>,
+    /// Labels that are not part of all together.
+    left_out: Vec<Label>,
     /// Seconds from the first request to the last answer, of all that was added.
     window: f64,
     /// Iterations that the schedule of an open model asked for.
@@ -39,6 +42,7 @@ impl Total {
     pub fn new(labels: usize, open: bool) -> Self {
         Self {
             labels: vec![Tally::new(open); labels],
+            left_out: Vec::new(),
             window: 0.0,
             offered: 0,
             dropped: 0,
@@ -48,6 +52,14 @@ impl Total {
             seconds: 0,
             first_errors: Vec::new(),
         }
+    }
+
+    /// Leaves labels out of what is all together: transactions, whose requests have labels of their
+    /// own.
+    #[must_use]
+    pub fn without(mut self, transactions: &[Label]) -> Self {
+        self.left_out = transactions.to_vec();
+        self
     }
 
     /// Adds a second of a round.
@@ -112,12 +124,16 @@ impl Total {
         self.window
     }
 
-    /// All labels together. Samples of transactions count as samples of their own, as in JMeter.
+    /// All labels together but those left out.
     #[must_use]
     pub fn all(&self) -> Tally {
         let open = self.labels.first().is_some_and(|tally| tally.response.is_some());
         let mut all = Tally::new(open);
-        self.labels.iter().for_each(|tally| all.add(tally));
+        for (index, tally) in self.labels.iter().enumerate() {
+            if !self.left_out.iter().any(|label| label.0 as usize == index) {
+                all.add(tally);
+            }
+        }
         all
     }
 

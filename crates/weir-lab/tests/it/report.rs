@@ -70,7 +70,7 @@ fn open(folder: &Path, theme: &str) -> String {
 #[test]
 fn charts_are_drawn_in_both_themes() {
     let folder = folder("cases");
-    sample_run::write(&folder, 4);
+    sample_run::write(&folder, 5);
     for theme in ["light", "dark"] {
         let probe = open(&folder, theme);
         if !has_charts() {
@@ -101,17 +101,15 @@ fn a_single_case_has_its_figures_on_top() {
 #[test]
 fn a_folder_says_everything_again() {
     let folder = folder("files");
-    sample_run::write(&folder, 4);
+    sample_run::write(&folder, 5);
     let stored = Stored::read(&folder).expect("a finished run");
     let verdicts: Vec<Verdict> = stored.summary.cells.iter().map(|cell| cell.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Pass, Verdict::Pass, Verdict::Pass, Verdict::Fail]);
+    assert_eq!(verdicts[..4], [Verdict::Pass; 4], "{:?}", stored.summary.reasons);
+    assert_eq!(verdicts[4], Verdict::Fail, "a threshold on errors is broken");
     assert_eq!(stored.summary.verdict, Verdict::Fail);
-    let effects = stored.summary.effects.as_ref().expect("2 by 2");
-    assert_eq!((effects.first.as_str(), effects.second.as_str()), ("tracker", "monitor"));
-    assert!(effects.effects.first.interval.high < 1.0, "{effects:?}");
     let line = stored.summary.line();
     assert!(line["errors"]["http_503"].as_u64() > Some(0) && line["errors"]["refused"] == 0);
-    assert_eq!(line["cells"].as_array().map(Vec::len), Some(4));
+    assert_eq!(line["cells"].as_array().map(Vec::len), Some(5));
 
     let log = fs::read(folder.join("hist.hlog")).expect("a log");
     let sums = weir_lab::results::hlog::by_tag(&weir_lab::results::hlog::read(&log).expect("read"));
@@ -133,7 +131,23 @@ fn a_folder_says_everything_again() {
     assert_eq!(ok("TOTAL"), ok("say hello"));
     assert_eq!(logged as f64, ok("TOTAL") + failed, "every sample is in the log");
 
+    let files = ["summary.csv", "summary-report.csv", "aggregate-report.csv", "junit.xml"];
+    for file in files {
+        assert!(fs::metadata(folder.join(file)).is_ok_and(|file| file.len() > 300), "{file}");
+    }
     let page = fs::read_to_string(folder.join("report.html")).expect("a report");
     assert!(!page.contains("</script><b>busy") && !page.contains("toro <Tracker"), "escaped");
     assert!(page.contains("weir lab run toro --out &#39;it&#39;\\&#39;&#39;s here&#39;"));
+}
+
+#[test]
+fn a_two_by_two_design_has_effects() {
+    let folder = folder("effects");
+    sample_run::write(&folder, 4);
+    let stored = Stored::read(&folder).expect("a finished run");
+    assert_eq!(stored.summary.verdict, Verdict::Pass, "{:?}", stored.summary.reasons);
+    let effects = stored.summary.effects.as_ref().expect("2 by 2");
+    assert_eq!((effects.first.as_str(), effects.second.as_str()), ("tracker", "monitor"));
+    assert!(effects.effects.first.interval.high < 1.0, "{effects:?}");
+    assert!(stored.events().len() > 60, "every round, every decision");
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const ROW: f64 = 30.0;
 const WIDTH: f64 = 1_080.0;
-const NAMES: f64 = 330.0;
+const NAMES: f64 = 350.0;
 const FIGURES: f64 = 110.0;
 
 /// Throughput of each case that has a number; empty if none has.
@@ -57,7 +57,7 @@ fn row(out: &mut String, cell: &Cell, y: f64, x: Scale) {
          <line class=\"range\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
         x.from - 12.0,
         y + 4.0,
-        escape(&shortened(&cell.name, 44)),
+        escape(&shortened(&cell.name, 42)),
         x.at(spread.min),
         x.at(spread.max),
         name = escape(&cell.name),
