@@ -18,8 +18,9 @@ mod resolve;
 mod settings;
 mod texts;
 
+use crate::measure::Method;
 use crate::program::Program;
-use crate::protocol::{Arrangement, Rules};
+use crate::protocol::Arrangement;
 use crate::threshold::Threshold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,9 @@ pub struct Scenario {
     /// How rounds of the cases follow each other.
     pub order: Arrangement,
     /// How a cell is measured.
-    pub protocol: Protocol,
+    pub method: Method,
+    /// What is waited for between rounds.
+    pub idle: Idle,
     /// What is watched.
     pub observe: Observe,
     /// Promises.
@@ -145,26 +148,6 @@ pub enum Backend {
         command: Vec<String>,
         /// URL that answers 2xx once it is ready.
         ready: Option<String>,
-    },
-}
-
-/// How a cell is measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Protocol {
-    /// The load once, nothing cut off.
-    #[default]
-    Once,
-    /// Rounds until the server is stable, then further ones.
-    Stabilise {
-        /// What is demanded.
-        rules: Rules,
-        /// What is waited for between rounds.
-        idle: Idle,
-    },
-    /// The load once, its beginning cut off.
-    Fixed {
-        /// How much.
-        cut: Duration,
     },
 }
 

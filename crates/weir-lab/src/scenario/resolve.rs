@@ -89,12 +89,14 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Opt
     let name = Fields(&root)
         .owned("name")
         .or_else(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    let (method, idle) = settings::protocol(&root, report);
     Some(Scenario {
         name: name.unwrap_or_default(),
         target: settings::target(&root)?,
         server: settings::server(&root, folder),
         order: settings::order(&root),
-        protocol: settings::protocol(&root, report),
+        method,
+        idle,
         observe: settings::observe(&root, folder, report),
         thresholds: settings::thresholds(&root, report),
         files: shared.files.into_iter().collect(),

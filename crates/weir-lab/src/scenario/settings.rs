@@ -1,7 +1,8 @@
 //! Everything of a scenario beside its requests and load.
 
 use super::fields::Fields;
-use super::{Backend, Idle, Observe, Process, Protocol, Restart, Server, Start, Target};
+use super::{Backend, Idle, Observe, Process, Restart, Server, Start, Target};
+use crate::measure::Method;
 use crate::protocol::{Arrangement, Rules};
 use crate::threshold::Threshold;
 use std::path::Path;
@@ -65,13 +66,18 @@ pub(super) fn order(root: &Node) -> Arrangement {
     }
 }
 
-/// `protocol`.
-pub(super) fn protocol(root: &Node, report: &mut Report) -> Protocol {
-    let Some(protocol) = Fields(root).object("protocol") else { return Protocol::Once };
+/// `protocol`: how a cell is measured, and what is waited for between rounds.
+pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
+    let at_once = Idle::Time(Duration::ZERO);
+    let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, at_once) };
     if let Some(fixed) = protocol.object("fixed") {
-        return Protocol::Fixed { cut: fixed.duration("cut").unwrap_or_default() };
+        let cut = fixed.duration("cut").unwrap_or_default();
+        if cut.subsec_nanos() > 0 {
+            report.error(codes::BAD_VALUE, fixed.0.at, "`cut` takes whole seconds");
+        }
+        return (Method::Fixed { cut }, at_once);
     }
-    let Some(rounds) = protocol.object("stabilise") else { return Protocol::Once };
+    let Some(rounds) = protocol.object("stabilise") else { return (Method::Once, at_once) };
     let usual = Rules::default();
     let seconds = |key, default| rounds.duration(key).map_or(default, |time| time.as_secs_f64());
     let rules = Rules {
@@ -93,7 +99,7 @@ pub(super) fn protocol(root: &Node, report: &mut Report) -> Protocol {
         Some("drained") => Idle::Drained,
         _ => Idle::Time(rounds.duration("idle").unwrap_or_default()),
     };
-    Protocol::Stabilise { rules, idle }
+    (Method::Stabilise(rules), idle)
 }
 
 /// `observe`.

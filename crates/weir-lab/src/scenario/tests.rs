@@ -53,8 +53,8 @@ fn the_whole_format_is_read() {
     let scenario = load(WHOLE).expect("valid");
     assert_eq!((scenario.name.as_str(), scenario.cells.len()), ("test", 32));
     assert_eq!(scenario.order, Arrangement::Randomized);
-    assert!(matches!(&scenario.protocol, Protocol::Stabilise { rules, idle: Idle::Drained }
-        if rules.margin == 0.05 && rules.max_rounds == 60));
+    let Method::Stabilise(rules) = &scenario.method else { panic!("{:?}", scenario.method) };
+    assert_eq!((rules.margin, rules.max_rounds, scenario.idle), (0.05, 60, Idle::Drained));
     assert_eq!(scenario.observe.processes, [Process::Server, Process::Backend, Process::Pid(17)]);
     assert_eq!(scenario.thresholds.len(), 3);
     let (file, keys) = &scenario.files[0];
