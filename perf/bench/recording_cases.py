@@ -18,6 +18,8 @@ from .session import Session
 KINDS = (HELLO, ECHO)
 #: What `ab` sends in a burst, and over how many connections.
 BURST, BURST_CONNECTIONS = 20_000, 150
+#: Bursts of each contender for each round: one lasts a fifth of a second, and tells little.
+_BURSTS = 6
 #: Windows of load before the first that counts.
 _WARM = 3
 #: Queries of each kind whose latency is taken.
@@ -83,7 +85,7 @@ def bursts(session: Session, contenders: dict[str, dict[str, str]]) -> list[dict
     ground = Ground(session)
     recorders = [ground.start(name, settings=settings) for name, settings in contenders.items()]
     rounds = []
-    for number in range(2 * session.pace.rounds + 1):
+    for number in range(_BURSTS * session.pace.rounds + 1):
         turn = number % len(recorders)
         order = recorders[turn:] + recorders[:turn]
         found = {}
