@@ -13,10 +13,8 @@ pub(super) fn extractors(translation: &mut Translation<'_>, scope: &Scope<'_>) -
         match element.class.as_str() {
             "RegexExtractor" => extractors.extend(regex(translation, element)),
             "JSONPostProcessor" => json(translation, element, &mut extractors),
-            class if class.contains("JSR223") || class.contains("BeanShell") => {
-                if class.ends_with("PostProcessor") {
-                    translation.missing(element, "the Lab runs no scripts");
-                }
+            "JSR223PostProcessor" | "BeanShellPostProcessor" => {
+                translation.missing(element, "the Lab runs no scripts");
             }
             class if class.ends_with("Extractor") || class.ends_with("PostProcessor") => {
                 translation.missing(element, "the Lab does not have this extractor");
