@@ -135,7 +135,8 @@ class Workshop:
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
         shutil.copytree(self.folder / "static", folder / "static")
-        roles = ("hello", "proxy", "buffered", "unbuffered", "tls", "files", "files_cached")
+        roles = ("hello", "hello_tls", "hello_h2", "proxy", "buffered", "unbuffered", "tls", "files",
+                 "files_cached")
         ports = dict(zip(roles, free_ports(len(roles))))
         path = _fill("nginx.conf", folder, ports, workers, backend, connections)
         return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}

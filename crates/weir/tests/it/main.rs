@@ -19,6 +19,7 @@ mod files;
 mod framing;
 mod hostile;
 mod http2;
+mod lab;
 mod limits;
 mod metrics;
 mod monitor;
