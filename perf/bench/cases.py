@@ -152,8 +152,15 @@ TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
 #: Bulk resubmission.
 RESUBMISSION = "resubmission"
+#: What a request costs the Lab, beside other load generators.
+LAB_CLOSED = "lab-closed"
+LAB_OPEN = "lab-open"
+LAB_TLS = "lab-tls"
+LAB_HTTP2 = "lab-http2"
+LAB_USERS = "lab-users"
+LAB = (LAB_CLOSED, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
-         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LONG)
+         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LAB, LAB_USERS, *LONG)

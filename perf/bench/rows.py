@@ -2,7 +2,7 @@
 
 import statistics
 
-from . import cases, monitor_rows, recording_rows, resubmission
+from . import cases, lab_rows, monitor_rows, recording_rows, resubmission
 from .cases import CASES, Bar
 from .verdict import Verdict
 
@@ -28,6 +28,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _start(results.get(cases.START))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
+    found += lab_rows.verdicts(results)
     found += resubmission.verdicts(results.get(cases.RESUBMISSION))
     return found
 

@@ -120,7 +120,8 @@ class Workshop:
         folder = self.new_folder("nginx")
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
-        ports = dict(zip(("hello", "proxy", "buffered", "unbuffered", "tls"), free_ports(5)))
+        roles = ("hello", "hello_tls", "hello_h2", "proxy", "buffered", "unbuffered", "tls")
+        ports = dict(zip(roles, free_ports(len(roles))))
         path = _fill("nginx.conf", folder, ports, workers, backend, connections)
         return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}
 

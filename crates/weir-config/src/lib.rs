@@ -13,6 +13,7 @@ pub mod body_mask;
 pub mod business_keys;
 mod check;
 pub mod config;
+pub mod document;
 mod draft;
 pub mod expr;
 pub mod finding;
@@ -24,7 +25,7 @@ mod reference;
 mod resolve;
 mod restart;
 mod schema;
-mod units;
+pub mod units;
 
 use draft::{Draft, Surroundings};
 use finding::{Findings, Report};

@@ -8,6 +8,7 @@ mod invoice;
 mod journal;
 mod jwt;
 mod key;
+mod lab;
 mod limits;
 mod monitor;
 mod place;
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Make, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
+    /// Put load on servers and measure them: the Lab
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
@@ -96,6 +100,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
+        Command::Lab(command) => lab::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),

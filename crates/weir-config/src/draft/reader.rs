@@ -67,6 +67,19 @@ pub(crate) fn read(
     Ok(draft)
 }
 
+/// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
+pub(crate) fn read_plain(path: &Path, text: &str, report: &mut Report) -> (Option<Node>, Texts) {
+    let mut reader = Reader {
+        texts: Texts::default(),
+        files: Vec::new(),
+        report,
+        surroundings: Surroundings::Nothing,
+        included: Vec::new(),
+    };
+    let root = reader.parse_plain(path, text);
+    (root, reader.texts)
+}
+
 /// Two ways to write one path must not hide a circle.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -116,6 +129,13 @@ impl Reader<'_> {
 
     /// Parses and substitutes one text.
     fn parse(&mut self, path: &Path, text: &str) -> Option<Node> {
+        let mut node = self.parse_plain(path, text)?;
+        substitute::substitute(self, &mut node);
+        Some(node)
+    }
+
+    /// Parses one text.
+    fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = &*with_line_feeds(text);
@@ -130,7 +150,6 @@ impl Reader<'_> {
         if node.is_null() {
             node = empty(file);
         }
-        substitute::substitute(self, &mut node);
         Some(node)
     }
 

@@ -11,7 +11,7 @@ pub struct Code {
 
 macro_rules! codes {
     ($($name:ident $code:literal $meaning:literal)*) => {
-        $(#[doc = $meaning] pub(crate) const $name: &str = $code;)*
+        $(#[doc = $meaning] pub const $name: &str = $code;)*
         /// Every code, in alphabetical order.
         pub const ALL: &[Code] = &[$(Code { code: $code, meaning: $meaning }),*];
     };

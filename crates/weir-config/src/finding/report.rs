@@ -8,7 +8,7 @@ const MOST: usize = 500;
 
 /// Collects findings by their place in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     list: Vec<Noted>,
     /// Findings beyond [`MOST`].
     dropped: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Report {
 
 /// A finding on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Noted {
+pub struct Noted {
     code: &'static str,
     severity: Severity,
     at: Option<Spot>,
@@ -31,19 +31,19 @@ pub(crate) struct Noted {
 
 impl Noted {
     /// Says what would be right.
-    pub(crate) fn help(&mut self, help: impl Into<String>) -> &mut Self {
+    pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
     }
 
     /// Says what would be right, if that is known.
-    pub(crate) fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
+    pub fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
         self.help = help.or(self.help.take());
         self
     }
 
     /// Names another place that has to do with it.
-    pub(crate) fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
+    pub fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
         self.related.push((at, label.into()));
         self
     }
@@ -51,7 +51,7 @@ impl Noted {
 
 impl Report {
     /// Notes an error.
-    pub(crate) fn error(
+    pub fn error(
         &mut self,
         code: &'static str,
         at: Spot,
@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// Notes a warning.
-    pub(crate) fn warning(
+    pub fn warning(
         &mut self,
         code: &'static str,
         at: Spot,
@@ -71,11 +71,7 @@ impl Report {
     }
 
     /// Notes an error that stands nowhere in a text.
-    pub(crate) fn error_nowhere(
-        &mut self,
-        code: &'static str,
-        message: impl Into<String>,
-    ) -> &mut Noted {
+    pub fn error_nowhere(&mut self, code: &'static str, message: impl Into<String>) -> &mut Noted {
         self.note(code, Severity::Error, None, message.into())
     }
 
@@ -99,22 +95,22 @@ impl Report {
     }
 
     /// Any error so far?
-    pub(crate) fn has_errors(&self) -> bool {
+    pub fn has_errors(&self) -> bool {
         self.list.iter().any(|n| n.severity == Severity::Error)
     }
 
     /// Remembers that what stands there is not to be shown.
-    pub(crate) fn hide(&mut self, at: Spot) {
+    pub fn hide(&mut self, at: Spot) {
         self.secrets.push(at);
     }
 
     /// Remembers that nothing of what stands there is to be shown.
-    pub(crate) fn hide_all(&mut self, node: &Node) {
+    pub fn hide_all(&mut self, node: &Node) {
         node.each_scalar(&mut |scalar| self.secrets.push(scalar.at));
     }
 
     /// Remembers that whatever may be a secret in this text is not to be shown.
-    pub(crate) fn hide_unread(&mut self, text: FileId) {
+    pub fn hide_unread(&mut self, text: FileId) {
         self.unread.push(text);
     }
 

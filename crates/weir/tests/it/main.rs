@@ -18,6 +18,7 @@ mod examples;
 mod framing;
 mod hostile;
 mod http2;
+mod lab;
 mod limits;
 mod metrics;
 mod monitor;
