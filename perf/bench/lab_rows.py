@@ -33,17 +33,17 @@ def _cell(title: str, reference: str | None, bound: float, cell: dict) -> list[V
     load = f"{cell['connections']} connections{rate}"
     rounds = cell["rounds"]
     if not rounds:
-        return [Verdict(title, load, "", "", "", "", "INVALID: no valid round")]
+        return [Verdict(f"Lab: {title}", load, "", "", "", "", "INVALID: no valid round")]
     rows = []
     if reference is None:
         found = [each["weir"]["cpu_us"] for each in rounds]
-        rows.append(Verdict(title, load, _micros(found), "", "", f"≤ {bound:.1f} µs",
+        rows.append(Verdict(f"Lab: {title}", load, _micros(found), "", "", f"≤ {bound:.1f} µs",
                             "met" if statistics.median(found) <= bound else "MISSED"))
     names = [name for name in rounds[0] if name != "weir"]
     for name in sorted(names, key=lambda name: (name != reference, name)):
         rows.append(_compared(title, load, name, bound if name == reference else None, rounds))
     missing = [name for name in cell["missing"] if name == reference]
-    rows += [Verdict(title, load, "", name, "", f"≤ {bound:.2f} × {name}", "INVALID: not installed")
+    rows += [Verdict(f"Lab: {title}", load, "", name, "", f"≤ {bound:.2f} × {name}", "INVALID: not installed")
              for name in missing]
     return rows
 

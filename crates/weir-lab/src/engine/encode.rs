@@ -1,7 +1,9 @@
 //! A request as it is sent.
 
 use super::fault::Fault;
+use super::http2::{self, Whole};
 use crate::program::{Body, Origin, Part, Request, Scope, Text, Url, target};
+use bytes::Bytes;
 use weir_wire::{encode, is_token};
 
 /// A request without variables, put together once.
@@ -20,6 +22,8 @@ pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     /// Length of the head.
     pub(super) head: usize,
+    /// The same for HTTP/2, if it is sent so and was put together before the run.
+    pub(super) http2: Option<http::Request<Whole>>,
 }
 
 /// What a request's head says besides its own fields.
@@ -87,6 +91,20 @@ pub(super) fn write(
         out.extend_from_slice(content);
     }
     Ok(())
+}
+
+impl Message {
+    /// The message as a request of HTTP/2.
+    pub(super) fn to_http2(
+        &self,
+        origin: &Origin,
+        target: &str,
+    ) -> Result<http::Request<Whole>, Fault> {
+        let (head, body) = self.bytes.split_at(self.head);
+        let authority = origin.authority();
+        let url = (origin.scheme(), authority.as_str(), target);
+        http2::request(head, url, Bytes::copy_from_slice(body))
+    }
 }
 
 /// Which fields the request brings itself.

@@ -207,6 +207,9 @@ impl Plan {
             let place = (&origin, target.as_str());
             encode::write(request, place, (body, Extra::default()), &mut scope, &mut message)?;
             message.bytes.shrink_to_fit();
+            if request.http2 {
+                message.http2 = Some(message.to_http2(&origin, &target)?);
+            }
             messages.push(message);
         }
         let url = format!("{}://{}{target}", origin.scheme(), origin.authority());

@@ -6,12 +6,10 @@ use super::encode::{self, Encoded, Extra};
 use super::event_loop::Loop;
 use super::fault::Fault;
 use super::http1::Ask;
-use super::http2;
 use super::plan::{Keep, Prepared};
 use super::user::User;
 use crate::program::{CheckKind, Cookies, Origin, Redirects, Reply, Scope, target};
 use crate::sample::{ErrorKind, Outcome, Sample};
-use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,14 +180,13 @@ impl User {
         sum: &mut Sum,
     ) -> Result<(), Fault> {
         let request = &*prepared.request;
-        let (origin, message, head, method) = match place {
+        let (origin, message, method) = match place {
             Place::Fixed(encoded, origin, number) => {
-                let message = &encoded.messages[*number];
-                (*origin, message.bytes.as_slice(), message.head, prepared.method)
+                (*origin, &encoded.messages[*number], prepared.method)
             }
             Place::Made { origin, method, target } => {
                 sum.url = Some(format!("{}://{}{target}", origin.scheme(), origin.authority()));
-                (origin, self.message.bytes.as_slice(), self.message.head, *method)
+                (origin, &self.message, *method)
             }
         };
         let mut start = self.now;
@@ -216,13 +213,13 @@ impl User {
         let ask = Ask { method, start, timeout: request.timeouts.response, keep };
         let answered = match self.connections.at(at) {
             Connection::Http1(connection) => {
-                connection.exchange(events, message, ask, &mut self.kept).await
+                connection.exchange(events, &message.bytes, ask, &mut self.kept).await
             }
             Connection::Http2(connection) => {
-                let authority = origin.authority();
-                let body = Bytes::copy_from_slice(&message[head..]);
-                let url = (origin.scheme(), authority.as_str(), place.named().1);
-                let request = http2::request(&message[..head], url, body)?;
+                let request = match &message.http2 {
+                    Some(request) => request.clone(),
+                    None => message.to_http2(origin, place.named().1)?,
+                };
                 connection.exchange(events, request, ask, &mut self.kept).await
             }
         };

@@ -35,43 +35,63 @@ fn shared_iterations_are_exact_over_several_loops() {
     assert_eq!((samples(&summary).ok, server.requests(), server.connections()), (1003, 1003, 7));
 }
 
+/// Measures until the figures are right, at most ten times: a machine that is busy with other things
+/// now and then makes answers late, a wrong way to measure makes them wrong each time.
+fn once_of_ten(mut measure: impl FnMut() -> Result<(), String>) {
+    let mut wrong = Vec::new();
+    while wrong.len() < 10 {
+        match measure() {
+            Ok(()) => return,
+            Err(why) => wrong.push(why),
+        }
+    }
+    panic!("{}", wrong.join("\n"));
+}
+
+fn within(name: &str, measured: f64, range: std::ops::Range<f64>) -> Result<(), String> {
+    let right = range.contains(&measured);
+    if right { Ok(()) } else { Err(format!("{name}: {measured}, not in {range:?}")) }
+}
+
 /// The server's own log of what it did is the truth, but for the way there and back.
 #[test]
 fn percentiles_are_those_of_the_server() {
-    let server = Server::start();
-    let summary = run(program(closed(50, 40), vec![step(get(&server.origin(), "/delay"))]));
-    let (times, tally) = (server.times(), samples(&summary));
-    assert_eq!((times.len(), tally.ok), (2000, 2000));
-    for percentile in [25.0, 50.0, 75.0, 90.0, 95.0, 99.0] {
-        let truth = times[(percentile / 100.0 * times.len() as f64) as usize - 1].as_secs_f64();
-        let measured = tally.service.value_at_percentile(percentile) as f64 / 1e9;
-        // The way there and back is no part of the truth, and is long on a busy machine.
-        let range = truth * 0.99..truth * 1.01 + 0.004;
-        assert!(range.contains(&measured), "p{percentile}: {measured} instead of {truth}");
-    }
-    let truth = times.iter().sum::<Duration>().as_secs_f64();
-    let measured = tally.service_sum as f64 / 1e9;
-    let range = truth..truth * 1.01 + 0.004 * times.len() as f64;
-    assert!(range.contains(&measured), "the sum is {measured} instead of {truth}");
+    once_of_ten(|| {
+        let server = Server::start();
+        let summary = run(program(closed(50, 20), vec![step(get(&server.origin(), "/delay"))]));
+        let (times, tally) = (server.times(), samples(&summary));
+        assert_eq!((times.len(), tally.ok), (1000, 1000));
+        for percentile in [25.0, 50.0, 75.0, 90.0, 95.0, 99.0] {
+            let rank = (percentile / 100.0 * times.len() as f64) as usize;
+            let truth = times[rank - 1].as_secs_f64();
+            let measured = tally.service.value_at_percentile(percentile) as f64 / 1e9;
+            within(&format!("p{percentile}"), measured, truth * 0.99..truth * 1.01 + 0.001)?;
+        }
+        let truth = times.iter().sum::<Duration>().as_secs_f64();
+        let measured = tally.service_sum as f64 / 1e9;
+        within("the sum", measured, truth..truth * 1.01 + 0.001 * times.len() as f64)
+    });
 }
 
 /// A server that stops for S of T seconds: S/T of the requests have a response time that is
 /// uniform on 0..S.
 #[test]
 fn a_server_that_stops_is_seen_by_all_requests_that_should_have_been_sent() {
-    let server = Server::start();
-    let (stop, whole) = (Duration::from_millis(1000), Duration::from_millis(4000));
-    server.stop_after(Duration::from_millis(1500), stop);
-    let executor = open(500.0, whole, 2000);
-    let summary = run(program(executor, vec![step(get(&server.origin(), "/"))]));
-    let tally = samples(&summary);
-    assert_eq!((tally.ok, server.requests(), summary.total.offered), (2000, 2000, 2000));
-    assert_eq!(summary.total.dropped, 0);
-    let p99 = tally.response().value_at_percentile(99.0) as f64 / 1e9;
-    assert!((0.90..1.10).contains(&p99), "p99 is {p99}, 0.96 is right");
-    // Of the quarter that is late, half is later than half of the stop.
-    let late = tally.response().count_between(500_000_000, 10_000_000_000) as f64 / 2000.0;
-    assert!((0.10..0.16).contains(&late), "{late} are later than half of the stop");
+    once_of_ten(|| {
+        let server = Server::start();
+        let (stop, whole) = (Duration::from_millis(1000), Duration::from_millis(4000));
+        server.stop_after(Duration::from_millis(1500), stop);
+        let executor = open(500.0, whole, 2000);
+        let summary = run(program(executor, vec![step(get(&server.origin(), "/"))]));
+        let tally = samples(&summary);
+        assert_eq!((tally.ok, server.requests(), summary.total.offered), (2000, 2000, 2000));
+        assert_eq!(summary.total.dropped, 0);
+        let p99 = tally.response().value_at_percentile(99.0) as f64 / 1e9;
+        within("p99, which is 0.96", p99, 0.92..1.02)?;
+        // Of the quarter that is late, half is later than half of the stop.
+        let late = tally.response().count_between(500_000_000, 10_000_000_000) as f64 / 2000.0;
+        within("the share that is later than half of the stop", late, 0.115..0.14)
+    });
 }
 
 /// With few connections what waits for one is late, and only the response time says so.
