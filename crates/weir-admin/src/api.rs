@@ -5,6 +5,7 @@ mod count;
 mod invoice;
 mod journal;
 mod limit;
+mod pool;
 mod resubmit;
 mod stream;
 mod token;
@@ -68,6 +69,8 @@ pub(crate) struct Api {
         journal::state,
         journal::verify,
         limit::limits,
+        pool::pools,
+        pool::act,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -128,6 +131,8 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
+        .route("/pools", needs(Role::Viewer, get(pool::pools)))
+        .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))

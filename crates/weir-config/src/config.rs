@@ -8,6 +8,7 @@ mod events;
 mod handler;
 mod monitor;
 mod policy;
+mod pool;
 mod render;
 mod resubmit;
 pub(crate) use render::is_xml_name;
@@ -17,7 +18,7 @@ mod upstream;
 
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use handler::{
-    Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
+    Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
     Representation,
 };
 pub use monitor::{CountRule, Counts, Monitor};
@@ -25,6 +26,10 @@ pub use policy::{
     Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
     VerificationKey,
+};
+pub use pool::{
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentSource, Pool, PoolQueue, Program,
+    ProgramLimits, Recycle, SOCKET, Script, ScriptRoot,
 };
 pub use resubmit::Resubmit;
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
@@ -40,6 +45,10 @@ use std::time::Duration;
 /// Index of an [`Upstream`] in [`Config::upstreams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamId(pub usize);
+
+/// Index of a [`Pool`] in [`Config::pools`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub usize);
 
 /// Index of an [`Auth`] in [`Config::auths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +87,8 @@ pub struct Config {
     pub monitor: Monitor,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
+    /// Pools, addressed by [`PoolId`].
+    pub pools: Vec<Pool>,
     /// Ways to prove who calls, addressed by [`AuthId`].
     pub auths: Vec<Auth>,
     /// Plans, addressed by [`PlanId`].

@@ -7,6 +7,7 @@ mod api;
 mod events;
 mod form;
 mod monitor;
+mod pool;
 mod resubmit;
 mod server;
 mod tracker;
@@ -19,6 +20,7 @@ pub(crate) use api::{
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use form::{Fault, Form, network};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
+pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
 pub(crate) use resubmit::RESUBMIT;
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};

@@ -5,8 +5,8 @@
 //! passed on and a client that sends before it reads does not hang.
 
 mod answer;
-mod head;
-mod sending;
+pub(crate) mod head;
+pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
 
@@ -27,7 +27,8 @@ use weir_config::{Proxy, Route};
 use weir_wire::{HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
-const ANSWER_LIMITS: HeadLimits = HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
+pub(crate) const ANSWER_LIMITS: HeadLimits =
+    HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
 /// Most interim (1xx) answers before the final one.
 const INTERIM: usize = 8;
 /// Most targets that are tried when connecting fails.
@@ -35,7 +36,7 @@ const TARGETS_TRIED: usize = 3;
 
 /// Why one attempt failed.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     /// The client's body cannot be had.
     Client(RequestBodyError),
     /// The upstream closed before a whole head; whether any byte of one had come.
@@ -63,7 +64,7 @@ pub(crate) async fn forward<'a>(
         idle: settings.idle_timeout,
     };
     body.at_hand()?;
-    head::prepare(exchange, route, proxy, settings.credential.as_ref());
+    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
@@ -123,9 +124,9 @@ async fn connect(
 
 /// How long an upstream may take.
 #[derive(Clone, Copy)]
-struct Limits {
-    first_byte: Duration,
-    idle: Duration,
+pub(crate) struct Limits {
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
 }
 
 fn not_taken(target: &Target, error: TakeError) -> Refusal {
@@ -200,7 +201,7 @@ fn failed(target: &Target, failure: Failure) -> Refusal {
 }
 
 /// Sends the request and waits for the head of the answer, both at once.
-async fn send_and_wait(
+pub(crate) async fn send_and_wait(
     connection: &mut Connection,
     sending: &mut Sending<'_>,
     method: Method,

@@ -29,6 +29,7 @@ pub(crate) fn config() -> Config {
         tracker: Tracker::default(),
         monitor: weir_config::Monitor::default(),
         upstreams: vec![],
+        pools: vec![],
         auths: vec![],
         plans: vec![],
         consumers: vec![],

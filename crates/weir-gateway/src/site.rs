@@ -1,11 +1,13 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
 use crate::capture::Masks;
+use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
 use crate::reply::ReplyPlan;
 use crate::route::Router;
-use crate::tls::{ServerTls, TlsError};
+use crate::tls::ServerTls;
 use std::sync::Arc;
+use weir_broker::{Broker, PoolHandle};
 use weir_config::{Config, Handler};
 
 /// What all workers share of one Config.
@@ -19,6 +21,8 @@ pub(crate) struct Site {
     /// Declared answers by API and route; `None` where another handler answers.
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
+    /// Pools, addressed by their ids.
+    pub(crate) pools: Vec<Arc<PoolHandle>>,
     /// What must not be recorded.
     pub(crate) masks: Masks,
 }
@@ -27,12 +31,13 @@ impl Site {
     /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
     ///
     /// # Errors
-    /// A certificate cannot be used or made.
+    /// A certificate cannot be used or made, or the folder of pools.
     pub(crate) fn new(
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
+        broker: &Broker,
         before: Option<&Self>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, GatewayError> {
         let mut tls = Vec::with_capacity(config.listen.len());
         for (index, listener) in config.listen.iter().enumerate() {
             let before = before.and_then(|site| site.tls.get(index)?.as_ref());
@@ -42,7 +47,7 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) => None,
+                Handler::Proxy(_) | Handler::Pool(_) => None,
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });
@@ -51,6 +56,8 @@ impl Site {
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
+            // Last: what fails before has started nothing.
+            pools: broker.pools(&config.pools).map_err(GatewayError::Broker)?,
             masks: Masks::new(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,

@@ -1,7 +1,7 @@
 //! Keys of APIs and routes.
 
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, Shape, capture};
+use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, Shape, capture};
 
 const LATER: &[&str] = &["explain", "openapi", "tracker"];
 
@@ -98,7 +98,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["script", "files", "pool", "validate", "tracker"],
+    later: &["script", "files", "validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -111,7 +111,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy"], required: true },
+        Group { keys: &["reply", "proxy", "pool"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -158,6 +158,11 @@ pub(crate) static ROUTE: Shape = Shape {
                 "proxy",
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
+            ),
+            Key::new(
+                "pool",
+                Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]),
+                "An agent of a pool answers; a name alone is short for `{name: NAME}`.",
             ),
         ],
     )

@@ -1,10 +1,11 @@
 //! Keys that hold for the whole server.
 
 use super::{
-    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, Shape, TRACKER, UPSTREAM,
+    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, Shape, TRACKER,
+    UPSTREAM,
 };
 
-const LATER: &[&str] = &["pools", "scripts"];
+const LATER: &[&str] = &["scripts"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
@@ -25,7 +26,7 @@ pub(crate) static ROOT: Shape = Shape {
             Key::new(
                 "include",
                 INCLUDE,
-                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `auth`, `plans` and `consumers`, and may include others.",
+                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and may include others.",
             ),
             Key::new(
                 "listen",
@@ -64,6 +65,7 @@ pub(crate) static ROOT: Shape = Shape {
                 "Counts of calls, for usage, limits and billing.",
             ),
             UPSTREAMS,
+            POOLS,
             AUTHS,
             PLANS,
             CONSUMERS,
@@ -83,6 +85,7 @@ pub(crate) static INCLUDED: Shape = Shape {
                 .default("1"),
             Key::new("include", INCLUDE, "More files or patterns, relative to this file."),
             UPSTREAMS,
+            POOLS,
             AUTHS,
             PLANS,
             CONSUMERS,
@@ -93,12 +96,15 @@ pub(crate) static INCLUDED: Shape = Shape {
 
 const INCLUDE: Kind = Kind::OneOrMany(&Kind::Text);
 const UPSTREAM_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&UPSTREAM));
+const POOL_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&POOL));
 const AUTH_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&AUTH));
 const PLAN_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&PLAN));
 const CONSUMER_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&CONSUMER));
 const API_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&API));
 const UPSTREAMS: Key =
     Key::new("upstreams", UPSTREAM_TABLE, "Named sets of targets that `proxy` hands requests to.");
+const POOLS: Key =
+    Key::new("pools", POOL_TABLE, "Named sets of agents that `pool` hands requests to.");
 const AUTHS: Key = Key::new("auth", AUTH_TABLE, "Named ways for a caller to prove who it is.");
 const PLANS: Key = Key::new("plans", PLAN_TABLE, "Named rates and quotas for consumers.");
 const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Who calls.");

@@ -142,11 +142,12 @@ impl<'a> Resolver<'a> {
         pattern: Option<&PathPattern>,
         inherited: &Inherited<'_>,
     ) -> Option<Handler> {
-        match (fields.get("reply"), fields.get("proxy")) {
-            (Some(_), None) => {
+        match (fields.get("reply"), fields.get("proxy"), fields.get("pool")) {
+            (Some(_), None, None) => {
                 self.reply(&fields.object("reply", &keys::REPLY)?).map(Handler::Reply)
             }
-            (None, Some(node)) => {
+            (None, None, Some(node)) => self.pool_handler(node).map(Handler::Pool),
+            (None, Some(node), None) => {
                 self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
             }
             _ => None,

@@ -156,3 +156,36 @@ fn mware_passes_through_and_mediates_behind_jwt_and_tls() {
         assert!(refused.ends_with("401 2\n"), "{path}: {refused}");
     }
 }
+
+/// An example that needs files beside its configuration, copied into a folder of its own.
+fn start_with(name: &str, pool: &str, files: &[&str]) -> Server {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let config = std::fs::read_to_string(folder.join("weir.yaml")).expect("the example is there");
+    let user = format!("pools.{pool}.user={}", rustix::process::geteuid().as_raw());
+    let mut server =
+        Weir::new(&config).args(&["--set", "listen.0.addr=127.0.0.1:0", "--set", &user]);
+    for file in files {
+        let to = server.dir().join(file);
+        std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        server = server.file(file, std::fs::read(folder.join(file)).expect("it is there"));
+    }
+    server.start()
+}
+
+#[test]
+fn php_and_python_answer_from_pools() {
+    let server = start_with("php", "php", &["app/index.php"]);
+    let answer = server.connect().request("POST", "/index.php/a/b?x=1", &[], "hello");
+    let expected = json!({"agent": answer.json()["agent"], "method": "POST", "script": "/index.php",
+        "path": "/a/b", "query": {"x": "1"}, "length": 5});
+    assert_eq!(answer.json(), expected);
+    assert_eq!(server.connect().get("/").json()["script"], "/index.php");
+
+    let server = start_with("python", "orders", &["agent.py"]);
+    let order = json!({"id": "A-17", "items": [1, 2, 3]});
+    let mut client = server.connect();
+    for _ in 0..3 {
+        let answer = client.post("/orders/v1", &order.to_string()).json();
+        assert_eq!((&answer["order"], &answer["path"]), (&order, &json!("/orders/v1")));
+    }
+}
