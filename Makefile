@@ -28,10 +28,21 @@ run: ## Build weir and start the quickstart with its echo backend
 	@examples/run $(TARGET)/release/weir quickstart
 
 .PHONY: test
-test: setup ## Every test, then a minute of each fuzz target
+test: setup report ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py
 	cargo test --workspace --locked
 	@fuzz/run 60
+
+REPORT := crates/weir-lab/report
+
+.PHONY: report
+report: $(REPORT)/node_modules ## Install the chart library of the Lab's reports, for weir to take in when it is built
+
+# Touched only when it changes: weir-lab is built anew whenever this folder is.
+$(REPORT)/node_modules: $(REPORT)/package-lock.json
+	@if command -v npm >/dev/null; then \
+	npm ci --prefix $(REPORT) --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+	else echo "report: npm is not installed, reports will have no charts over time"; fi
 
 .PHONY: lint
 lint: ## Formatting, clippy, and cargo-deny if it is installed
@@ -51,5 +62,7 @@ fuzz: ## Every fuzz target for FUZZ_SECONDS
 
 .PHONY: soak
 soak: setup ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
-	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints --nocapture
+	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints \
+		durability::counts billing::triggers::kills resubmission::crashes --nocapture
+	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

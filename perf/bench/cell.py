@@ -95,7 +95,8 @@ class Cell:
             connections=self.load.connections, seconds=seconds,
             cores=servers.LOAD_CORE if self.load.pinned else servers.ALL_CORES,
             body=self.workshop.body(self.case.body) if self.case.body else None,
-            tokens=self.workshop.tokens if contender.token else None, rate=rate)
+            tokens=self.workshop.tokens if contender.token else None, rate=rate,
+            accept=contender.accept)
 
     def _measure(self, contender: Contender, seconds: int, rate: float | None) -> Measurement:
         process = self.servers[contender.server].process

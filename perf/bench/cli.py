@@ -9,9 +9,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (cold, footprint, host, monitor_cases, recording_cases, report, resubmission,
-               rows)
-from .cases import (CASES, COLD, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
+from . import (cold, footprint, host, lab_cases, monitor_cases, recording_cases, report,
+               resubmission, rows)
+from .cases import (CASES, COLD, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
                     RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
                     RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, START, TRACKER_MONITOR)
 from .cell import Pace
@@ -122,7 +122,9 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_MEMORY: recording_cases.memory,
              MONITOR_COST: monitor_cases.cost, TRACKER_MONITOR: monitor_cases.four,
              MONITOR_USAGE: monitor_cases.usage,
-             RESUBMISSION: resubmission.run}
+             RESUBMISSION: resubmission.run,
+             LAB_USERS: lab_cases.users,
+             **{lab: lambda session, lab=lab: lab_cases.run(session, lab) for lab in LAB}}
     if name in apart:
         return apart[name](session)
     return session.run(next(case for case in CASES if case.name == name))

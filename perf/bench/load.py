@@ -23,6 +23,7 @@ class Traffic:
     corpus: Path | None = None
     first: int = 0
     rate: float | None = None
+    accept: str | None = None
     stop: int | None = None
 
 
@@ -45,7 +46,7 @@ def send(traffic: Traffic) -> Answers:
                "--duration", f"{traffic.seconds}s", "--timeout", "10s",
                "--script", str(SCRIPT), traffic.url, "--"]
     given = {"body": traffic.body, "tokens": traffic.tokens, "corpus": traffic.corpus,
-             "first": traffic.first, "rate": traffic.rate, "stop": traffic.stop}
+             "first": traffic.first, "rate": traffic.rate, "accept": traffic.accept, "stop": traffic.stop}
     command += [f"{name}={value}" for name, value in given.items() if value is not None]
     popen = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -1,9 +1,13 @@
 """Bodies: the hosted reply and the payloads of WSO2's published method."""
 
+import json
 import string
 
 #: The reply of TORO's published test: 52 bytes, indented by four spaces.
 HELLO = b'{\n    "result": "OK",\n    "message": "Hello World"\n}'
+
+#: Size of OpenEdge's static file: ten records of ten fields.
+GRID_BYTES = 4481
 
 _CYCLE = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
@@ -26,3 +30,12 @@ def sized(size: int) -> bytes:
     body = (head + ",".join(f'"{item}"' for item in items) + "]}").encode()
     assert len(body) == size, (len(body), size)
     return body
+
+
+def grid() -> bytes:
+    """OpenEdge's static file, of the shape and size that was published: exactly 4,481 bytes."""
+    records = [{f"field{f}": f"value of field {f} in record {r}".ljust(32, ".")
+                for f in range(1, 11)} for r in range(1, 11)]
+    whole = json.dumps({"records": records}, separators=(",", ":"))
+    records[-1]["field10"] += "." * (GRID_BYTES - len(whole))
+    return json.dumps({"records": records}, separators=(",", ":")).encode()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import statistics
@@ -18,6 +19,11 @@ from .session import Session
 KINDS = (HELLO, ECHO)
 #: What `ab` sends in a burst, and over how many connections.
 BURST, BURST_CONNECTIONS = 20_000, 150
+#: Bursts of each contender for each round: one lasts a fifth of a second, and tells little.
+_BURSTS = 4
+#: Seconds from one burst to the next, whoever is left alone meanwhile: a machine that has rested
+#: longer is faster.
+_TURN = 3.0
 #: Windows of load before the first that counts.
 _WARM = 3
 #: Queries of each kind whose latency is taken.
@@ -83,13 +89,15 @@ def bursts(session: Session, contenders: dict[str, dict[str, str]]) -> list[dict
     ground = Ground(session)
     recorders = [ground.start(name, settings=settings) for name, settings in contenders.items()]
     rounds = []
-    for number in range(2 * session.pace.rounds + 1):
-        turn = number % len(recorders)
-        order = recorders[turn:] + recorders[:turn]
+    shuffled = random.Random(1)
+    for number in range(_BURSTS * session.pace.rounds + 1):
+        order = shuffled.sample(recorders, len(recorders))
         found = {}
         for recorder in order:
+            began = time.monotonic()
             rate = _ab(recorder)
             found[recorder.name] = {"rate": rate, "lag_s": recorder.settle()}
+            time.sleep(max(0.0, began + _TURN - time.monotonic()))
         if number:
             rounds.append(found)
             session.say("burst " + "  ".join(

@@ -31,7 +31,7 @@ def run(session: Session) -> dict:
             cores=servers.LOAD_CORE, corpus=ground.requests, stop=count))
         recorder.settle()
     began = time.monotonic()
-    job = _ask(recorder, "/v1/jobs", {"query": "method:POST", "rate": RATE})
+    job = _ask(recorder, "/v1/jobs", {"query": "method:POST", "rate": RATE, "again": True})
     job = _until(recorder, job["number"], "previewed", [])
     previewed = time.monotonic() - began
     found = _counts(job).get("pending", 0)

@@ -1,8 +1,9 @@
 """From measurements to verdicts: the rows of the tables."""
 
+import operator
 import statistics
 
-from . import cases, monitor_rows, recording_rows, resubmission
+from . import cases, lab_rows, monitor_rows, recording_rows, resubmission
 from .cases import CASES, Bar
 from .verdict import Verdict
 
@@ -28,6 +29,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _start(results.get(cases.START))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
+    found += lab_rows.verdicts(results)
     found += resubmission.verdicts(results.get(cases.RESUBMISSION))
     return found
 
@@ -60,9 +62,10 @@ def _compared(bar: Bar, cell: dict) -> Verdict:
     if not rounds:
         reasons = "; ".join(cell["reasons"])
         return Verdict(bar.title, _load(cell), "", "", "", text, f"INVALID: {reasons}")
-    field = "cpu_us" if bar.figure == "cpu" else "rate"
+    field = "rate" if bar.figure == "rate" else "cpu_us"
     weir, reference = ([r[name][field] for r in rounds] for name in (bar.subject, bar.reference))
-    ratios = [ours / theirs for ours, theirs in zip(weir, reference)]
+    compare = operator.sub if bar.figure == "above" else operator.truediv
+    ratios = [compare(ours, theirs) for ours, theirs in zip(weir, reference)]
     ratio = statistics.median(ratios)
     return Verdict(
         bar.title, _load(cell), _amount(bar, weir),
@@ -91,7 +94,7 @@ def _load(cell: dict) -> str:
 
 def _amount(bar: Bar, values: list[float]) -> str:
     middle = statistics.median(values)
-    return f"{middle:.2f} µs" if bar.figure == "cpu" else f"{middle:,.0f}/s"
+    return f"{middle:,.0f}/s" if bar.figure == "rate" else f"{middle:.2f} µs"
 
 
 def _beside(bar: Bar, rounds: list[dict], name: str) -> str:
@@ -99,7 +102,7 @@ def _beside(bar: Bar, rounds: list[dict], name: str) -> str:
     rate = statistics.median(r[name]["rate"] for r in rounds)
     cpu = statistics.median(r[name]["cpu_us"] for r in rounds)
     p99 = statistics.median(r[name]["p99_us"] for r in rounds)
-    first = f"{rate:,.0f}/s" if bar.figure == "cpu" else f"{cpu:.2f} µs"
+    first = f"{cpu:.2f} µs" if bar.figure == "rate" else f"{rate:,.0f}/s"
     return f"{first}, {_milliseconds(p99)}"
 
 

@@ -1,5 +1,6 @@
 """Starting the contenders and their upstream, and seeing that they do what the case is about."""
 
+import gzip
 import http.client
 import json
 import os
@@ -40,7 +41,16 @@ class Workshop:
         self.signer = credentials.Signer(folder)
         self.signer.write_key_set(folder / "jwks.json")
         (folder / "hello.json").write_bytes(payload.HELLO)
+        self._write_files()
         self.tokens = self.write_tokens("tokens", CACHED_TOKENS)
+
+    def _write_files(self) -> None:
+        """The folders that servers serve: with a compressed sibling, and without."""
+        for name in ("static", "packed"):
+            (self.folder / name).mkdir()
+            (self.folder / name / "grid.json").write_bytes(payload.grid())
+        packed = gzip.compress(payload.grid(), compresslevel=9, mtime=0)
+        (self.folder / "static" / "grid.json.gz").write_bytes(packed)
 
     def write_tokens(self, name: str, count: int) -> Path:
         """A file of distinct tokens, one a line."""
@@ -102,6 +112,10 @@ class Workshop:
         folder = self.new_folder("weir")
         for name in ("tls.crt", "tls.key", "jwks.json"):
             shutil.copy(self.folder / name, folder)
+        for name in ("static", "packed"):
+            shutil.copytree(self.folder / name, folder / name)
+        for script in ("hello.js", "map.js"):
+            shutil.copy(_CONFIGS / script, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
     def _serve(self, config: str, folder: Path, workers: int, backend: int):
@@ -113,14 +127,17 @@ class Workshop:
             "PERF_DATA": str(folder / "data")}
         command = [str(self.weir), "serve", str(folder / "weir.yaml"),
                    "--workers", str(workers), "--json"]
-        ports = {"hello": plain, "proxy": plain, "tls": tls, "admin": admin}
+        ports = {"hello": plain, "proxy": plain, "files": plain, "tls": tls, "admin": admin}
         return command, ports, environment
 
     def _nginx(self, workers: int, backend: int, connections: int):
         folder = self.new_folder("nginx")
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
-        ports = dict(zip(("hello", "proxy", "buffered", "unbuffered", "tls"), free_ports(5)))
+        shutil.copytree(self.folder / "static", folder / "static")
+        roles = ("hello", "hello_tls", "hello_h2", "proxy", "buffered", "unbuffered", "tls", "files",
+                 "files_cached")
+        ports = dict(zip(roles, free_ports(len(roles))))
         path = _fill("nginx.conf", folder, ports, workers, backend, connections)
         return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}
 
@@ -161,9 +178,11 @@ def verify(case: Case, contender: Contender, server: Server, workshop: Workshop)
     """
     body = payload.sized(case.body) if case.body else None
     expected = body if case.upstream == "echo" else payload.HELLO
+    if contender.role.startswith("files"):
+        expected = payload.grid()
     token = workshop.tokens.read_text().split()[0] if contender.token else None
     status, headers, answer, tls = _ask(contender, server, body, token)
-    if contender.path.endswith("/mediate"):
+    if contender.path.endswith(("/mediate", "/script-map")):
         answer, expected = _members(answer), _members(expected)
     if status != 200 or answer != expected:
         raise RuntimeError(f"{case.name}: {contender.name} answers {status}, {answer[:200]!r}\n"
@@ -196,11 +215,16 @@ def _ask(contender: Contender, server: Server, body: bytes | None, token: str | 
     else:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers["Accept-Encoding"] = contender.accept or "identity"
     if body is not None:
         headers["Content-Type"] = "application/json"
     connection.request("GET" if body is None else "POST", contender.path, body, headers)
     answer = connection.getresponse()
     text = answer.read()
+    if contender.accept:
+        if answer.getheader("content-encoding") != contender.accept:
+            raise RuntimeError(f"{contender.name} does not compress: {answer.getheaders()}")
+        text = gzip.decompress(text)
     connection.close()
     return answer.status, {name.lower() for name, _ in answer.getheaders()}, text, tls
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import corpus, credentials, payload, recording, report, rows  # noqa: E402  (the path must be set first)
+from bench import corpus, credentials, generators, payload, recording, report, rows  # noqa: E402  (the path must be set first)
 
 
 class Payloads(unittest.TestCase):
@@ -26,6 +26,10 @@ class Payloads(unittest.TestCase):
 
     def test_the_hosted_reply_has_52_bytes(self):
         self.assertEqual(len(payload.HELLO), 52)
+
+    def test_the_static_file_has_4481_bytes(self):
+        self.assertEqual(len(payload.grid()), 4481)
+        self.assertEqual([len(r) for r in json.loads(payload.grid())["records"]], [10] * 10)
 
 
 class Tokens(unittest.TestCase):
@@ -112,6 +116,36 @@ class Recording(unittest.TestCase):
                  for name in ("off", "keys", "payload")}
         found = rows.verdicts({"recording-burst": {"bursts": [burst]}})
         self.assertEqual([row.result for row in found], ["met", "MISSED"])
+
+
+class Generators(unittest.TestCase):
+    def test_what_each_says_is_understood(self):
+        said = {
+            "wrk": "  68000 requests in 2.01s, 12.00MB read\n"
+                   "  Socket errors: connect 0, read 1, write 0, timeout 2\n"
+                   "  Non-2xx or 3xx responses: 4\n",
+            "ab": "Time taken for tests:   2.010 seconds\nComplete requests:      68000\n"
+                  "Failed requests:        7\n",
+            "hey": "Summary:\n  Total:\t2.0100 secs\n\nStatus code distribution:\n"
+                   "  [200]\t67993 responses\n  [503]\t7 responses\n",
+            "oha": json.dumps({"summary": {"total": 2.01}, "statusCodeDistribution":
+                               {"200": 67993, "503": 7},
+                               "errorDistribution": {"aborted due to deadline": 50}}),
+            "h2load": "finished in 2.01s, 33830.00 req/s, 3.21MB/s\nrequests: 68007 total, 68007 "
+                      "started, 68000 done, 67993 succeeded, 7 failed, 0 errored, 0 timeout\n",
+        }
+        for name, text in said.items():
+            told = generators._OTHERS[name].parse(text)
+            self.assertEqual((told.requests, told.seconds, told.errors), (68000, 2.01, 7), name)
+
+    def test_the_lab_is_held_against_its_bars(self):
+        rounds = [{"weir": {"cpu_us": us, "rate": 1.0}, "wrk": {"cpu_us": 5.0, "rate": 1.0}}
+                  for us in (4.5, 4.6, 5.0)]
+        cell = {"connections": 50, "rate": None, "missing": [], "rounds": rounds}
+        memory = {"users": 10_000, "once": {"memory": 100 << 20, "requests": 1},
+                  "longer": {"memory": 120 << 20, "requests": 2}}
+        found = rows.verdicts({"lab-closed": {"cells": [cell]}, "lab-users": memory})
+        self.assertEqual([row.result for row in found], ["met, rounds on both sides", "MISSED"])
 
 
 class Reports(unittest.TestCase):

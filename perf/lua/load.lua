@@ -3,6 +3,7 @@
 -- Arguments after `--`, each `name=value`:
 --   body=FILE    POST this file as application/json instead of GET
 --   tokens=FILE  one token a line, sent as bearer tokens in turn (one token: always that one)
+--   accept=NAME  say that this content coding is accepted
 --   rate=N       offer N requests a second in all instead of as many as come back
 --   corpus=FILE  POST the bodies of this file in turn, one a line, each with an id of its own, to
 --                the URL's path with the number of the body's line behind it
@@ -92,6 +93,9 @@ function init(arguments)
   for _, argument in ipairs(arguments) do
     local name, value = argument:match("^(%w+)=(.*)$")
     given[name] = value
+  end
+  if given.accept then
+    wrk.headers["Accept-Encoding"] = given.accept
   end
   if given.body then
     wrk.method = "POST"

@@ -2,6 +2,7 @@
 
 mod audit;
 mod count;
+mod event;
 mod invoice;
 mod journal;
 mod limit;
@@ -71,6 +72,7 @@ pub(crate) struct Api {
         limit::limits,
         pool::pools,
         pool::act,
+        event::sinks,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -133,6 +135,7 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
+        .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))

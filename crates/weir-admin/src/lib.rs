@@ -7,7 +7,7 @@
 mod access;
 mod api;
 mod audit;
-
+pub mod events;
 mod host;
 pub mod invoice;
 pub mod limits;

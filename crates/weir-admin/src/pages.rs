@@ -1,6 +1,7 @@
 //! The pages: one handler each.
 
 use crate::api::{self, Access};
+use crate::events::Events;
 use crate::host;
 use crate::invoice::Billing;
 use crate::metrics::{self, Family};
@@ -44,6 +45,8 @@ pub struct Sources {
     pub access: Option<Access>,
     /// What is to be paid, if calls are counted.
     pub billing: Option<Billing>,
+    /// What is told to others, if anything may be.
+    pub events: Option<Events>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
     /// What was counted, if anything is.

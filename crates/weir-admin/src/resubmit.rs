@@ -94,6 +94,9 @@ pub struct Attempt {
     /// Why it was refused, or the problem that weir answered with.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// What that means, of one that was refused.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
     /// Who made it.
     pub who: String,
     /// The job that made it.

@@ -10,7 +10,7 @@ pub(crate) use agent::{Order, Orders};
 pub use lease::{Lease, Outcome, Waiting};
 pub(crate) use state::{Gone, Plan};
 
-use crate::log::{Log, Throttle};
+use crate::log::{Lines, Log, Throttle};
 use crate::mailbox::Mailbox;
 use crate::statistics::{Counts, PoolSnapshot};
 use agent::Phase;
@@ -162,8 +162,10 @@ impl Pool {
         }
         let (waiting, queued) = state.enqueue(Arc::clone(self), worker, now);
         self.count(|counts| counts.peak = counts.peak.max(queued));
+        // Nobody has to be woken where another agent may not be started anyway.
+        let grows = self.keeps_processes() && state.agents.len() < state.counts.max;
         drop(state);
-        if self.keeps_processes() {
+        if grows {
             self.wake.notify_one();
         }
         Ok(Err(waiting))
@@ -352,6 +354,13 @@ impl Pool {
             wait: counts.wait.spread(),
             duration: counts.duration.spread(),
         }
+    }
+
+    /// What an agent wrote to standard error, whole lines of it.
+    pub fn log_text(&self, text: &[u8]) {
+        let mut lines = Lines::default();
+        lines.take(text, |line| self.log(&line));
+        lines.end(|line| self.log(&line));
     }
 
     /// A line of an agent's standard error.

@@ -21,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Does so until the pool is closed and its agents have ended.
 pub(crate) async fn supervise(pool: Arc<Pool>, folder: Arc<Folder>) {
+    let mut look = Instant::now() + LOOK;
     loop {
         let Plan { start, again, over } = pool.plan(Instant::now());
         if over {
@@ -37,11 +38,15 @@ pub(crate) async fn supervise(pool: Arc<Pool>, folder: Arc<Folder>) {
                 });
             }
         }
-        let look = Instant::now() + LOOK;
         let again = again.map_or(look, |again| again.min(look));
         tokio::select! {
             () = pool.wake.notified() => {}
-            () = tokio::time::sleep_until(again.into()) => pool.weigh(resident),
+            () = tokio::time::sleep_until(again.into()) => {}
+        }
+        // However often it is woken.
+        if Instant::now() >= look {
+            pool.weigh(resident);
+            look = Instant::now() + LOOK;
         }
     }
 }

@@ -5,18 +5,21 @@
 //! Nothing in here is ever "as written"; that is the draft's business.
 
 mod events;
+mod files;
 mod handler;
 mod monitor;
 mod policy;
 mod pool;
 mod render;
 mod resubmit;
+mod script;
 pub(crate) use render::is_xml_name;
 mod server;
 mod tracker;
 mod upstream;
 
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
+pub use files::Files;
 pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
     Representation,
@@ -28,10 +31,11 @@ pub use policy::{
     VerificationKey,
 };
 pub use pool::{
-    Account, AgentAddress, AgentCounts, AgentProtocol, AgentSource, Pool, PoolQueue, Program,
-    ProgramLimits, Recycle, SOCKET, Script, ScriptRoot,
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
+    Program, ProgramLimits, Recycle, SOCKET, ScriptRoot,
 };
 pub use resubmit::Resubmit;
+pub use script::{Script, Scripts};
 pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
@@ -85,6 +89,8 @@ pub struct Config {
     pub tracker: Tracker,
     /// What is counted of calls.
     pub monitor: Monitor,
+    /// Bounds of script engines.
+    pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Pools, addressed by [`PoolId`].

@@ -8,9 +8,10 @@ mod substitute;
 mod texts;
 mod yaml;
 
-pub(crate) use node::{Data, Meaning, Member, Node, Scalar, Spot};
-pub(crate) use reader::{Surroundings, read};
-pub(crate) use texts::{FileId, Texts, names_secret};
+pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
+pub(crate) use reader::{Surroundings, file_text, read, read_plain};
+pub use texts::FileId;
+pub(crate) use texts::{Texts, names_secret};
 
 use crate::finding::{Report, codes};
 use std::collections::HashMap;

@@ -4,7 +4,7 @@ pub mod codes;
 mod render;
 mod report;
 
-pub(crate) use report::Report;
+pub use report::{Noted, Report};
 
 use crate::draft::Texts;
 use serde::{Serialize, Serializer};
@@ -106,10 +106,7 @@ impl Findings {
 }
 
 /// The candidate nearest to `name`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     candidates
         .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))

@@ -5,10 +5,12 @@
 
 mod api;
 mod events;
+mod files;
 mod form;
 mod monitor;
 mod pool;
 mod resubmit;
+mod script;
 mod server;
 mod tracker;
 mod traffic;
@@ -18,10 +20,13 @@ pub(crate) use api::{
     REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
-pub(crate) use form::{Fault, Form, network};
+pub(crate) use files::FILES;
+pub(crate) use form::network;
+pub use form::{Fault, Form};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
 pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
 pub(crate) use resubmit::RESUBMIT;
+pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
@@ -31,50 +36,50 @@ pub(crate) use traffic::{
 
 /// A mapping with known keys.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// What it is, with its article: `a listener`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it is for.
-    pub(crate) doc: &'static str,
+    pub doc: &'static str,
     /// Its keys.
-    pub(crate) keys: &'static [Key],
+    pub keys: &'static [Key],
     /// Keys that exclude each other.
-    pub(crate) groups: &'static [Group],
+    pub groups: &'static [Group],
     /// Keys users try, and what to write instead.
-    pub(crate) slips: &'static [(&'static str, &'static str)],
+    pub slips: &'static [(&'static str, &'static str)],
     /// Keys that later versions have.
-    pub(crate) later: &'static [&'static str],
+    pub later: &'static [&'static str],
     /// Key that a lone text was probably meant for.
-    pub(crate) short: Option<&'static str>,
+    pub short: Option<&'static str>,
 }
 
 /// A set of keys of which only one may be there.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub struct Group {
     /// The keys.
-    pub(crate) keys: &'static [&'static str],
+    pub keys: &'static [&'static str],
     /// One must be there.
-    pub(crate) required: bool,
+    pub required: bool,
 }
 
 /// A key of a [`Shape`].
 #[derive(Debug)]
-pub(crate) struct Key {
+pub struct Key {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it takes.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// It must be there.
-    pub(crate) required: bool,
+    pub required: bool,
     /// What holds when it is not there, as written.
-    pub(crate) default: Option<&'static str>,
+    pub default: Option<&'static str>,
     /// What it means.
-    pub(crate) doc: &'static str,
+    pub doc: &'static str,
 }
 
 /// What a key takes.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A text.
     Text,
     /// A text that is never shown.
@@ -105,7 +110,7 @@ pub(crate) enum Kind {
 
 /// What the names of a [`Kind::Table`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub enum Names {
     /// Names of the configuration: letters, digits, `-`, `_`, `.`.
     Name,
     /// Header names.
@@ -115,18 +120,19 @@ pub(crate) enum Names {
 }
 
 impl Key {
-    pub(crate) const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+    /// A key that need not be there.
+    pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
         Self { name, kind, required: false, default: None, doc }
     }
 
     /// It must be there.
-    pub(crate) const fn required(mut self) -> Self {
+    pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
     /// What holds when it is not there.
-    pub(crate) const fn default(mut self, default: &'static str) -> Self {
+    pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
@@ -134,19 +140,19 @@ impl Key {
 
 impl Shape {
     /// A shape with nothing special.
-    pub(crate) const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Self {
+    pub const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Self {
         Self { name, doc, keys, groups: &[], slips: &[], later: &[], short: None }
     }
 
     /// The key of this name.
-    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|k| k.name == name)
     }
 }
 
 impl Names {
     /// How a name is checked.
-    pub(crate) fn form(self) -> Form {
+    pub fn form(self) -> Form {
         match self {
             Self::Name => Form::Name,
             Self::Header => Form::EditableHeader,
@@ -157,7 +163,7 @@ impl Names {
 
 impl Kind {
     /// What it takes, for messages and the reference: `a list of sizes`.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Text | Self::Secret => "a text".to_owned(),
             Self::Loose => "a text or a number".to_owned(),

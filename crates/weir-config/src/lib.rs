@@ -13,6 +13,7 @@ pub mod body_mask;
 pub mod business_keys;
 mod check;
 pub mod config;
+pub mod document;
 mod draft;
 pub mod expr;
 pub mod finding;
@@ -24,7 +25,7 @@ mod reference;
 mod resolve;
 mod restart;
 mod schema;
-mod units;
+pub mod units;
 
 use draft::{Draft, Surroundings};
 use finding::{Findings, Report};
@@ -74,6 +75,7 @@ fn load_draft(
         Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
         Err((texts, files)) => (None, texts, files),
     };
+    let files = files.into_iter().chain(report.read_files().iter().cloned()).collect();
     if config.is_none() && !report.has_errors() {
         // Every way to no Config has its finding; should one be missing, silence would be worse.
         report.error_nowhere(finding::codes::BAD_VALUE, "this configuration cannot be resolved");

@@ -7,6 +7,7 @@ mod api;
 mod auth;
 mod events;
 mod fields;
+mod files;
 mod headers;
 mod jwt;
 mod monitor;
@@ -17,6 +18,7 @@ mod proxy;
 mod reply;
 mod resubmit;
 mod route;
+mod script;
 mod server;
 mod tls;
 mod tracker;
@@ -121,7 +123,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
     let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));
     tracker.triggers = resolver.triggers(&root, &apis);
-    let data = resolver.data(&root);
+    let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     resolver.warn_unused();
     Some(Config {
         listen,
@@ -134,13 +136,14 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         journal,
         tracker,
         monitor,
+        scripts,
         upstreams: upstreams.into_iter().collect::<Option<_>>()?,
         pools: pools.into_iter().collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,
         consumers,
         apis,
-        sources: draft.files.clone(),
+        sources: draft.files.iter().chain(report.read_files()).cloned().collect(),
     })
 }
 

@@ -19,6 +19,20 @@ pub fn schema() -> Value {
     Value::Object(document)
 }
 
+/// The schema of a document of another kind, described by `shape`.
+pub(crate) fn schema_of(shape: &'static Shape, title: &str) -> Value {
+    let mut definitions = Definitions::default();
+    let schema = object(shape, &mut definitions);
+    let mut document = Map::new();
+    document.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    document.insert("title".to_owned(), json!(title));
+    if let Value::Object(mut members) = schema {
+        document.append(&mut members);
+    }
+    document.insert("$defs".to_owned(), Value::Object(definitions.map));
+    Value::Object(document)
+}
+
 /// Shapes by the name of their definition.
 #[derive(Default)]
 struct Definitions {

@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(30 * 366 * 86_400);
 
 /// Why a text is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Only a number.
     NoUnit,
     /// A unit that is not known.
@@ -28,7 +28,7 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
 }
 
 /// `15s`, `500ms`, `5m` or `5min`, `1h`, `7d`; also composed (`1m30s`) and with decimals (`1.5s`).
-pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
+pub fn duration(text: &str) -> Result<Duration, Fault> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -55,7 +55,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
 }
 
 /// `5%` or `0.25%`, in hundredths of a percent, at most 100 %.
-pub(crate) fn percent(text: &str) -> Result<u32, Fault> {
+pub fn percent(text: &str) -> Result<u32, Fault> {
     let (number, unit) = split(text)?;
     if unit != "%" {
         return Err(Fault::Unit);
@@ -69,7 +69,7 @@ pub(crate) fn percent(text: &str) -> Result<u32, Fault> {
 }
 
 /// `64KiB`, `10MiB`, `1GiB`, `512B`, and decimal `kB`, `MB`, `GB`, in bytes.
-pub(crate) fn size(text: &str) -> Result<u64, Fault> {
+pub fn size(text: &str) -> Result<u64, Fault> {
     let (number, unit) = split(text)?;
     let unit: u64 = match unit {
         "B" => 1,
@@ -92,7 +92,7 @@ pub(crate) fn size(text: &str) -> Result<u64, Fault> {
 }
 
 /// `100/s`, `30/m` or `/min`, `1000/h`, `10/d`: requests and the time they are for.
-pub(crate) fn rate(text: &str) -> Result<(u64, Duration), Fault> {
+pub fn rate(text: &str) -> Result<(u64, Duration), Fault> {
     let (number, unit) = text.split_once('/').ok_or(Fault::NoUnit)?;
     let per = match unit.trim() {
         "s" | "sec" | "second" => 1,

@@ -70,6 +70,45 @@ impl AccessLog {
     }
 }
 
+/// A line of a script, as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    time: String,
+    id: &'a str,
+    script: &'a str,
+    level: &'a str,
+    message: &'a str,
+}
+
+impl AccessLog {
+    /// Hands in a line of a script; `false` when there is no room for it.
+    pub(crate) fn say(
+        &self,
+        id: &str,
+        script: &str,
+        level: &str,
+        message: &str,
+        json: bool,
+    ) -> bool {
+        let time = jiff::Timestamp::now().to_string();
+        let mut line = if json {
+            let said = Said { time, id, script, level, message };
+            serde_json::to_vec(&said).unwrap_or_default()
+        } else {
+            // One line, whatever is in it: none can look like another's.
+            let message = message
+                .trim_end()
+                .escape_debug()
+                .to_string()
+                .replace("\\\"", "\"")
+                .replace("\\'", "'");
+            format!("{time} {level} {id} {script}: {message}").into_bytes()
+        };
+        line.push(b'\n');
+        self.lines.try_send(line).is_ok()
+    }
+}
+
 struct Writer {
     receiver: Receiver<Vec<u8>>,
     target: Arc<Mutex<LogTarget>>,

@@ -27,6 +27,7 @@ pub(crate) use passing::Tee;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
+use crate::script;
 use crate::worker::Worker;
 use passing::Passing;
 use rest::HashKey;
@@ -38,13 +39,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{
-    BodyFacts, Completed, Outcome, Position, Received, Side, Ticket, Void, counted, stage,
+    BodyFacts, Completed, Outcome, Position, Received, Room, Side, Ticket, Void, counted, stage,
 };
 use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
 /// segment.
 const PIECE: usize = 1 << 20;
+
+/// Most bytes of a record that is there to be counted, beside its names.
+const COUNT_LENGTH: usize = 384;
 
 /// What all workers share of recording.
 #[derive(Debug, Default)]
@@ -94,6 +98,8 @@ enum State {
     Rejected,
     /// One record at the end will say it all.
     Whole,
+    /// So it will, and there is room for it.
+    Promised(Room),
     /// `received` is written.
     Open(Ticket),
 }
@@ -180,13 +186,13 @@ pub(crate) fn begin(
     let level = exchange.recording.capture.level;
     // Where a request must not be answered without a record, room for it is made sure of first.
     let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_));
+    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
     if sheds && waits_for_nothing && framing.is_empty() {
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let ticket = if sheds && alone {
-        exchange.recording.state = State::Whole;
+    let ticket = if alone {
+        exchange.recording.state = if sheds { State::Whole } else { promised(exchange)? };
         None
     } else {
         match open(exchange) {
@@ -205,7 +211,8 @@ pub(crate) fn begin(
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
 pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
-    if exchange.recording.state == State::Whole && exchange.recording.alone {
+    let whole = matches!(exchange.recording.state, State::Whole | State::Promised(_));
+    if whole && exchange.recording.alone {
         let mut body = take_response(exchange, CaptureLevel::None);
         body.count(bytes);
         exchange.recording.response = Some(body);
@@ -220,6 +227,20 @@ pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
     let mut body = take_response(exchange, exchange.recording.capture.level);
     body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
     exchange.recording.response = Some(body);
+}
+
+/// Keeps room for the one record of what is only counted.
+fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
+    let Some(lane) = &exchange.worker.lane else { return Ok(State::Off) };
+    let Received { api, operation, consumer, plan, .. } =
+        who_and_what(exchange, &exchange.live().site.config);
+    let names = api.len() + operation.len() + consumer.len() + plan.len();
+    let room = lane.borrow_mut().promise(names + COUNT_LENGTH);
+    room.map(State::Promised).map_err(|_| {
+        exchange.recording.state = State::Off;
+        not_written(exchange);
+        Problem::JournalFull
+    })
 }
 
 /// Writes `received`. Where there is no room, nothing is recorded of the transaction, and that is
@@ -323,6 +344,8 @@ fn write_end(
     if level >= CaptureLevel::Headers {
         live.site.masks.write(&exchange.response.headers, &mut head);
     }
+    let said = exchange.notes.as_deref().filter(|_| !alone).unwrap_or(&script::NOTHING);
+    let logs: Vec<&str> = said.logs.iter().map(String::as_str).collect();
     let completed = Completed {
         outcome,
         status: exchange.response.status,
@@ -335,13 +358,20 @@ fn write_end(
         request_body: &bodies.request_body,
         response_body: &bodies.response_body,
         void,
+        keys: &script::pairs(&said.keys),
+        properties: &script::pairs(&said.properties),
+        logs: &logs,
         retries: exchange.recording.retries,
-        ..Completed::default()
     };
     let written = match state {
         State::Open(ticket) => lane.borrow_mut().completed(ticket, &completed).map(|_| ()),
         State::Whole | State::Rejected => {
             let write = |received: &Received<'_>| lane.borrow_mut().whole(received, &completed);
+            with_received(exchange, level, write).map(|_| ())
+        }
+        State::Promised(room) => {
+            let write =
+                |received: &Received<'_>| lane.borrow_mut().whole_in(room, received, &completed);
             with_received(exchange, level, write).map(|_| ())
         }
         State::Off => Ok(()),
@@ -417,6 +447,7 @@ fn with_received<T>(
     let result = write(&Received {
         principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
         client: std::str::from_utf8(client).unwrap_or_default(),
+        https: exchange.client.https,
         method: exchange.request.method_name(),
         target: &target,
         head: &head,

@@ -46,6 +46,8 @@ pub struct Resubmission {
     pub edited: bool,
     /// Address of the client that sent it.
     pub client: Option<IpAddr>,
+    /// The client used https.
+    pub https: bool,
     /// Name of the auth that proved who sent it.
     pub auth: String,
     /// Subject of the credential.

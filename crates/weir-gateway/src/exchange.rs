@@ -58,6 +58,8 @@ pub(crate) struct Exchange {
     pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
+    /// What a script says about the transaction.
+    pub(crate) notes: Option<Box<weir_script::Notes>>,
     /// What weir itself answered with.
     pub(crate) problem: Option<Problem>,
     /// Bytes of the answer's body that were sent.
@@ -152,6 +154,7 @@ impl Exchange {
             received_us: 0,
             call: None,
             unix: 0,
+            notes: None,
             problem: None,
             sent: 0,
             interim: Rc::default(),
@@ -208,6 +211,7 @@ impl Exchange {
         self.principal = None;
         self.standing = None;
         self.problem = None;
+        self.notes = None;
         self.resubmission = None;
         self.admitted = false;
         self.sent = 0;
@@ -241,6 +245,18 @@ impl Exchange {
     pub(crate) fn segments_below_base(&self) -> impl Iterator<Item = &str> {
         let depth = self.route.map_or(0, |(api, _)| self.live().site.router.depth(api));
         path::segments(self.request.path()).skip(depth)
+    }
+
+    /// What the wildcard of the route took, still escaped; nothing if there is not even a slash.
+    pub(crate) fn below_pattern(&self) -> &str {
+        let Some((api, route)) = self.route else { return "" };
+        let site = &self.live().site;
+        let pattern = &site.config.apis[api].routes[route].path;
+        let mut segments = path::segments(self.request.path());
+        for _ in 0..site.router.depth(api) + pattern.segments.len() {
+            segments.next();
+        }
+        segments.rest().unwrap_or_default()
     }
 
     /// A path parameter as it stands in the path; `*` is what the wildcard took.
@@ -339,7 +355,10 @@ impl Exchange {
             }
             let now = clock::now();
             let duration = now.saturating_duration_since(self.started);
-            let upstreams = why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+            // What weir itself cannot go on with is nobody's wish either.
+            let failed = matches!(why, Some(AnswerError::File));
+            let upstreams =
+                failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
             capture::break_off(self, upstreams, now, duration);
             self.worker.log(self, duration, true);
             if let Some(call) = self.call.take() {

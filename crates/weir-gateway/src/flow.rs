@@ -12,7 +12,7 @@ use crate::path;
 use crate::problem::{Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{pool, proxy, reply, transform};
+use crate::{files, pool, proxy, reply, script, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Handler, Route};
@@ -52,7 +52,7 @@ async fn stages<'a>(
     authenticate(exchange, route)?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
-    body.tee(capture::begin(exchange, route, body.framing())?);
+    body.tee(begin_recording(exchange, route, &body)?);
     exchange.admitted = true;
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
@@ -66,6 +66,11 @@ async fn stages<'a>(
         }
         Handler::Pool(handler) => Box::pin(pool::answer(exchange, route, handler, body)).await?,
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+        Handler::Files(_) => {
+            let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;
+            files::answer(exchange, route, root, body).await?
+        }
+        Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
@@ -214,6 +219,25 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             Err(rejection.problem.into())
         }
     }
+}
+
+/// Begins the record of what was admitted. Where there is no room for one and it must not be served
+/// without, nothing is counted of it, so its place in the quota is given back.
+fn begin_recording(
+    exchange: &mut Exchange,
+    route: &Route,
+    body: &RequestBody<'_>,
+) -> Result<Option<capture::Tee>, Problem> {
+    let begun = capture::begin(exchange, route, body.framing());
+    if begun.is_err()
+        && let Some(principal) = exchange.principal.clone()
+    {
+        let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
+        exchange.live().site.limits.give_back_quota(&principal, now);
+        // How it stood is not how it stands.
+        exchange.standing = None;
+    }
+    begun
 }
 
 /// Tells how the client stands with its limits.

@@ -34,6 +34,9 @@ pub enum GatewayError {
     /// A certificate cannot be used or made.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Scripts need more memory than they may have.
+    #[error(transparent)]
+    Scripts(#[from] weir_script::EngineError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),

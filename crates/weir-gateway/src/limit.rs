@@ -330,6 +330,19 @@ impl LimitPlan {
         Ok(Admission { standing })
     }
 
+    /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
+    /// at `now`, as nothing was done about it after all.
+    pub(crate) fn give_back_quota(&self, principal: &Principal, now: Moment) {
+        let held =
+            principal.consumer().and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
+        let Some(held) = held else { return };
+        let Some((calendar, _)) = &self.plans[held.plan].quota else { return };
+        match &held.rolling {
+            Some(rolling) => rolling.give_back(now.unix),
+            None => held.cell.used.give_back(calendar.window(now.unix)),
+        }
+    }
+
     fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, asked: &Asked<'_, F>) -> Key {
         let special = match key {
             LimitKey::Address => None,

@@ -50,27 +50,53 @@ fn accepts_anything(headers: &Headers) -> bool {
 /// No `Accept-Encoding` means that the client said nothing: it gets no encoding. `*` stands for
 /// every coding that is not named, gzip and `identity` alike.
 pub fn gzip(headers: &Headers) -> bool {
-    let (mut gzip, mut identity, mut any) = (None, None, None);
-    for value in headers.known_all(Known::AcceptEncoding) {
-        for element in Split::new(value, b',') {
-            let mut parts = Split::new(element, b';');
-            let coding = parts.next().unwrap_or_default();
-            let Some(weight) = weight_parameter(parts) else { continue };
-            let slot = if is(coding, "gzip") || is(coding, "x-gzip") {
-                &mut gzip
-            } else if is(coding, "identity") {
-                &mut identity
-            } else if coding == b"*" {
-                &mut any
-            } else {
-                continue;
-            };
-            *slot = Some(weight);
+    let codings = Codings::of(headers);
+    codings.gzip > 0 && codings.gzip >= codings.identity
+}
+
+/// How much a client wants each content coding that weir knows, in thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Codings {
+    /// `br` (RFC 7932).
+    pub br: u16,
+    /// `zstd` (RFC 8878).
+    pub zstd: u16,
+    /// `gzip`, or `x-gzip`.
+    pub gzip: u16,
+    /// No coding. One that nobody mentions is acceptable, but a client that names others wants
+    /// them more: 0.
+    pub identity: u16,
+}
+
+impl Codings {
+    /// As the request says.
+    pub fn of(headers: &Headers) -> Self {
+        let (mut br, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
+        for value in headers.known_all(Known::AcceptEncoding) {
+            for element in Split::new(value, b',') {
+                let mut parts = Split::new(element, b';');
+                let coding = parts.next().unwrap_or_default();
+                let Some(weight) = weight_parameter(parts) else { continue };
+                let slot = match coding.len() {
+                    1 if coding == b"*" => &mut any,
+                    2 if is(coding, "br") => &mut br,
+                    4 if is(coding, "zstd") => &mut zstd,
+                    4 if is(coding, "gzip") => &mut gzip,
+                    6 if is(coding, "x-gzip") => &mut gzip,
+                    8 if is(coding, "identity") => &mut identity,
+                    _ => continue,
+                };
+                *slot = Some(weight);
+            }
+        }
+        let weight = |named: Option<Weight>| named.or(any).unwrap_or(0);
+        Self {
+            br: weight(br),
+            zstd: weight(zstd),
+            gzip: weight(gzip),
+            identity: identity.unwrap_or(0),
         }
     }
-    let gzip: Weight = gzip.or(any).unwrap_or(0);
-    // Identity that nobody mentions is acceptable, but a client that names gzip wants it more.
-    gzip > 0 && gzip >= identity.unwrap_or(0)
 }
 
 /// The media ranges of every Accept line, each with its parameters, empty elements left out.

@@ -113,6 +113,13 @@ pub struct Segments<'a> {
     rest: Option<&'a str>,
 }
 
+impl<'a> Segments<'a> {
+    /// What has not been given yet, with its slashes; `None` behind the last segment.
+    pub fn rest(&self) -> Option<&'a str> {
+        self.rest
+    }
+}
+
 impl<'a> Iterator for Segments<'a> {
     type Item = &'a str;
 

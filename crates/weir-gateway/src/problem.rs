@@ -130,18 +130,24 @@ problems! {
     UnknownHost = 404 "unknown-host" "No API answers to this host" Client Pointless,
     /// No route has this path.
     NoRoute = 404 "no-route" "No route has this path" Client Pointless,
+    /// The folder that is served has no such file.
+    NoFile = 404 "no-file" "No such file" Client Pointless,
     /// The path exists, but not with this method; `Allow` names those that do.
     MethodNotAllowed = 405 "method-not-allowed" "The method is not allowed on this path" Client Pointless,
     /// None of the formats offered is acceptable.
     NotAcceptable = 406 "not-acceptable" "No acceptable representation" Client Pointless,
     /// The request did not arrive in time.
     RequestTimeout = 408 "request-timeout" "The request took too long to arrive" Client Safe,
+    /// The file is not in the state that the client names (`If-Match`, `If-Unmodified-Since`).
+    PreconditionFailed = 412 "precondition-failed" "A precondition does not hold" Client Pointless,
     /// The body is larger than allowed.
     BodyTooLarge = 413 "body-too-large" "The request body is too large" Client Pointless,
     /// The request target is longer than allowed.
     UrlTooLong = 414 "url-too-long" "The URL is too long" Client Pointless,
     /// The route maps JSON and got another content type or coding.
     UnsupportedMediaType = 415 "unsupported-media-type" "The content type is not supported" Client Pointless,
+    /// Nothing of the file lies in the range asked for; `Content-Range` says how long it is.
+    RangeNotSatisfiable = 416 "range-not-satisfiable" "The range is not satisfiable" Client Pointless,
     /// An `Expect` other than `100-continue`.
     ExpectationFailed = 417 "expectation-failed" "The expectation cannot be met" Client Pointless,
     /// The request head is larger than allowed, or has too many fields.
@@ -152,6 +158,13 @@ problems! {
     QuotaExhausted = 429 "quota-exhausted" "The quota is used up" Client Safe,
     /// A fault in weir itself.
     Internal = 500 "internal" "Internal error" Weir IfIdempotent,
+    /// A file is there and cannot be read: permissions, the disk, or too many open files.
+    FileUnreadable = 500 "file-unreadable" "The file cannot be read" Weir Safe,
+    /// A script threw, gave something that cannot be sent, or waits for what will never come. What
+    /// it threw is in the log and in the Tracker.
+    ScriptFailed = 500 "script-failed" "The script failed" Weir IfIdempotent,
+    /// A script was stopped because it used more CPU time than it may.
+    ScriptStopped = 500 "script-stopped" "The script took too long" Weir IfIdempotent,
     /// The method is not one HTTP/1.1 servers implement here (CONNECT).
     NotImplemented = 501 "not-implemented" "Not implemented" Client Pointless,
     /// No connection to the upstream could be made.
@@ -169,6 +182,12 @@ problems! {
     PoolBusy = 503 "pool-busy" "Every agent is busy" Upstream Safe,
     /// No agent of the pool can be started; `Retry-After` says when that is tried again.
     PoolUnavailable = 503 "pool-unavailable" "There is no agent" Upstream Safe,
+    /// The engine of the script used up its memory; every call it had in flight gets this.
+    ScriptMemory = 503 "script-memory" "The script engine ran out of memory" Weir IfIdempotent,
+    /// The route's script was stopped three times in a minute and is not called for a while.
+    ScriptSuspended = 503 "script-suspended" "The script is suspended" Weir Safe,
+    /// The script has a thread of its own, which has as many calls as it takes.
+    ScriptBusy = 503 "script-busy" "The script is busy" Weir Safe,
     /// The request could not be recorded, and the journal is to refuse such.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.

@@ -5,10 +5,12 @@
 //! passed on and a client that sends before it reads does not hang.
 
 mod answer;
+mod fetch;
 pub(crate) mod head;
 pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
+pub(crate) use fetch::fetch;
 
 use crate::body::{Body, RequestBody, RequestBodyError};
 use crate::clock;
@@ -68,14 +70,15 @@ pub(crate) async fn forward<'a>(
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
-    let (target, connection) = match connect(exchange, upstream, started).await {
-        Ok(connected) => connected,
-        Err(refusal) => {
-            // Nobody gets the request. What has come of its body is recorded all the same.
-            let _ = body.drop_at_hand();
-            return Err(refusal);
-        }
-    };
+    let (target, connection) =
+        match connect(&exchange.deadline, exchange.request.method, upstream, started).await {
+            Ok(connected) => connected,
+            Err(refusal) => {
+                // Nobody gets the request. What has come of its body is recorded all the same.
+                let _ = body.drop_at_hand();
+                return Err(refusal);
+            }
+        };
     if !connection.reused {
         exchange.recording.connected(started);
     }
@@ -95,7 +98,8 @@ pub(crate) async fn forward<'a>(
 
 /// Finds a target that can be reached, and a connection to it.
 async fn connect(
-    exchange: &Exchange,
+    deadline: &Deadline,
+    method: Method,
     upstream: &Upstream,
     started: Instant,
 ) -> Result<(Rc<Target>, Box<Connection>), Refusal> {
@@ -105,13 +109,13 @@ async fn connect(
             return Err(Problem::UpstreamUnreachable.into());
         };
         let target = &upstream.targets[index];
-        match target.take(&exchange.deadline).await {
+        match target.take(deadline).await {
             Ok(connection) => return Ok((Rc::clone(target), connection)),
             Err(error) => {
                 tried.push(index);
                 if let Some(why) = error.label() {
                     let call = Call::new(Rc::clone(target), started);
-                    call.end(exchange.request.method, why, Instant::now());
+                    call.end(method, why, Instant::now());
                 }
                 let refusal = not_taken(target, error);
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {

@@ -74,6 +74,7 @@ impl From<Expired> for Refusal {
             Expired::Wait(Wait::FirstByte | Wait::UpstreamBody) => {
                 Self::new(Problem::UpstreamTimeout)
             }
+            Expired::Wait(Wait::Disk) => Self::new(Problem::FileUnreadable),
         }
     }
 }
@@ -84,9 +85,10 @@ impl From<AnswerError> for Refusal {
             AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
             AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
             AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed | AnswerError::Compression | AnswerError::NotKept => {
-                Self::new(error.problem())
-            }
+            AnswerError::UpstreamClosed
+            | AnswerError::File
+            | AnswerError::Compression
+            | AnswerError::NotKept => Self::new(error.problem()),
         }
     }
 }

@@ -92,7 +92,7 @@ async fn mapped(
     Ok((format.content_type(), Bytes::from(rendered)))
 }
 
-fn choose<'o>(
+pub(crate) fn choose<'o>(
     exchange: &Exchange,
     offered: impl Iterator<Item = &'o str> + Clone,
 ) -> Result<usize, Refusal> {

@@ -5,6 +5,7 @@ use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
 use crate::reply::ReplyPlan;
 use crate::route::Router;
+use crate::script::ScriptPlan;
 use crate::tls::ServerTls;
 use std::sync::Arc;
 use weir_broker::{Broker, PoolHandle};
@@ -20,6 +21,7 @@ pub(crate) struct Site {
     pub(crate) limits: LimitPlan,
     /// Declared answers by API and route; `None` where another handler answers.
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
+    pub(crate) scripts: ScriptPlan,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
@@ -31,7 +33,8 @@ impl Site {
     /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
     ///
     /// # Errors
-    /// A certificate cannot be used or made, or the folder of pools.
+    /// A certificate cannot be used or made, or the folder of pools, or scripts need more memory
+    /// than they may have.
     pub(crate) fn new(
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
@@ -47,12 +50,15 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) | Handler::Pool(_) => None,
+                Handler::Proxy(_) | Handler::Files(_) | Handler::Script(_) | Handler::Pool(_) => {
+                    None
+                }
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });
         Ok(Self {
             router: Router::new(&config),
+            scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),

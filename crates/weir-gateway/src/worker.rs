@@ -229,7 +229,7 @@ impl Drop for PhaseWatch {
 }
 
 /// IMF-fixdate (RFC 9110 section 5.6.7).
-fn http_date(unix: u64) -> String {
+pub(crate) fn http_date(unix: u64) -> String {
     jiff::Timestamp::from_second(unix as i64)
         .ok()
         .and_then(|time| {

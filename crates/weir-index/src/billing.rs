@@ -11,6 +11,7 @@ pub use invoice::{Invoice, Line, TierLine, Total};
 pub use period::{NoPeriod, period};
 pub use price_list::Rule;
 
+use crate::delivery;
 use crate::monitor::{self, Group, Monitor, Usage, UsageError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -35,6 +36,15 @@ pub enum BillingError {
         "minutes of that time are not kept any more, and it does not begin and end with an hour of UTC"
     )]
     NotKept,
+    /// It begins before what is left of the counts.
+    #[error(
+        "what was counted before {until} is not kept any more, and that time begins earlier; ask \
+         for one that begins then or later, and have `monitor.keep` say how long counts are needed"
+    )]
+    Dropped {
+        /// Before when counts may be gone.
+        until: String,
+    },
     /// The currency of a plan was changed within the period.
     #[error(
         "the plan `{plan}` was in {before} and in {after} within that time; ask for the times before and after the change"
@@ -83,7 +93,7 @@ fn facts(call: &monitor::Call<'_>) -> CallFacts {
 }
 
 /// The invoices of a period, in seconds since 1970: of one consumer, or of all that made calls with a
-/// plan that has a price. `counted_until` is until when calls surely have been counted.
+/// plan that has a price. They are provisional while calls of the period may come in.
 ///
 /// # Errors
 /// [`BillingError`].
@@ -91,9 +101,13 @@ pub fn invoices(
     monitor: &Monitor,
     consumer: Option<&str>,
     asked: &Range<u64>,
-    counted_until: u64,
 ) -> Result<Vec<Invoice>, BillingError> {
     let rules = rules(monitor, asked)?;
+    // Before they are read: what is settled then is in them.
+    let (settled, dropped) = monitor.settled_and_dropped().map_err(UsageError::Monitor)?;
+    if asked.start < dropped {
+        return Err(BillingError::Dropped { until: delivery::time(dropped * 1_000_000) });
+    }
     let usage = Usage {
         from: asked.start,
         to: Some(asked.end),
@@ -122,7 +136,7 @@ pub fn invoices(
         });
     }
     let made = counted.into_iter().map(|(consumer, lines)| Invoice {
-        provisional: counted_until < asked.end,
+        provisional: settled < asked.end,
         ..invoice::invoice(&consumer, asked, lines, &rules)
     });
     // Who is nobody pays nothing.

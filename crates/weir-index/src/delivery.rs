@@ -3,10 +3,11 @@
 //!
 //! Whoever makes an event puts it here in the transaction in which it notes that it has been made,
 //! so none is lost and none is made twice. An event is taken out once its sink has answered that it
-//! has it; after a crash between the two it is posted again, with the same id. The queue has at
-//! most [`MOST`] events: while it is full none is made, and whoever makes them goes on later where
-//! it was. An event that nobody has taken for a week is given up and counted, so that a sink that is
-//! gone for good stops nothing else for good.
+//! has it; after a crash between the two it is posted again, with the same id.
+//!
+//! Each sink has room for [`MOST`] events. One that takes none loses its oldest for newer ones, and
+//! what nobody has taken for a week is given up: both are counted. So making events never waits for
+//! a sink, and a sink that is gone holds back neither the events of others nor the journal.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use serde_json::{Value, json};
@@ -17,9 +18,13 @@ use crate::store::{self, StoreError};
 
 /// The schema of its tables.
 pub(crate) const SCHEMA: &str = include_str!("delivery/schema.sql");
+/// What was added to it later.
+pub(crate) const SINKS: &str = include_str!("delivery/sinks.sql");
+/// And later still.
+pub(crate) const CHANGES: &str = include_str!("delivery/changes.sql");
 
-/// Most events that wait.
-pub const MOST: usize = 100_000;
+/// Most events that wait for a sink.
+pub const MOST: u64 = 100_000;
 /// How long an event waits at most.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Pause after the first attempt in vain; it doubles with each further one.
@@ -92,13 +97,19 @@ pub enum EventError {
     Journal(#[source] std::io::Error),
 }
 
-/// What the queue has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeliveryState {
+/// What the queue has for a sink, and what it has given up since there is this database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkQueue {
+    /// Name of the upstream.
+    pub sink: String,
     /// Events that wait.
     pub waiting: u64,
     /// When the oldest of them was made, in microseconds since 1970; 0 if there is none.
     pub oldest_us: u64,
+    /// Events given up because there was no room for newer ones.
+    pub overtaken: u64,
+    /// Events given up because nobody had taken them for [`LONGEST_WAIT`].
+    pub expired: u64,
 }
 
 /// The queue, on a connection of its own.
@@ -106,6 +117,8 @@ pub struct DeliveryState {
 pub struct Deliveries {
     connection: Connection,
     source: String,
+    /// Most events that wait for a sink.
+    most: u64,
 }
 
 /// Events are made in such a transaction, together with the note that they have been.
@@ -113,7 +126,7 @@ pub(crate) struct Making<'c> {
     pub(crate) transaction: rusqlite::Transaction<'c>,
     source: &'c str,
     now_us: u64,
-    pub(crate) room: usize,
+    most: u64,
 }
 
 impl Deliveries {
@@ -126,7 +139,7 @@ impl Deliveries {
         let source = connection
             .query_row("SELECT id FROM event_source", [], |row| row.get(0))
             .map_err(|source| StoreError::Database { path: data.to_owned(), source })?;
-        Ok(Self { connection, source })
+        Ok(Self { connection, source, most: MOST })
     }
 
     /// To read what others write.
@@ -134,17 +147,11 @@ impl Deliveries {
         &self.connection
     }
 
-    /// Events for which there is room.
-    pub(crate) fn room(&self) -> rusqlite::Result<usize> {
-        room(&self.connection)
-    }
-
     /// Begins to make events.
     pub(crate) fn make(&mut self, now_us: u64) -> rusqlite::Result<Making<'_>> {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let room = room(&transaction)?;
-        Ok(Making { transaction, source: &self.source, now_us, room })
+        Ok(Making { transaction, source: &self.source, now_us, most: self.most })
     }
 
     /// Sinks for which there is something to be posted now.
@@ -152,8 +159,10 @@ impl Deliveries {
     /// # Errors
     /// The database cannot be read.
     pub fn sinks(&self, now_us: u64) -> rusqlite::Result<Vec<String>> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT DISTINCT sink FROM delivery WHERE due <= ?1")?;
+        let mut statement = self.connection.prepare_cached(
+            "SELECT sink FROM delivery_sink s WHERE waiting > 0
+             AND EXISTS (SELECT 1 FROM delivery d WHERE d.sink = s.sink AND d.due <= ?1)",
+        )?;
         statement.query_map([stored(now_us)], |row| row.get(0))?.collect()
     }
 
@@ -207,34 +216,41 @@ impl Deliveries {
         transaction.commit()
     }
 
-    /// Gives up what has waited too long; gives how much that was.
+    /// Gives up, and counts, what has waited too long.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn give_up(&mut self, now_us: u64) -> rusqlite::Result<u64> {
-        let before = now_us.saturating_sub(LONGEST_WAIT.as_micros() as u64);
-        let given_up =
-            self.connection.execute("DELETE FROM delivery WHERE made < ?1", [stored(before)])?;
-        Ok(given_up as u64)
+    pub fn give_up(&mut self, now_us: u64) -> rusqlite::Result<()> {
+        let before = stored(now_us.saturating_sub(LONGEST_WAIT.as_micros() as u64));
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for SinkQueue { sink, .. } in states(&transaction)? {
+            let given_up = transaction
+                .prepare_cached("DELETE FROM delivery WHERE sink = ?1 AND made < ?2")?
+                .execute(params![sink, before])?;
+            if given_up > 0 {
+                transaction
+                    .prepare_cached(
+                        "UPDATE delivery_sink SET expired = expired + ?2 WHERE sink = ?1",
+                    )?
+                    .execute(params![sink, given_up])?;
+            }
+        }
+        transaction.commit()
     }
 
-    /// What waits.
+    /// What waits for each sink there has been, by name, and what was given up.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn state(&self) -> rusqlite::Result<DeliveryState> {
-        // Looked at all the time: the oldest is the first, and what events say is not read.
-        let mut statement = self.connection.prepare_cached(
-            "SELECT count(*), coalesce((SELECT made FROM delivery ORDER BY number LIMIT 1), 0)
-             FROM delivery",
-        )?;
-        statement
-            .query_row([], |row| Ok(DeliveryState { waiting: row.get(0)?, oldest_us: row.get(1)? }))
+    pub fn state(&self) -> rusqlite::Result<Vec<SinkQueue>> {
+        states(&self.connection)
     }
 }
 
 impl Making<'_> {
-    /// Puts an event into the queue. One that waits there already, by its id, is not made twice.
+    /// Puts an event into the queue; where its sink has no room left, the oldest one of that sink
+    /// goes. One that waits there already, by its id, is not made twice.
     pub(crate) fn push(&mut self, to: Address<'_>, event: &Event) -> rusqlite::Result<()> {
         let pushed = self
             .transaction
@@ -243,7 +259,28 @@ impl Making<'_> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
             )?
             .execute(params![to.sink, to.path, event.id, self.text(event), stored(self.now_us)])?;
-        self.room = self.room.saturating_sub(pushed);
+        if pushed == 0 {
+            return Ok(());
+        }
+        let over: u64 = self
+            .transaction
+            .prepare_cached("SELECT waiting FROM delivery_sink WHERE sink = ?1")?
+            .query_row([to.sink], |row| row.get::<_, u64>(0))?
+            .saturating_sub(self.most);
+        if over > 0 {
+            let dropped = self
+                .transaction
+                .prepare_cached(
+                    "DELETE FROM delivery WHERE number IN
+                     (SELECT number FROM delivery WHERE sink = ?1 ORDER BY made, number LIMIT ?2)",
+                )?
+                .execute(params![to.sink, over])?;
+            self.transaction
+                .prepare_cached(
+                    "UPDATE delivery_sink SET overtaken = overtaken + ?2 WHERE sink = ?1",
+                )?
+                .execute(params![to.sink, dropped])?;
+        }
         Ok(())
     }
 
@@ -268,11 +305,22 @@ impl Making<'_> {
     }
 }
 
-fn room(database: &Connection) -> rusqlite::Result<usize> {
-    let waiting: usize = database
-        .prepare_cached("SELECT count(*) FROM delivery")?
-        .query_row([], |row| row.get(0))?;
-    Ok(MOST.saturating_sub(waiting))
+fn states(database: &Connection) -> rusqlite::Result<Vec<SinkQueue>> {
+    // Looked at all the time: nothing is counted, and what events say is not read.
+    let mut statement = database.prepare_cached(
+        "SELECT sink, waiting, overtaken, expired, coalesce((SELECT min(made) FROM delivery d
+             WHERE d.sink = s.sink), 0) FROM delivery_sink s ORDER BY sink",
+    )?;
+    let state = |row: &rusqlite::Row<'_>| {
+        Ok(SinkQueue {
+            sink: row.get(0)?,
+            waiting: row.get(1)?,
+            overtaken: row.get(2)?,
+            expired: row.get(3)?,
+            oldest_us: row.get(4)?,
+        })
+    };
+    statement.query_map([], state)?.collect()
 }
 
 /// RFC 3339, UTC.
@@ -295,94 +343,4 @@ pub fn pause(attempts: u32) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000;
-    const TO: Address<'_> = Address { sink: "hooks", path: "/in" };
-
-    fn event(id: &str) -> Event {
-        Event {
-            id: id.to_owned(),
-            part: "test",
-            kind: "weir.test".to_owned(),
-            subject: "s".to_owned(),
-            time_us: 1_767_225_630_000_000,
-            data: json!({"n": 1}),
-        }
-    }
-
-    fn queue(ids: &[&str]) -> (tempfile::TempDir, Deliveries) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut queue = Deliveries::open(folder.path()).unwrap();
-        let mut making = queue.make(SECOND).unwrap();
-        ids.iter().for_each(|id| making.push(TO, &event(id)).unwrap());
-        making.commit().unwrap();
-        (folder, queue)
-    }
-
-    fn ids(queue: &Deliveries, now_us: u64) -> Vec<String> {
-        let due = queue.due("hooks", now_us, 100).unwrap().into_iter();
-        due.map(|due| serde_json::from_str::<Value>(&due.event).unwrap()["id"].to_string())
-            .collect()
-    }
-
-    #[test]
-    fn an_event_is_a_cloud_event() {
-        let (_folder, queue) = queue(&["a"]);
-        let due = queue.due("hooks", SECOND, 9).unwrap().remove(0);
-        let event: Value = serde_json::from_str(&due.event).unwrap();
-        assert_eq!(event["specversion"], "1.0");
-        assert_eq!(event["time"], "2026-01-01T00:00:30Z");
-        let source = event["source"].as_str().unwrap();
-        assert!(source.starts_with("urn:weir:") && source.ends_with(":test"), "{source}");
-        assert_eq!((due.path.as_str(), &event["data"]["n"]), ("/in", &json!(1)));
-    }
-
-    #[test]
-    fn what_is_delivered_is_gone_and_what_is_not_comes_again_later() {
-        let (folder, mut queue) = queue(&["a", "b"]);
-        let mut due = queue.due("hooks", SECOND, 9).unwrap();
-        let (second, first) = (due.pop().unwrap(), due.pop().unwrap());
-        queue.settle(&[(first, Outcome::Delivered), (second, Outcome::Again)], SECOND).unwrap();
-        assert!(ids(&queue, SECOND + 499_999).is_empty());
-        assert!(queue.sinks(SECOND + 499_999).unwrap().is_empty());
-        drop(queue);
-        let queue = Deliveries::open(folder.path()).unwrap();
-        assert_eq!(ids(&queue, SECOND + 500_000), ["\"b\""]);
-        assert_eq!(queue.sinks(2 * SECOND).unwrap(), ["hooks"]);
-        assert_eq!(queue.state().unwrap(), DeliveryState { waiting: 1, oldest_us: SECOND });
-    }
-
-    #[test]
-    fn what_is_not_committed_was_not_made() {
-        let (_folder, mut queue) = queue(&["a"]);
-        let mut making = queue.make(SECOND).unwrap();
-        making.push(TO, &event("b")).unwrap();
-        drop(making);
-        assert_eq!(ids(&queue, SECOND), ["\"a\""]);
-    }
-
-    #[test]
-    fn an_event_waits_only_once() {
-        let (_folder, mut queue) = queue(&["a", "a", "b"]);
-        assert_eq!(ids(&queue, SECOND), ["\"a\"", "\"b\""]);
-        let making = queue.make(SECOND).unwrap();
-        assert_eq!(making.room, MOST - 2);
-    }
-
-    #[test]
-    fn what_nobody_takes_for_a_week_is_given_up() {
-        let (_folder, mut queue) = queue(&["a"]);
-        let week = LONGEST_WAIT.as_micros() as u64;
-        assert_eq!(queue.give_up(SECOND + week).unwrap(), 0);
-        assert_eq!(queue.give_up(SECOND + week + 1).unwrap(), 1);
-        assert_eq!(queue.state().unwrap(), DeliveryState::default());
-    }
-
-    #[test]
-    fn pauses_double_up_to_five_minutes() {
-        let pauses = [1, 2, 3, 10, 11, 60, u32::MAX].map(|n| pause(n).as_millis());
-        assert_eq!(pauses, [500, 1000, 2000, 256_000, 300_000, 300_000, 300_000]);
-    }
-}
+mod tests;

@@ -38,6 +38,8 @@ pub struct Indexer {
     readers: Vec<Reader>,
     build: Build,
     follower: Follower,
+    /// Memory for the transactions of a block.
+    places: Vec<Transaction>,
     /// The day of the open piece.
     day: Option<u64>,
     /// When the open piece got its first transaction.
@@ -84,6 +86,7 @@ impl Indexer {
             readers,
             build,
             follower,
+            places: Vec::new(),
             day: None,
             begun: Instant::now(),
             turned: false,
@@ -147,29 +150,38 @@ impl Indexer {
         if self.build.is_full() || self.turned {
             self.seal()?;
         }
-        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut places = std::mem::take(&mut self.places);
+        let (mut count, mut bytes) = (0, 0);
         let mut failed = Ok(());
-        while taken.len() < self.build.left() && bytes < BATCH_BYTES && !self.turned {
-            match self.readers[lane].next_shown() {
-                Ok(Some(transaction)) => {
+        while count < self.build.left() && bytes < BATCH_BYTES && !self.turned {
+            if count == places.len() {
+                places.push(Transaction::default());
+            }
+            match self.readers[lane].next_shown_into(&mut places[count]) {
+                Ok(true) => {
+                    let transaction = &places[count];
                     let day = transaction.received_us / DAY;
                     if self.day.is_none() {
                         self.begun = Instant::now();
                     }
                     self.turned |= *self.day.get_or_insert(day) < day;
-                    bytes += size(&transaction);
-                    taken.push(transaction);
+                    bytes += size(transaction);
+                    count += 1;
                 }
-                Ok(None) => break,
+                Ok(false) => break,
                 Err(error) => {
                     failed = Err(Error::Journal(error));
                     break;
                 }
             }
         }
-        let (count, reached) = (taken.len(), self.readers[lane].position());
-        let block = self.take_apart(&mut taken);
+        let (taken, reached) = (&mut places[..count], self.readers[lane].position());
+        let block = self.take_apart(taken);
         self.publish(lane, taken, block, reached);
+        if bytes < BATCH_BYTES {
+            // What was large is not kept, so that each of them may be large at once.
+            self.places = places;
+        }
         failed.map(|()| count)
     }
 
@@ -205,7 +217,7 @@ impl Indexer {
     fn publish(
         &self,
         lane: usize,
-        taken: Vec<Transaction>,
+        taken: &[Transaction],
         block: Option<BlockTerms>,
         reached: Position,
     ) {

@@ -114,6 +114,13 @@ impl Monitor {
         answer
     }
 
+    /// Before when all calls have surely been counted, and before when counts may have been dropped
+    /// because of their age; in seconds since 1970.
+    pub(crate) fn settled_and_dropped(&self) -> Result<(u64, u64), MonitorError> {
+        let read = "SELECT settled, dropped FROM counted_until";
+        self.ask(|database| Ok(database.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?)))?))
+    }
+
     /// Counts by other settings from now on.
     pub fn configure(&self, settings: Settings) {
         *self.shared.settings() = settings;

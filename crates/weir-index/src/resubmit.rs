@@ -8,6 +8,7 @@
 //! The gateway's door, the limits of now and who may do what are other people's business:
 //! [`Gate`] is handed in.
 
+mod counts;
 mod job;
 mod ledger;
 mod order;
@@ -16,6 +17,7 @@ mod reason;
 mod runner;
 mod single;
 
+pub use counts::Statistics;
 pub use job::{Counted, Job, JobAction, JobState, NewJob};
 pub use ledger::{Attempt, AttemptState, Change, Ledger, Resolution, Story};
 pub use order::{Edit, LONGEST_BODY, Order};
@@ -24,6 +26,8 @@ pub use runner::Runner;
 pub use single::{Failure, Wish};
 
 use crate::index::Index;
+use counts::Counts;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use weir_config::Config;
 
@@ -70,6 +74,7 @@ struct Shared {
     ledger: Ledger,
     index: Index,
     gate: Gate,
+    counts: Counts,
     /// How attempts ended, until it is written down: as many as are under way.
     finished: Mutex<Vec<(u128, Ended)>>,
     /// Something is to be done about jobs.
@@ -90,17 +95,25 @@ impl Resubmitter {
     /// # Errors
     /// The database fails.
     pub fn new(ledger: Ledger, index: Index, gate: Gate) -> rusqlite::Result<(Self, Runner)> {
-        ledger.recover()?;
+        let counts = Counts::default();
+        counts.unknown.store(ledger.recover()?, Ordering::Relaxed);
         let shared = Shared {
             ledger,
             index,
             gate,
+            counts,
             finished: Mutex::default(),
             work: Mutex::new(true),
             wake: Condvar::new(),
         };
         let shared = Arc::new(shared);
         Ok((Self { shared: Arc::clone(&shared) }, Runner::new(shared)))
+    }
+
+    /// What was done since weir was started.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.shared.counts.statistics()
     }
 
     /// Attempts and resolutions.

@@ -237,13 +237,13 @@ impl Index {
         deadline: Instant,
         hit: &mut dyn FnMut(Subject<'_>),
     ) -> Result<bool, Error> {
-        let mut looked = 0;
+        let (mut looked, mut transaction) = (0, Transaction::default());
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
             if !keys && !query.reads_payload() {
                 reader = reader.metadata_only();
             }
-            while let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? {
+            while reader.next_shown_into(&mut transaction).map_err(Error::Journal)? {
                 if keys {
                     self.shared.read_keys(&mut transaction);
                 }

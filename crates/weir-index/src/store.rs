@@ -38,6 +38,9 @@ const STEPS: &[&str] = &[
     crate::billing::SCHEMA,
     include_str!("store/resubmit.sql"),
     include_str!("store/audit.sql"),
+    crate::delivery::SINKS,
+    include_str!("store/settled.sql"),
+    crate::delivery::CHANGES,
 ];
 
 /// Why the database could not do something.

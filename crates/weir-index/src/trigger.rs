@@ -108,8 +108,8 @@ impl Triggers {
         }
     }
 
-    /// Looks at about `most` transactions, and gives how many there were; 0 when nothing is left, or
-    /// the queue is full.
+    /// Looks at about `most` transactions, or makes about as many events of fewer; true if there are
+    /// more.
     ///
     /// # Errors
     /// The database or the journal cannot be read or written. It can be called again.
@@ -118,7 +118,7 @@ impl Triggers {
         queue: &mut Deliveries,
         now_us: u64,
         most: usize,
-    ) -> Result<usize, EventError> {
+    ) -> Result<bool, EventError> {
         let before: Vec<(u16, Position)> =
             self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
         let done = self.read(queue, now_us, most);
@@ -134,10 +134,10 @@ impl Triggers {
         queue: &mut Deliveries,
         now_us: u64,
         most: usize,
-    ) -> Result<usize, EventError> {
-        let (room, mut done, mut made) = (queue.room()?, 0, Vec::new());
+    ) -> Result<bool, EventError> {
+        let (mut done, mut made) = (0, Vec::new());
         for reader in &mut self.readers {
-            while done < most && made.len() + self.rules.len() <= room {
+            while done < most && made.len() < most {
                 let next = reader.next_transaction().map_err(EventError::Journal)?;
                 let Some(mut transaction) = next else { break };
                 done += 1;
@@ -146,6 +146,7 @@ impl Triggers {
                 }
             }
         }
+        let more = done >= most || made.len() >= most;
         self.unsaved |= done > 0;
         // Where nothing was made it can be read again: a sync for that is not worth its while.
         if !made.is_empty() || (self.unsaved && self.saved.elapsed() >= SAVE) {
@@ -160,7 +161,7 @@ impl Triggers {
         if self.readers.len() > 1 {
             self.readers.rotate_left(1);
         }
-        Ok(done)
+        Ok(more)
     }
 
     /// Has the journal know how far it is.

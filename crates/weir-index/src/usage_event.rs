@@ -1,7 +1,7 @@
 //! Events made of counts: one for each minute's bucket, and those of alerts.
 //!
 //! A bucket is told once its minute is over, and told again with a higher revision when calls are
-//! counted in it later, for a day. Alerts are looked at with each minute that is over; that one
+//! counted in it later: whoever counts notes which buckets have changed. Alerts are looked at with each minute that is over; that one
 //! holds is noted with its event, so that it is told again only after it has not held.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -16,8 +16,6 @@ use crate::delivery::{Address, Deliveries, Event, EventError, time};
 const MINUTE: u64 = 60;
 /// Seconds after its end until a minute counts as over: what ended in it has been counted by then.
 const GRACE: u64 = 3;
-/// Seconds for which a bucket that was told is looked at again.
-const REVISED: u64 = 86_400;
 /// Buckets told in one transaction.
 const STEP: usize = 1000;
 
@@ -64,7 +62,7 @@ impl UsageEvents {
                 [now - now % MINUTE],
             )?,
             None => {
-                transaction.execute("DELETE FROM bucket_told", [])?;
+                transaction.execute("DELETE FROM bucket_changed", [])?;
                 transaction.execute("DELETE FROM bucket_cursor", [])?
             }
         };
@@ -105,7 +103,7 @@ impl UsageEvents {
     }
 }
 
-/// Tells buckets of minutes before `over`; true if there are more, or there is no room for them.
+/// Tells buckets of minutes before `over`; true if there are more.
 fn tell_buckets(
     sink: &Sink,
     queue: &mut Deliveries,
@@ -114,41 +112,39 @@ fn tell_buckets(
 ) -> Result<bool, EventError> {
     // Looked for before: it may take long, and nobody else could write meanwhile. What is counted in
     // between is told with the next revision.
-    let most = queue.room()?.min(STEP);
-    let found = untold(queue.database(), over, most)?;
+    let found = changed(queue.database(), over, STEP)?;
     let mut making = queue.make(now_us)?;
     for bucket in &found {
-        making.push(Address::from(sink), &bucket_event(bucket))?;
+        // One that was dropped meanwhile is nothing to tell.
+        if bucket.revision > 0 {
+            making.push(Address::from(sink), &bucket_event(bucket))?;
+        }
         making
             .transaction
             .prepare_cached(
-                "INSERT INTO bucket_told VALUES (?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET revision = ?3",
+                "DELETE FROM bucket_changed WHERE start = ?1 AND series = ?2 AND NOT EXISTS
+                 (SELECT 1 FROM bucket WHERE step = 60 AND start = ?1 AND series = ?2
+                  AND revision > ?3)",
             )?
             .execute(params![bucket.start, bucket.series, bucket.revision])?;
     }
-    let more = found.len() >= most;
-    if !more {
-        let settled = over.saturating_sub(REVISED);
-        let transaction = &making.transaction;
-        transaction.execute("UPDATE bucket_cursor SET start = max(start, ?1)", [settled])?;
-        transaction.execute("DELETE FROM bucket_told WHERE start < ?1", [settled])?;
-    }
+    let more = found.len() >= STEP;
     failpoint::pass("bucket.make");
     making.commit()?;
     failpoint::pass("bucket.made");
-    Ok(more && most > 0)
+    Ok(more)
 }
 
-fn untold(database: &Connection, over: u64, most: usize) -> rusqlite::Result<Vec<Bucket>> {
+fn changed(database: &Connection, over: u64, most: usize) -> rusqlite::Result<Vec<Bucket>> {
     let mut read = database.prepare_cached(
-        "SELECT b.start, b.series, b.revision, s.consumer, s.api, s.operation, s.plan, s.status,
-                b.calls, b.request_bytes, b.response_bytes, b.amount
-         FROM bucket b JOIN series s ON s.id = b.series
-         LEFT JOIN bucket_told t ON t.start = b.start AND t.series = b.series
-         WHERE b.step = 60 AND b.start >= (SELECT start FROM bucket_cursor) AND b.start < ?1
-               AND (t.revision IS NULL OR t.revision < b.revision)
-         ORDER BY b.start, b.series LIMIT ?2",
+        "SELECT c.start, c.series, coalesce(b.revision, 0), coalesce(s.consumer, ''),
+                coalesce(s.api, ''), coalesce(s.operation, ''), coalesce(s.plan, ''),
+                coalesce(s.status, 0), coalesce(b.calls, 0), coalesce(b.request_bytes, 0),
+                coalesce(b.response_bytes, 0), b.amount
+         FROM bucket_changed c
+         LEFT JOIN bucket b ON b.step = 60 AND b.start = c.start AND b.series = c.series
+         LEFT JOIN series s ON s.id = b.series
+         WHERE c.start < ?1 ORDER BY c.start, c.series LIMIT ?2",
     )?;
     let rows = read.query_map(params![over, most as i64], |row| {
         let units: Option<String> = row.get(11)?;
@@ -222,10 +218,6 @@ fn look_at(
         .optional()?;
     match (holds, held) {
         (true, None) => {
-            // While there is no room it is not noted, and told later if it still holds.
-            if making.room == 0 {
-                return Ok(());
-            }
             making
                 .push(Address::from(&alert.sink), &alert_event(alert, from, over, calls, errors))?;
             making

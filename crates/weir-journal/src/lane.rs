@@ -41,6 +41,10 @@ pub enum Refused {
     Ticket,
 }
 
+/// Room that a lane keeps for one record. It is used up by the record; until then it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room(u32);
+
 /// An open transaction of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
@@ -120,6 +124,8 @@ pub struct Lane {
     open: Vec<Option<Open>>,
     free: Vec<u32>,
     opened: usize,
+    /// Bytes kept for records that are promised.
+    promised: usize,
     frame: Vec<u8>,
 }
 
@@ -151,6 +157,7 @@ impl Lane {
             opened: open.len(),
             open,
             free: Vec::new(),
+            promised: 0,
             frame: Vec::new(),
         }
     }
@@ -175,8 +182,8 @@ impl Lane {
     /// segment that has become old, so that it is sealed.
     pub fn tick(&mut self) {
         let old = self.current.as_ref().is_some_and(|now| now.begun.elapsed() >= self.seal_after);
-        if old && self.opened > 0 {
-            // Room for what is open has to be in the next one.
+        if old && self.opened + self.promised > 0 {
+            // Room for what is open or promised has to be in the next one.
             self.rotate();
         } else if old {
             self.leave();
@@ -283,6 +290,44 @@ impl Lane {
         Ok(Address { lane: self.index, position })
     }
 
+    /// Keeps room for a whole transaction whose fields take so many bytes at most.
+    ///
+    /// # Errors
+    /// [`Refused`]; there is no room.
+    pub fn promise(&mut self, length: usize) -> Result<Room, Refused> {
+        let length = (FRAME + length).next_multiple_of(8);
+        let (promised, opening) = (self.promised + length, FRAME + 16 * self.opened);
+        let Some(room) = u32::try_from(length).ok().filter(|_| promised <= self.segment_bytes / 4)
+        else {
+            return self.refuse(Refused::Open);
+        };
+        let kept = self.opened * RESERVE + promised;
+        if HEADER + opening + kept > self.segment_bytes {
+            return self.refuse(Refused::TooLarge);
+        }
+        let fits = |now: &Current| now.offset + kept <= now.mapping.length();
+        if !self.current.as_ref().is_some_and(fits) && !self.rotate() {
+            return self.refuse(Refused::Full);
+        }
+        self.promised = promised;
+        Ok(Room(room))
+    }
+
+    /// Writes a whole transaction into the room that was kept for it.
+    ///
+    /// # Errors
+    /// As [`Lane::whole`], if it is longer than was said, or the disk fails under room it had
+    /// promised. The room is used up in any case.
+    pub fn whole_in(
+        &mut self,
+        room: Room,
+        received: &Received<'_>,
+        end: &Completed<'_>,
+    ) -> Result<Address, Refused> {
+        self.promised = self.promised.saturating_sub(room.0 as usize);
+        self.whole(received, end)
+    }
+
     /// Tickets of everything that is open.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         let slots = self.open.iter().enumerate();
@@ -325,6 +370,7 @@ impl Lane {
         kept: usize,
     ) -> Result<Position, Refused> {
         let length = self.frame.len().next_multiple_of(8);
+        let kept = kept + self.promised;
         let opening = FRAME + 16 * self.opened;
         if HEADER + opening + length + kept > self.segment_bytes {
             return self.refuse(Refused::TooLarge);

@@ -55,7 +55,7 @@ pub use durable::NotDurable;
 pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Durability, Error, Journal, Settings, Statistics};
-pub use lane::{Lane, Refused, Ticket};
+pub use lane::{Lane, Refused, Room, Ticket};
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};

@@ -13,7 +13,7 @@ use crate::lane::Shared;
 use crate::record::Transaction;
 use crate::recovery::is_damage;
 use crate::sealed::Sealed;
-use crate::segment::{Frame, Segment};
+use crate::segment::{Frame, FrameRef, Segment};
 
 /// Most bytes of one transaction that are put together.
 pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
@@ -59,7 +59,7 @@ impl Begun {
     }
 
     /// The frames before `end`, if all of them were kept.
-    fn take(&mut self, end: &Frame) -> Option<Vec<Frame>> {
+    fn take(&mut self, end: &FrameRef<'_>) -> Option<Vec<Frame>> {
         let frames = self.frames.remove(&end.ticket).unwrap_or_default();
         self.bytes -= frames.iter().map(|(_, frame)| frame.payload.len()).sum::<usize>();
         let mut previous = Position::START;
@@ -123,12 +123,22 @@ impl Reader {
     /// # Errors
     /// As [`Reader::next_transaction`].
     pub fn next_shown(&mut self) -> io::Result<Option<Transaction>> {
-        loop {
-            let next = self.next_transaction()?;
-            if !next.as_ref().is_some_and(Transaction::is_count) {
-                return Ok(next);
+        let mut next = Transaction::default();
+        Ok(self.next_shown_into(&mut next)?.then_some(next))
+    }
+
+    /// The same in the place of a transaction that is not needed any more, whose memory is used
+    /// again; false if there is none for now, and then what is in its place means nothing.
+    ///
+    /// # Errors
+    /// As [`Reader::next_transaction`].
+    pub fn next_shown_into(&mut self, next: &mut Transaction) -> io::Result<bool> {
+        while self.next_into(next)? {
+            if !next.is_count() {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// The next completed transaction, or none for now.
@@ -136,17 +146,22 @@ impl Reader {
     /// # Errors
     /// When a file cannot be read. Damage is passed over.
     pub fn next_transaction(&mut self) -> io::Result<Option<Transaction>> {
+        let mut next = Transaction::default();
+        Ok(self.next_into(&mut next)?.then_some(next))
+    }
+
+    fn next_into(&mut self, place: &mut Transaction) -> io::Result<bool> {
         let files = Arc::clone(&self.files);
         let state = files.state();
         loop {
             let end = self.shared.end();
             if self.position >= end || !self.enter(&state, end)? {
-                return Ok(None);
+                return Ok(false);
             }
             let (number, offset) = (self.position.segment(), self.position.offset());
             let next = Position::new(number + 1, 0);
             match &mut self.source {
-                None => return Ok(None),
+                None => return Ok(false),
                 Some(Source::Sealed(sealed)) => {
                     let Some(offset) = sealed.next(offset)? else {
                         self.position = next;
@@ -158,29 +173,29 @@ impl Reader {
                     if let Some(transaction) = found {
                         self.ticket = self.ticket.max(transaction.ticket);
                         self.position = self.position.max(transaction.after);
-                        return Ok(Some(transaction));
+                        *place = transaction;
+                        return Ok(true);
                     }
                 }
                 Some(Source::Raw(segment)) => {
                     let limit = if number == end.segment() { end.offset() } else { segment.length };
                     let offset = offset.max(HEADER as u32);
-                    if let Some(frame) = segment.frame(offset, limit)? {
-                        let (position, ticket) = (Position::new(number, offset), frame.ticket);
-                        let after = Position::new(number, frame.next);
-                        let mut whole = None;
+                    if let Some(frame) = segment.frame_ref(offset, limit)? {
+                        let position = Position::new(number, offset);
                         match frame.kind {
                             Kind::Open => {}
                             Kind::Completed => {
                                 let before = self.begun.take(&frame);
+                                let whole = Whole { files: &files, state: &state, position };
                                 // While it cannot be read the reader stays before it.
-                                whole = Some(assemble(&files, &state, position, frame, before)?);
+                                whole.assemble(&frame, before, self.payload, place)?;
                             }
-                            _ => self.begun.keep(position, frame),
+                            _ => self.begun.keep(position, frame.keep(!self.payload)),
                         }
-                        self.position = after;
-                        self.ticket = self.ticket.max(ticket);
-                        if whole.is_some() {
-                            return Ok(whole);
+                        self.position = Position::new(number, frame.next);
+                        self.ticket = self.ticket.max(frame.ticket);
+                        if frame.kind == Kind::Completed {
+                            return Ok(true);
                         }
                     } else {
                         let (found, bytes) = segment.resynchronise(offset, limit)?;
@@ -270,7 +285,10 @@ pub(crate) fn get(
             && let Some(frame) = frame_of(files, &state, *position, &mut raw)?
             && frame.kind == Kind::Completed
         {
-            found(assemble(files, &state, *position, frame, None)?);
+            let mut transaction = Transaction::default();
+            let whole = Whole { files, state: &state, position: *position };
+            whole.assemble(&frame.borrowed(), None, true, &mut transaction)?;
+            found(transaction);
         }
     }
     Ok(())
@@ -307,59 +325,64 @@ fn frame_of(
     segment.frame(position.offset(), segment.length)
 }
 
-/// Puts the transaction together that ends with `end`; what is not known of what came `before` is
-/// read, along the chain back from the end.
-fn assemble(
-    files: &Files,
-    state: &State,
+/// A transaction that is to be put together: where it ends, and what is known there.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    files: &'a Files,
+    state: &'a State,
     position: Position,
-    end: Frame,
-    before: Option<Vec<Frame>>,
-) -> io::Result<Transaction> {
-    let mut transaction = Transaction {
-        address: Some(Address { lane: files.lane, position }),
-        after: Position::new(position.segment(), end.next),
-        ticket: end.ticket,
-        ..Transaction::default()
-    };
-    let before = match before {
-        Some(before) => before,
-        None => {
-            let (before, whole) = chain(files, state, position, &end)?;
-            transaction.damaged = !whole;
-            before
-        }
-    };
-    for frame in before.iter().chain([&end]) {
-        transaction.take_over(frame.kind, &frame.payload);
-    }
-    Ok(transaction)
 }
 
-/// The frames before `end`, oldest first, and whether all of them are there.
-fn chain(
-    files: &Files,
-    state: &State,
-    position: Position,
-    end: &Frame,
-) -> io::Result<(Vec<Frame>, bool)> {
-    let (mut place, mut previous, mut bytes) = (position, end.previous, end.payload.len());
-    let (mut frames, mut whole) = (Vec::new(), true);
-    while previous != Position::START {
-        let frame = if previous < place && bytes < TRANSACTION_LIMIT {
-            frame_at(files, state, previous)?.filter(|frame| frame.ticket == end.ticket)
-        } else {
-            None
+impl Whole<'_> {
+    /// Puts it into a place, without heads, bodies, properties and logs if their `payload` is not
+    /// wanted; what is not known of what came `before` its `end` is read, along the chain back.
+    fn assemble(
+        self,
+        end: &FrameRef<'_>,
+        before: Option<Vec<Frame>>,
+        payload: bool,
+        place: &mut Transaction,
+    ) -> io::Result<()> {
+        place.clear();
+        place.address = Some(Address { lane: self.files.lane, position: self.position });
+        place.after = Position::new(self.position.segment(), end.next);
+        place.ticket = end.ticket;
+        let before = match before {
+            Some(before) => before,
+            None => {
+                let (before, whole) = self.chain(end)?;
+                place.damaged = !whole;
+                before
+            }
         };
-        let Some(frame) = frame else {
-            whole = false;
-            break;
-        };
-        place = previous;
-        previous = frame.previous;
-        bytes += frame.payload.len();
-        frames.push(frame);
+        for frame in &before {
+            place.take_over(frame.kind, &frame.payload, payload);
+        }
+        place.take_over(end.kind, end.payload, payload);
+        Ok(())
     }
-    frames.reverse();
-    Ok((frames, whole))
+
+    /// The frames before `end`, oldest first, and whether all of them are there.
+    fn chain(self, end: &FrameRef<'_>) -> io::Result<(Vec<Frame>, bool)> {
+        let (mut place, mut previous) = (self.position, end.previous);
+        let (mut frames, mut bytes, mut whole) = (Vec::new(), end.payload.len(), true);
+        while previous != Position::START {
+            let frame = if previous < place && bytes < TRANSACTION_LIMIT {
+                frame_at(self.files, self.state, previous)?
+                    .filter(|frame| frame.ticket == end.ticket)
+            } else {
+                None
+            };
+            let Some(frame) = frame else {
+                whole = false;
+                break;
+            };
+            place = previous;
+            previous = frame.previous;
+            bytes += frame.payload.len();
+            frames.push(frame);
+        }
+        frames.reverse();
+        Ok((frames, whole))
+    }
 }

@@ -2,12 +2,15 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–17 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46 (ticket
-//! number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag 47
-//! stands before all that it does not speak of.
+//! know. Tags 1–18 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46
+//! (ticket number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag
+//! 47 stands before all that it does not speak of.
+
+mod encode;
 
 use crate::counted;
 use crate::format::{Kind, Position};
+use encode::{FIELD_LIMIT, put};
 
 /// Which half of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +152,8 @@ pub struct Received<'a> {
     pub auth: &'a str,
     /// Scopes that the credential granted, with spaces between.
     pub scopes: &'a str,
+    /// The client used https, to weir or to a trusted proxy.
+    pub https: bool,
 }
 
 /// What is known when an answer is about to leave. Empty text means absent.
@@ -212,6 +217,7 @@ pub struct Transaction {
     pub resubmission_of: [u8; 16],
     pub auth: String,
     pub scopes: String,
+    pub https: bool,
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
@@ -236,109 +242,17 @@ pub struct Transaction {
     pub discarded: bool,
 }
 
-/// Longest value of a field.
-const FIELD_LIMIT: usize = (1 << 24) - 1;
+/// Bytes of a head or a body whose memory a cleared transaction keeps.
+const KEPT: usize = 16 << 10;
 
-fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
-    if value.is_empty() {
-        return true;
-    }
-    if value.len() > FIELD_LIMIT {
-        return false;
-    }
-    out.extend_from_slice(&((value.len() as u32) << 8 | u32::from(tag)).to_le_bytes());
-    out.extend_from_slice(value);
-    true
+fn set(text: &mut String, value: &[u8]) {
+    text.clear();
+    text.push_str(&String::from_utf8_lossy(value));
 }
 
-fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
-    let length = 2 + name.len() + value.len();
-    let Ok(name_length) = u16::try_from(name.len()) else { return false };
-    if length > FIELD_LIMIT {
-        return false;
-    }
-    out.extend_from_slice(&((length as u32) << 8 | u32::from(tag)).to_le_bytes());
-    out.extend_from_slice(&name_length.to_le_bytes());
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(value.as_bytes());
-    true
-}
-
-fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
-    if *facts == BodyFacts::default() {
-        return;
-    }
-    let mut bytes = [0; 33];
-    bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
-    bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
-    // The upper five bits say why it was withheld; of one that was not, that it was masked.
-    bytes[16] = u8::from(facts.truncated)
-        | u8::from(facts.withheld.is_some()) << 1
-        | u8::from(facts.aborted) << 2
-        | facts.withheld.map_or(u8::from(facts.masked), |why| why as u8) << 3;
-    bytes[17..].copy_from_slice(&facts.hash);
-    put(out, tag, &bytes);
-}
-
-impl Received<'_> {
-    /// Appends the fields; false if one is longer than a field can be.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
-        put(out, 1, &self.id)
-            && put(out, 2, &self.received_us.to_le_bytes())
-            && put(out, 3, self.api.as_bytes())
-            && put(out, 4, self.operation.as_bytes())
-            && put(out, 5, self.transaction_type.as_bytes())
-            && put(out, 6, self.consumer.as_bytes())
-            && put(out, 7, self.principal.as_bytes())
-            && put(out, 8, self.client.as_bytes())
-            && put(out, 9, self.method.as_bytes())
-            && put(out, 10, self.target.as_bytes())
-            && put(out, 11, self.head)
-            && put(out, 12, &[self.level])
-            && put(out, 13, self.plan.as_bytes())
-            && (self.counted == 0 || put(out, 14, &[self.counted]))
-            && (self.resubmission_of == [0; 16] || put(out, 15, &self.resubmission_of))
-            && put(out, 16, self.auth.as_bytes())
-            && put(out, 17, self.scopes.as_bytes())
-    }
-}
-
-impl Completed<'_> {
-    /// Appends the fields; false if one is longer than a field can be.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
-        encode_end(out, self);
-        if self.retries > 0 {
-            put(out, 48, &[self.retries]);
-        }
-        put_facts(out, 37, &self.request);
-        put_facts(out, 38, &self.response);
-        for (code, duration) in self.stages {
-            let [a, b, c, d] = duration.to_le_bytes();
-            put(out, 36, &[*code, a, b, c, d]);
-        }
-        put(out, 33, self.problem.as_bytes())
-            && put(out, 34, self.upstream.as_bytes())
-            && put(out, 35, self.head)
-            && put(out, 39, self.request_body)
-            && put(out, 40, self.response_body)
-            && self.keys.iter().all(|pair| put_pair(out, 41, *pair))
-            && self.properties.iter().all(|pair| put_pair(out, 42, *pair))
-            && self.logs.iter().all(|line| put(out, 43, line.as_bytes()))
-    }
-
-    /// Appends no more than fits into the room that is kept for every open transaction.
-    pub(crate) fn encode_short(&self, out: &mut Vec<u8>) {
-        encode_end(out, self);
-        put(out, 44, &[1]);
-    }
-}
-
-fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
-    let [a, b] = end.status.to_le_bytes();
-    put(out, 32, &[end.outcome as u8, a, b]);
-    if end.void != Void::Nothing {
-        put(out, 47, &[end.void as u8]);
-    }
+fn replace(bytes: &mut Vec<u8>, value: &[u8]) {
+    bytes.clear();
+    bytes.extend_from_slice(value);
 }
 
 fn text(value: &[u8]) -> String {
@@ -393,20 +307,103 @@ impl Transaction {
         self.counted & counted::ALONE != 0
     }
 
-    /// Takes over what a record says.
-    pub(crate) fn take_over(&mut self, kind: Kind, payload: &[u8]) {
+    /// Empties it and keeps the memory of what it has, to be used again.
+    pub(crate) fn clear(&mut self) {
+        // All by name, so that none is forgotten.
+        let Self {
+            address,
+            after,
+            ticket,
+            id,
+            received_us,
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            request_head,
+            level,
+            plan,
+            counted,
+            resubmission_of,
+            auth,
+            scopes,
+            https,
+            outcome,
+            status,
+            problem,
+            upstream,
+            response_head,
+            stages,
+            request,
+            response,
+            request_body,
+            response_body,
+            keys,
+            properties,
+            logs,
+            retries,
+            shortened,
+            damaged,
+            expired,
+            discarded,
+        } = self;
+        (*address, *after, *ticket) = (None, Position::START, 0);
+        (*id, *resubmission_of, *received_us) = ([0; 16], [0; 16], 0);
+        (*level, *counted, *status, *retries) = (0, 0, 0, 0);
+        (*outcome, *request, *response) = <_>::default();
+        (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
+        *https = false;
+        for text in [
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            plan,
+            auth,
+            scopes,
+            problem,
+            upstream,
+        ] {
+            text.clear();
+        }
+        for bytes in [request_head, response_head, request_body, response_body] {
+            bytes.clear();
+            bytes.shrink_to(KEPT);
+        }
+        stages.clear();
+        keys.clear();
+        properties.clear();
+        logs.clear();
+    }
+
+    /// Takes over what a record says, all of it or without its payload.
+    pub(crate) fn take_over(&mut self, kind: Kind, record: &[u8], payload: bool) {
         match kind {
-            Kind::Received | Kind::Completed => self.absorb(payload),
-            Kind::RequestPart => self.request_body.extend_from_slice(payload),
-            Kind::ResponsePart => self.response_body.extend_from_slice(payload),
+            Kind::Received | Kind::Completed => self.absorb(record, payload),
+            Kind::RequestPart if payload => self.request_body.extend_from_slice(record),
+            Kind::ResponsePart if payload => self.response_body.extend_from_slice(record),
+            Kind::RequestPart | Kind::ResponsePart => {}
             Kind::Open => self.damaged = true,
         }
     }
 
-    /// Takes over the fields of a payload; a malformed one marks the transaction as damaged.
-    pub(crate) fn absorb(&mut self, payload: &[u8]) {
+    /// Takes over the fields of a record, all of them or without its payload; a malformed one marks
+    /// the transaction as damaged.
+    pub(crate) fn absorb(&mut self, record: &[u8], payload: bool) {
         let mut known = true;
-        let whole = fields(payload, |tag, value, _| known &= self.field(tag, value).is_some());
+        let whole = fields(record, |tag, value, _| {
+            if payload || !is_payload(tag) {
+                known &= self.field(tag, value).is_some();
+            }
+        });
         self.damaged |= !whole || !known;
     }
 
@@ -426,29 +423,30 @@ impl Transaction {
         match tag {
             1 => self.id = value.try_into().ok()?,
             2 => self.received_us = u64::from_le_bytes(value.try_into().ok()?),
-            3 => self.api = text(value),
-            4 => self.operation = text(value),
-            5 => self.transaction_type = text(value),
-            6 => self.consumer = text(value),
-            7 => self.principal = text(value),
-            8 => self.client = text(value),
-            9 => self.method = text(value),
-            10 => self.target = text(value),
-            11 => self.request_head = value.to_vec(),
+            3 => set(&mut self.api, value),
+            4 => set(&mut self.operation, value),
+            5 => set(&mut self.transaction_type, value),
+            6 => set(&mut self.consumer, value),
+            7 => set(&mut self.principal, value),
+            8 => set(&mut self.client, value),
+            9 => set(&mut self.method, value),
+            10 => set(&mut self.target, value),
+            11 => replace(&mut self.request_head, value),
             12 => self.level = *value.first()?,
-            13 => self.plan = text(value),
+            13 => set(&mut self.plan, value),
             14 => self.counted = *value.first()?,
             15 => self.resubmission_of = value.try_into().ok()?,
-            16 => self.auth = text(value),
-            17 => self.scopes = text(value),
+            16 => set(&mut self.auth, value),
+            17 => set(&mut self.scopes, value),
+            18 => self.https = *value.first()? != 0,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
                 self.outcome = Outcome::from_code(outcome);
                 self.status = u16::from_le_bytes([a, b]);
             }
-            33 => self.problem = text(value),
-            34 => self.upstream = text(value),
-            35 => self.response_head = value.to_vec(),
+            33 => set(&mut self.problem, value),
+            34 => set(&mut self.upstream, value),
+            35 => replace(&mut self.response_head, value),
             36 => {
                 let [code, a, b, c, d] = value.try_into().ok()?;
                 self.stages.push((code, u32::from_le_bytes([a, b, c, d])));

@@ -296,7 +296,7 @@ impl Sealed {
         let mut transaction = Transaction { address, ..Transaction::default() };
         let Some(meta) = &mut self.meta else { return Ok(None) };
         let Some(fields) = meta.row(offset)? else { return Ok(None) };
-        transaction.absorb(fields);
+        transaction.absorb(fields, true);
         let Some((payload, failed)) = &mut self.rest else { return Ok(Some(transaction)) };
         let whole = transaction.outcome != Outcome::Completed;
         match if whole { failed } else { payload } {
@@ -305,9 +305,9 @@ impl Sealed {
                 None => transaction.damaged = true,
                 Some(fields) if whole => {
                     transaction = Transaction { address, ..Transaction::default() };
-                    transaction.absorb(fields);
+                    transaction.absorb(fields, true);
                 }
-                Some(fields) => transaction.absorb(fields),
+                Some(fields) => transaction.absorb(fields, true),
             },
         }
         Ok(Some(transaction))

@@ -44,6 +44,23 @@ pub(crate) struct FrameRef<'s> {
     pub(crate) next: u32,
 }
 
+impl Frame {
+    pub(crate) fn borrowed(&self) -> FrameRef<'_> {
+        let Self { kind, ticket, previous, ref payload, next } = *self;
+        FrameRef { kind, ticket, previous, payload, next }
+    }
+}
+
+impl FrameRef<'_> {
+    /// To be used when its segment has been read on.
+    pub(crate) fn keep(self, metadata_only: bool) -> Frame {
+        let Self { kind, ticket, previous, payload, next } = self;
+        let payload =
+            if metadata_only { record::metadata(kind, payload) } else { payload.to_vec() };
+        Frame { kind, ticket, previous, payload, next }
+    }
+}
+
 /// A segment opened for reading. Only bytes before an `end` that the caller knows to be final are
 /// ever read, so that what is kept of them stays true.
 #[derive(Debug)]
@@ -58,8 +75,9 @@ pub(crate) struct Segment {
     damages: Arc<Damages>,
     ahead: usize,
     window: Vec<u8>,
-    /// Offset of the window.
+    /// Offset of the window, and how much of it was read.
     start: usize,
+    filled: usize,
 }
 
 impl Segment {
@@ -94,6 +112,7 @@ impl Segment {
             file,
             damages,
             ahead,
+            filled: 0,
             window,
             start: 0,
         };
@@ -114,15 +133,16 @@ impl Segment {
 
     /// `length` bytes at `at`, all of them before `end`.
     pub(crate) fn bytes(&mut self, at: usize, length: usize, end: usize) -> io::Result<&[u8]> {
-        let inside = at >= self.start && at + length <= self.start + self.window.len();
+        let inside = at >= self.start && at + length <= self.start + self.filled;
         if !inside {
-            self.window.resize(length.max(self.ahead).min(end - at), 0);
-            self.start = at;
-            let of = (self.header.number, KIND);
-            if let Err(error) = self.damages.read(&self.file, of, at as u64, &mut self.window) {
-                self.window.clear();
-                return Err(error);
+            let wanted = length.max(self.ahead).min(end - at);
+            if self.window.len() < wanted {
+                self.window.resize(wanted, 0);
             }
+            (self.start, self.filled) = (at, 0);
+            let of = (self.header.number, KIND);
+            self.damages.read(&self.file, of, at as u64, &mut self.window[..wanted])?;
+            self.filled = wanted;
         }
         Ok(&self.window[at - self.start..][..length])
     }
@@ -130,11 +150,7 @@ impl Segment {
     /// The frame at `offset`, if a whole one ends at or before `end`.
     pub(crate) fn frame(&mut self, offset: u32, end: u32) -> io::Result<Option<Frame>> {
         let metadata_only = self.metadata_only;
-        let Some(frame) = self.frame_ref(offset, end)? else { return Ok(None) };
-        let FrameRef { kind, ticket, previous, payload, next } = frame;
-        let payload =
-            if metadata_only { record::metadata(kind, payload) } else { payload.to_vec() };
-        Ok(Some(Frame { kind, ticket, previous, payload, next }))
+        Ok(self.frame_ref(offset, end)?.map(|frame| frame.keep(metadata_only)))
     }
 
     /// The same without copying anything.

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
 use weir_config::Config;
 use weir_index::billing::{self, BillingError, period};
 use weir_index::monitor::{Monitor, Settings, UsageError};
 
-/// Seconds after a call's end until it has surely been counted, when the counter is not behind.
-const SETTLED: u64 = 5;
+/// How much longer than its limit a call may last until it has ended for all.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// What calls cost, whatever the Config of now says, and how many had no price.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,11 @@ impl Prices {
     /// How calls are counted by a Config.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
         let price = billing::pricing(config, &self.0);
-        Settings { price, ..Settings::new(&config.monitor) }
+        let routes = config.apis.iter().flat_map(|api| &api.routes);
+        // One without a limit may last for ever, and no invoice waits for that.
+        let longest = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
+        let longest_call = longest.saturating_add(MARGIN);
+        Settings { price, longest_call, ..Settings::new(&config.monitor) }
     }
 
     /// Calls whose price the expression of their plan did not give.
@@ -46,10 +50,7 @@ pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>>
 fn invoices(monitor: &Monitor, wanted: &Wanted) -> Result<Vec<Invoice>, InvoiceFailure> {
     let Wanted { consumer, period: text, zone } = wanted;
     let asked = period(text, zone).map_err(|error| InvoiceFailure::Wanted(error.to_string()))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let counted_until = now.saturating_sub(monitor.statistics().lag).as_secs();
-    let counted_until = counted_until.saturating_sub(SETTLED);
-    let made = billing::invoices(monitor, consumer.as_deref(), &asked, counted_until);
+    let made = billing::invoices(monitor, consumer.as_deref(), &asked);
     let made = made.map_err(|error| match error {
         BillingError::Usage(error @ UsageError::Monitor(_)) => {
             InvoiceFailure::Unreadable(error.to_string())

@@ -13,7 +13,8 @@ use clap::Parser;
     after_help = "Exit codes:\n  \
         0  done\n  \
         1  it could not be done; standard error says why\n  \
-        2  the command line or the configuration is wrong\n\n\
+        2  the command line or the configuration is wrong\n  \
+        3  to 5: what the Lab says of a run (INVALID, UNSTABLE, REGRESSION; 1 is FAIL)\n\n\
         Examples:\n  \
         weir serve                        serve ./weir.yaml\n  \
         weir check examples/quickstart    say everything that is wrong with a configuration\n  \

@@ -8,6 +8,7 @@ mod invoice;
 mod journal;
 mod jwt;
 mod key;
+mod lab;
 mod limits;
 mod monitor;
 mod place;
@@ -19,6 +20,7 @@ mod schema;
 mod serve;
 mod token;
 mod transactions;
+mod types;
 mod usage;
 
 use crate::exit::Exit;
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Routes(routes::Args),
     /// Print the JSON Schema of the configuration
     Schema(schema::Args),
+    /// Print the type declarations of what scripts find
+    Types(types::Args),
     /// Find recorded transactions
     Search(search::Args),
     /// Show a recorded transaction, whole
@@ -66,6 +70,9 @@ pub(crate) enum Command {
     /// Make, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
+    /// Put load on servers and measure them: the Lab
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
     /// Make and read JSON Web Tokens, for development and tests
@@ -88,6 +95,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Types(args) => types::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
@@ -101,6 +109,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
+        Command::Lab(command) => lab::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command),

@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     Failure,
     /// 2: the configuration has errors (clap uses the same code for a wrong command line).
     Findings,
+    /// 0 to 5: what the Lab says of a run, by its verdict.
+    Lab(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Exit> for ExitCode {
             Exit::Success => Self::SUCCESS,
             Exit::Failure => Self::from(1),
             Exit::Findings => Self::from(2),
+            Exit::Lab(verdict) => Self::from(verdict),
         }
     }
 }

@@ -50,6 +50,7 @@ fn request(order: Order) -> Resubmission {
         body: order.body,
         edited: order.edited,
         client: order.client,
+        https: order.https,
         auth: order.auth,
         principal: order.principal,
         consumer: order.consumer,
@@ -69,6 +70,7 @@ fn order_of(request: Resubmission) -> Order {
         body: request.body,
         edited: request.edited,
         client: request.client,
+        https: request.https,
         auth: request.auth,
         principal: request.principal,
         consumer: request.consumer,
@@ -201,6 +203,8 @@ fn job_of(resubmitter: &Resubmitter, job: Job) -> Result<shown::Job, Failure> {
 /// An attempt as it is shown; what was edited only to those who may see payloads.
 pub(crate) fn attempt(attempt: index::Attempt, payload: bool) -> shown::Attempt {
     let difference = serde_json::from_str(&attempt.difference).ok().filter(|_| payload);
+    let refused = attempt.state == index::AttemptState::Refused;
+    let words = Reason::of(&attempt.reason).filter(|_| refused).map(|reason| reason.words());
     shown::Attempt {
         id: id(attempt.id),
         original: id(attempt.original),
@@ -208,6 +212,7 @@ pub(crate) fn attempt(attempt: index::Attempt, payload: bool) -> shown::Attempt 
         state: attempt.state.name().to_owned(),
         status: attempt.status,
         reason: attempt.reason,
+        words: words.unwrap_or_default(),
         who: attempt.who,
         job: attempt.job,
         to: attempt.destination,

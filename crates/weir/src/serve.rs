@@ -64,12 +64,13 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         Some(journal) => tracker::start(&config, journal, &messages)?,
         None => None,
     };
-    let delivery = match &journal {
-        Some(journal) => Some(delivery::start(&config, journal, &messages)?),
-        None => None,
-    };
+    // Counts first: what is told of them is of all that was recorded before.
     let counting = match &journal {
         Some(journal) => monitor::open(&config, journal, bound.limiter())?,
+        None => None,
+    };
+    let delivery = match &journal {
+        Some(journal) => Some(delivery::start(&config, journal, &messages)?),
         None => None,
     };
     let counting = counting.map(|opened| opened.start(&messages)).transpose()?;

@@ -23,8 +23,14 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         limits: Box::new(Default::default),
         access: None,
         billing: None,
+        events: None,
         tracker: None,
         monitor: None,
+        pools: crate::pools::Doors {
+            status: Box::new(Vec::new),
+            recycle: Box::new(|_| false),
+            trim: Box::new(|_| false),
+        },
     }));
     (addr, draining)
 }

@@ -1,6 +1,6 @@
 use super::*;
 use std::task::{Context, Poll, Waker};
-use weir_config::{AgentCounts, PoolQueue, Recycle, Script};
+use weir_config::{AgentCounts, AgentScript, PoolQueue, Recycle};
 
 fn config(max: usize, waiting: usize) -> weir_config::Pool {
     weir_config::Pool {
@@ -12,7 +12,7 @@ fn config(max: usize, waiting: usize) -> weir_config::Pool {
         recycle: Recycle::default(),
         timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(60),
-        script: Script::None,
+        script: AgentScript::None,
         headers: Vec::new(),
         params: Vec::new(),
     }

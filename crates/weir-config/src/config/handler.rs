@@ -1,6 +1,6 @@
 //! Handlers: what answers a route.
 
-use super::{HeaderEdits, PoolId, UpstreamId};
+use super::{Files, HeaderEdits, PoolId, Script, UpstreamId};
 use crate::map::JsonMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +14,10 @@ pub enum Handler {
     Proxy(Proxy),
     /// An agent of a pool answers.
     Pool(PoolHandler),
+    /// Files of a folder answer.
+    Files(Files),
+    /// A script answers.
+    Script(Box<Script>),
 }
 
 /// A declared answer.

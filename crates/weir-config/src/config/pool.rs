@@ -25,7 +25,7 @@ pub struct Pool {
     /// How long a body may make no progress in either direction (default 60 s).
     pub idle_timeout: Duration,
     /// What program of the agents answers.
-    pub script: Script,
+    pub script: AgentScript,
     /// Request headers that are passed although they carry credentials or have an underscore in
     /// their names; lower case.
     pub headers: Vec<String>,
@@ -191,7 +191,7 @@ pub struct Recycle {
 
 /// What program of the agents answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum AgentScript {
     /// The agent itself.
     None,
     /// This file.

@@ -4,31 +4,31 @@ use super::texts::FileId;
 
 /// Where a piece of text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub struct Spot {
     /// Which text.
-    pub(crate) file: FileId,
+    pub file: FileId,
     /// 1-based line.
-    pub(crate) line: u32,
+    pub line: u32,
     /// 1-based column, in characters.
-    pub(crate) column: u32,
+    pub column: u32,
     /// Width in characters on that line, at least 1.
-    pub(crate) width: u32,
+    pub width: u32,
     /// Where it ends when that is on a later line: 1-based line, and its characters up to there.
-    pub(crate) until: Option<(u32, u32)>,
+    pub until: Option<(u32, u32)>,
 }
 
 /// A node with its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     /// Where it begins.
-    pub(crate) at: Spot,
+    pub at: Spot,
     /// What it is.
-    pub(crate) data: Data,
+    pub data: Data,
 }
 
 /// What a node can be.
 #[derive(Clone, Debug)]
-pub(crate) enum Data {
+pub enum Data {
     /// A text, number, boolean or null.
     Scalar(Scalar),
     /// A list.
@@ -39,31 +39,31 @@ pub(crate) enum Data {
 
 /// One member of a mapping.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub struct Member {
     /// Its key.
-    pub(crate) key: String,
+    pub key: String,
     /// Where the key stands.
-    pub(crate) at: Spot,
+    pub at: Spot,
     /// Its value.
-    pub(crate) value: Node,
+    pub value: Node,
 }
 
 /// A scalar as written.
 #[derive(Clone, Debug)]
-pub(crate) struct Scalar {
+pub struct Scalar {
     /// Its text, quotes and escapes resolved, substitutions done.
-    pub(crate) text: String,
+    pub text: String,
     /// Written without quotes, so that `8080` is a number and `true` a boolean.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// Its text is the content of a file.
-    pub(crate) from_file: bool,
+    pub from_file: bool,
     /// A substitution in it failed: a finding says so, and nothing more is to be said of it.
-    pub(crate) lost: bool,
+    pub lost: bool,
 }
 
 /// What a scalar means by the core schema of YAML 1.2 (section 10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub enum Meaning {
     /// `null`, `~` or nothing.
     Null,
     /// `true` or `false`.
@@ -76,7 +76,7 @@ pub(crate) enum Meaning {
 
 impl Scalar {
     /// What it means.
-    pub(crate) fn meaning(&self) -> Meaning {
+    pub fn meaning(&self) -> Meaning {
         if !self.plain {
             return Meaning::Text;
         }
@@ -90,7 +90,7 @@ impl Scalar {
     }
 
     /// The whole number it is, if it is one that fits.
-    pub(crate) fn integer(&self) -> Option<u64> {
+    pub fn integer(&self) -> Option<u64> {
         let text = self.text.strip_prefix('+').unwrap_or(&self.text);
         match self.meaning() {
             Meaning::Number => match text.get(..2) {
@@ -130,7 +130,7 @@ fn is_number(text: &str) -> bool {
 
 impl Node {
     /// Calls `seen` for every scalar in it, but for keys.
-    pub(crate) fn each_scalar(&self, seen: &mut dyn FnMut(&Self)) {
+    pub fn each_scalar(&self, seen: &mut dyn FnMut(&Self)) {
         match &self.data {
             Data::Scalar(_) => seen(self),
             Data::List(items) => items.iter().for_each(|item| item.each_scalar(seen)),
@@ -143,7 +143,7 @@ impl Node {
 
 impl Node {
     /// Its scalar, if it is one.
-    pub(crate) fn scalar(&self) -> Option<&Scalar> {
+    pub fn scalar(&self) -> Option<&Scalar> {
         match &self.data {
             Data::Scalar(scalar) => Some(scalar),
             Data::List(_) | Data::Map(_) => None,
@@ -151,13 +151,13 @@ impl Node {
     }
 
     /// Its text, if it is a scalar that is not null.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         let scalar = self.scalar().filter(|s| !s.lost && s.meaning() != Meaning::Null)?;
         Some(&scalar.text)
     }
 
     /// Its members, if it is a mapping.
-    pub(crate) fn members(&self) -> Option<&[Member]> {
+    pub fn members(&self) -> Option<&[Member]> {
         match &self.data {
             Data::Map(members) => Some(members),
             Data::Scalar(_) | Data::List(_) => None,
@@ -165,12 +165,12 @@ impl Node {
     }
 
     /// The member of this name.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.members()?.iter().find(|m| m.key == key).map(|m| &m.value)
     }
 
     /// Its items, if it is a list.
-    pub(crate) fn items(&self) -> Option<&[Node]> {
+    pub fn items(&self) -> Option<&[Node]> {
         match &self.data {
             Data::List(items) => Some(items),
             Data::Scalar(_) | Data::Map(_) => None,
@@ -178,17 +178,17 @@ impl Node {
     }
 
     /// Lost to a failed substitution?
-    pub(crate) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.scalar().is_some_and(|s| s.lost)
     }
 
     /// Null or nothing written?
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.meaning() == Meaning::Null)
     }
 
     /// What it is, for messages: `a list`, `the number 5`.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match &self.data {
             Data::List(_) => "a list".to_owned(),
             Data::Map(_) => "a mapping".to_owned(),
@@ -205,7 +205,7 @@ impl Node {
     ///
     /// # Errors
     /// The place of a number that JSON does not have (`.inf`, `.nan`).
-    pub(crate) fn to_json(&self) -> Result<String, Spot> {
+    pub fn to_json(&self) -> Result<String, Spot> {
         let mut out = String::new();
         self.write_json(&mut out)?;
         Ok(out)

@@ -67,6 +67,19 @@ pub(crate) fn read(
     Ok(draft)
 }
 
+/// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
+pub(crate) fn read_plain(path: &Path, text: &str, report: &mut Report) -> (Option<Node>, Texts) {
+    let mut reader = Reader {
+        texts: Texts::default(),
+        files: Vec::new(),
+        report,
+        surroundings: Surroundings::Nothing,
+        included: Vec::new(),
+    };
+    let root = reader.parse_plain(path, text);
+    (root, reader.texts)
+}
+
 /// Two ways to write one path must not hide a circle.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -89,33 +102,28 @@ impl Reader<'_> {
 
     /// The text of a file, or why there is none.
     pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::keys::Fault> {
-        let fault = |code, what: String| {
-            crate::keys::Fault::value(format!("`{}` {what}", path.display())).code(code)
-        };
         if !self.files.iter().any(|f| f == path) {
             if self.files.len() >= FILES {
-                return Err(fault(codes::TOO_MANY, format!("is one more than {FILES} files")));
+                return Err(fault(
+                    path,
+                    codes::TOO_MANY,
+                    &format!("is one more than {FILES} files"),
+                ));
             }
             self.files.push(path.to_owned());
         }
-        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => fault(codes::MISSING_FILE, "is not there".to_owned()),
-            _ => fault(codes::BAD_FILE, format!("cannot be read: {error}")),
-        })?;
-        // A pipe or device would block, or never end.
-        if !metadata.is_file() {
-            return Err(fault(codes::BAD_FILE, "is no file".to_owned()));
-        }
-        if metadata.len() > FILE_BYTES {
-            return Err(fault(codes::BAD_FILE, format!("is larger than {FILE_BYTES} bytes")));
-        }
-        let bytes = std::fs::read(path)
-            .map_err(|error| fault(codes::BAD_FILE, format!("cannot be read: {error}")))?;
-        String::from_utf8(bytes).map_err(|_| fault(codes::BAD_FILE, "is not UTF-8".to_owned()))
+        file_text(path)
     }
 
     /// Parses and substitutes one text.
     fn parse(&mut self, path: &Path, text: &str) -> Option<Node> {
+        let mut node = self.parse_plain(path, text)?;
+        substitute::substitute(self, &mut node);
+        Some(node)
+    }
+
+    /// Parses one text.
+    fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = &*with_line_feeds(text);
@@ -130,7 +138,6 @@ impl Reader<'_> {
         if node.is_null() {
             node = empty(file);
         }
-        substitute::substitute(self, &mut node);
         Some(node)
     }
 
@@ -229,4 +236,27 @@ pub(super) fn null(at: Spot) -> Node {
 fn with_line_feeds(text: &str) -> Cow<'_, str> {
     let lone = text.split('\n').any(|line| line.strip_suffix('\r').unwrap_or(line).contains('\r'));
     if lone { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
+}
+
+fn fault(path: &Path, code: &'static str, what: &str) -> crate::keys::Fault {
+    crate::keys::Fault::value(format!("`{}` {what}", path.display())).code(code)
+}
+
+/// The text of a file of at most 16 MiB, or why there is none.
+pub(crate) fn file_text(path: &Path) -> Result<String, crate::keys::Fault> {
+    let unreadable =
+        |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "is not there"),
+        _ => unreadable(error),
+    })?;
+    // A pipe or device would block, or never end.
+    if !metadata.is_file() {
+        return Err(fault(path, codes::BAD_FILE, "is no file"));
+    }
+    if metadata.len() > FILE_BYTES {
+        return Err(fault(path, codes::BAD_FILE, &format!("is larger than {FILE_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| fault(path, codes::BAD_FILE, "is not UTF-8"))
 }

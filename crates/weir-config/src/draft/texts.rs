@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Index of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileId(pub(crate) u32);
+pub struct FileId(pub(crate) u32);
 
 /// One text.
 #[derive(Clone, Debug)]

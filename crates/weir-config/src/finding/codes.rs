@@ -11,7 +11,7 @@ pub struct Code {
 
 macro_rules! codes {
     ($($name:ident $code:literal $meaning:literal)*) => {
-        $(#[doc = $meaning] pub(crate) const $name: &str = $code;)*
+        $(#[doc = $meaning] pub const $name: &str = $code;)*
         /// Every code, in alphabetical order.
         pub const ALL: &[Code] = &[$(Code { code: $code, meaning: $meaning }),*];
     };
@@ -24,13 +24,14 @@ codes! {
     ALIAS "alias" "YAML aliases expand to too much, or an alias stands inside what it refers to."
     BAD_CERTIFICATE "bad-certificate" "A certificate or private key is no PEM, does not parse, or the two do not belong together."
     BAD_EXPRESSION "bad-expression" "A CEL expression does not compile or names a variable that is not there."
-    BAD_FILE "bad-file" "A file cannot be read, is too large or is not UTF-8."
+    BAD_FILE "bad-file" "A file or folder cannot be read or is the other of the two; or a file is too large or not UTF-8."
     BAD_HEADER "bad-header" "A header name or value holds characters that HTTP does not allow there, or weir itself decides about this header."
     BAD_JWKS "bad-jwks" "A key set (RFC 7517) does not parse, holds no key that verifies, or holds none that fits the algorithms."
     BAD_KEY "bad-key" "The key of an `auth` is no public key in PEM, or of another kind than its algorithms."
     BAD_MAP "bad-map" "A leaf of a map is no RFC 9535 path, no literal and no expression."
     BAD_OVERRIDE "bad-override" "A `--set` names a path that is not there, or its value is no YAML."
     BAD_PATH "bad-path" "A base path, a route's path or a path template is malformed."
+    BAD_SCRIPT "bad-script" "A script, or a module it imports, cannot be compiled, or its top level throws, or it exports no function."
     BAD_SUBSTITUTION "bad-substitution" "Only `${env:NAME}` is substituted; write `$${` for a literal `${`."
     BAD_VALUE "bad-value" "A value of the right type that is not accepted here: out of range, malformed, or none of the words."
     CONFLICT "conflict" "Keys that exclude each other stand together, or two settings contradict each other."
@@ -39,8 +40,9 @@ codes! {
     DUPLICATE_NAME "duplicate-name" "A name is defined twice, in two files or in one list."
     DUPLICATE_ROUTE "duplicate-route" "Two routes of an API match the same method and path."
     EMPTY "empty" "Something that must hold at least one item holds none."
+    EXPOSED "exposed" "A folder that is served holds the configuration or weir's own data."
     INCLUDE "include" "Included files go round in a circle, too deep, or are too many; or a pattern matches no file (a warning)."
-    MISSING_FILE "missing-file" "A file is not there."
+    MISSING_FILE "missing-file" "A file or folder is not there."
     MISSING_KEY "missing-key" "A key that must be there is not."
     MISSING_UNIT "missing-unit" "A time, size or rate without its unit."
     NEEDS_RESTART "needs-restart" "A change that a reload cannot make: restart, or take it back. Nothing of the new configuration is in use."

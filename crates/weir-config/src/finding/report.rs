@@ -2,13 +2,14 @@
 
 use super::{Finding, Place, Severity};
 use crate::draft::{FileId, Node, Spot, Texts};
+use std::path::{Path, PathBuf};
 
 /// More findings than this are not listed one by one.
 const MOST: usize = 500;
 
 /// Collects findings by their place in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     list: Vec<Noted>,
     /// Findings beyond [`MOST`].
     dropped: usize,
@@ -16,11 +17,13 @@ pub(crate) struct Report {
     secrets: Vec<Spot>,
     /// Texts that could not be read to their end: where secrets stand in them is not known.
     unread: Vec<FileId>,
+    /// Files that are no texts of the configuration and were read, or looked for.
+    read: Vec<PathBuf>,
 }
 
 /// A finding on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Noted {
+pub struct Noted {
     code: &'static str,
     severity: Severity,
     at: Option<Spot>,
@@ -31,27 +34,39 @@ pub(crate) struct Noted {
 
 impl Noted {
     /// Says what would be right.
-    pub(crate) fn help(&mut self, help: impl Into<String>) -> &mut Self {
+    pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
     }
 
     /// Says what would be right, if that is known.
-    pub(crate) fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
+    pub fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
         self.help = help.or(self.help.take());
         self
     }
 
     /// Names another place that has to do with it.
-    pub(crate) fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
+    pub fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
         self.related.push((at, label.into()));
         self
     }
 }
 
 impl Report {
+    /// Notes a file that is no text of the configuration and is read.
+    pub(crate) fn reads(&mut self, path: &Path) {
+        if !self.read.iter().any(|known| known == path) {
+            self.read.push(path.to_owned());
+        }
+    }
+
+    /// Files that are no texts of the configuration and were read, or looked for.
+    pub(crate) fn read_files(&self) -> &[PathBuf] {
+        &self.read
+    }
+
     /// Notes an error.
-    pub(crate) fn error(
+    pub fn error(
         &mut self,
         code: &'static str,
         at: Spot,
@@ -61,7 +76,7 @@ impl Report {
     }
 
     /// Notes a warning.
-    pub(crate) fn warning(
+    pub fn warning(
         &mut self,
         code: &'static str,
         at: Spot,
@@ -71,11 +86,7 @@ impl Report {
     }
 
     /// Notes an error that stands nowhere in a text.
-    pub(crate) fn error_nowhere(
-        &mut self,
-        code: &'static str,
-        message: impl Into<String>,
-    ) -> &mut Noted {
+    pub fn error_nowhere(&mut self, code: &'static str, message: impl Into<String>) -> &mut Noted {
         self.note(code, Severity::Error, None, message.into())
     }
 
@@ -99,22 +110,22 @@ impl Report {
     }
 
     /// Any error so far?
-    pub(crate) fn has_errors(&self) -> bool {
+    pub fn has_errors(&self) -> bool {
         self.list.iter().any(|n| n.severity == Severity::Error)
     }
 
     /// Remembers that what stands there is not to be shown.
-    pub(crate) fn hide(&mut self, at: Spot) {
+    pub fn hide(&mut self, at: Spot) {
         self.secrets.push(at);
     }
 
     /// Remembers that nothing of what stands there is to be shown.
-    pub(crate) fn hide_all(&mut self, node: &Node) {
+    pub fn hide_all(&mut self, node: &Node) {
         node.each_scalar(&mut |scalar| self.secrets.push(scalar.at));
     }
 
     /// Remembers that whatever may be a secret in this text is not to be shown.
-    pub(crate) fn hide_unread(&mut self, text: FileId) {
+    pub fn hide_unread(&mut self, text: FileId) {
         self.unread.push(text);
     }
 

@@ -1,7 +1,8 @@
 //! Keys of APIs and routes.
 
+use super::files::FILES_KEY;
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, Shape, capture};
+use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "openapi", "tracker"];
 
@@ -98,7 +99,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["script", "files", "validate", "tracker"],
+    later: &["validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -111,7 +112,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy", "pool"], required: true },
+        Group { keys: &["reply", "proxy", "files", "script", "pool"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -163,6 +164,12 @@ pub(crate) static ROUTE: Shape = Shape {
                 "pool",
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]),
                 "An agent of a pool answers; a name alone is short for `{name: NAME}`.",
+            ),
+            FILES_KEY,
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A JavaScript module answers; a path alone is short for `{file: PATH}`.",
             ),
         ],
     )

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// A form of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// Name of an API, upstream, auth, plan, consumer or operation.
     Name,
     /// `15s`.
@@ -63,22 +63,24 @@ pub(crate) enum Form {
     Currency,
     /// `5%`.
     Percent,
+    /// `app/index.html`.
+    FileBelow,
 }
 
 /// What is wrong with a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// Code of the finding.
-    pub(crate) code: &'static str,
+    pub code: &'static str,
     /// What is wrong.
-    pub(crate) message: String,
+    pub message: String,
     /// What would be right.
-    pub(crate) help: Option<String>,
+    pub help: Option<String>,
 }
 
 impl Form {
     /// What it takes, for messages and the reference.
-    pub(crate) fn describe(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Name => "a name",
             Self::Duration => "a time (`15s`)",
@@ -106,11 +108,12 @@ impl Form {
             Self::Price => "a price (`\"0.0004\"`)",
             Self::Currency => "a currency (`EUR`)",
             Self::Percent => "a share (`5%`)",
+            Self::FileBelow => "a file below the folder (`app/index.html`)",
         }
     }
 
     /// Pattern for the JSON Schema, where one says most of it.
-    pub(crate) fn pattern(self) -> Option<&'static str> {
+    pub fn pattern(self) -> Option<&'static str> {
         Some(match self {
             Self::Name => r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$",
             Self::Duration | Self::PositiveDuration => {
@@ -134,7 +137,7 @@ impl Form {
     }
 
     /// Checks a text.
-    pub(crate) fn check(self, text: &str) -> Result<(), Fault> {
+    pub fn check(self, text: &str) -> Result<(), Fault> {
         match self {
             Self::Name => checks::name(text),
             Self::Duration => checks::unit(self, units::duration(text).map(|_| ()), text),
@@ -175,6 +178,7 @@ impl Form {
             Self::Price => checks::price(text),
             Self::Currency => checks::currency(text),
             Self::Percent => checks::unit(self, units::percent(text).map(|_| ()), text),
+            Self::FileBelow => checks::file_below(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }
@@ -182,18 +186,18 @@ impl Form {
 
 impl Fault {
     /// A value that is not accepted.
-    pub(crate) fn value(message: impl Into<String>) -> Self {
+    pub fn value(message: impl Into<String>) -> Self {
         Self { code: crate::finding::codes::BAD_VALUE, message: message.into(), help: None }
     }
 
     /// With another code.
-    pub(crate) fn code(mut self, code: &'static str) -> Self {
+    pub fn code(mut self, code: &'static str) -> Self {
         self.code = code;
         self
     }
 
     /// Says what would be right.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }

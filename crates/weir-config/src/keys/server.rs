@@ -1,15 +1,12 @@
 //! Keys that hold for the whole server.
 
 use super::{
-    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, Shape, TRACKER,
-    UPSTREAM,
+    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, SCRIPTS, Shape,
+    TRACKER, UPSTREAM,
 };
-
-const LATER: &[&str] = &["scripts"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
-    later: LATER,
     slips: &[
         ("port", "write `listen: [{addr: \"0.0.0.0:8080\"}]`"),
         ("routes", "routes stand in an API: `apis: {NAME: {base: /, routes: […]}}`"),
@@ -64,6 +61,7 @@ pub(crate) static ROOT: Shape = Shape {
                 Kind::Object(&MONITOR),
                 "Counts of calls, for usage, limits and billing.",
             ),
+            Key::new("scripts", Kind::Object(&SCRIPTS), "Bounds of script engines."),
             UPSTREAMS,
             POOLS,
             AUTHS,
@@ -76,7 +74,6 @@ pub(crate) static ROOT: Shape = Shape {
 
 /// A file named by `include:`.
 pub(crate) static INCLUDED: Shape = Shape {
-    later: LATER,
     ..Shape::new(
         "an included file",
         "A file named by `include:`.",

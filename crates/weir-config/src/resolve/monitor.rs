@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// The shortest time that counts are kept: quotas are put together from them.
 const SHORTEST: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// A month, and one to make its invoice in.
+const TO_BILL: Duration = Duration::from_secs(62 * 24 * 60 * 60);
 
 impl Resolver<'_> {
     /// The Monitor; `apis` get its rules.
@@ -34,6 +36,16 @@ impl Resolver<'_> {
         if let Some(node) = fields.get("keep").filter(|_| keep < SHORTEST) {
             let message = "counts are kept for two days at least";
             self.report.error(codes::BAD_VALUE, node.at, message);
+        }
+        let priced = plans.iter().find(|plan| plan.price.is_some());
+        if let Some(node) = fields.get("keep").filter(|_| keep >= SHORTEST && keep < TO_BILL)
+            && let Some(plan) = priced
+        {
+            let message =
+                format!("calls of the plan `{}` have a price and may be gone first", plan.name);
+            self.report
+                .warning(codes::CONFLICT, node.at, message)
+                .help("an invoice of a month needs it whole: say `62d` or more");
         }
         if fields.text("count") == Some("all") {
             apis.iter_mut().flat_map(|api| &mut api.routes).for_each(|route| {

@@ -2,8 +2,8 @@
 
 use super::{Fields, Resolver};
 use crate::config::{
-    Account, AgentAddress, AgentCounts, AgentProtocol, AgentSource, Pool, PoolHandler, PoolId,
-    PoolQueue, Program, ProgramLimits, Recycle, Script, ScriptRoot,
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
+    PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
 };
 use crate::draft::{Member, Node};
 use crate::finding::codes;
@@ -23,7 +23,7 @@ impl Resolver<'_> {
             _ => AgentProtocol::FastCgi,
         };
         let source = self.agent_source(&fields, protocol, member);
-        let script = self.script(&fields, protocol);
+        let script = self.agent_script(&fields, protocol);
         let agents = self.agent_counts(&fields, source.as_ref());
         let queue = fields.object("queue", &keys::QUEUE);
         let source = source?;
@@ -31,7 +31,7 @@ impl Resolver<'_> {
         let recycle = recycle(&fields, connects);
         let script = script?;
         if protocol == AgentProtocol::Cgi
-            && let (AgentSource::Start(program), Script::None) = (&source, &script)
+            && let (AgentSource::Start(program), AgentScript::None) = (&source, &script)
             && program.command.is_empty()
         {
             self.report
@@ -89,7 +89,7 @@ impl Resolver<'_> {
                 );
                 None
             }
-            _ => self.program(fields, protocol).map(AgentSource::Start),
+            _ => self.agent_program(fields, protocol).map(AgentSource::Start),
         }
     }
 
@@ -121,7 +121,7 @@ impl Resolver<'_> {
         address.map(AgentAddress::Tcp)
     }
 
-    fn program(&mut self, fields: &Fields<'_>, protocol: AgentProtocol) -> Option<Program> {
+    fn agent_program(&mut self, fields: &Fields<'_>, protocol: AgentProtocol) -> Option<Program> {
         let mut command = fields.texts("command");
         if let (Some(program), Some(node)) = (command.first_mut(), fields.many("command").first())
             && program.contains('/')
@@ -264,7 +264,11 @@ impl Resolver<'_> {
         counts
     }
 
-    fn script(&mut self, fields: &Fields<'_>, protocol: AgentProtocol) -> Option<Script> {
+    fn agent_script(
+        &mut self,
+        fields: &Fields<'_>,
+        protocol: AgentProtocol,
+    ) -> Option<AgentScript> {
         let http = protocol == AgentProtocol::Http;
         for key in ["script", "root", "params"] {
             if let Some(node) = fields.get(key).filter(|_| http) {
@@ -273,7 +277,7 @@ impl Resolver<'_> {
             }
         }
         if let Some(node) = fields.get("script") {
-            return Some(Script::Fixed(self.script_file(node, fields)?));
+            return Some(AgentScript::Fixed(self.script_file(node, fields)?));
         }
         let Some(node) = fields.get("root") else {
             for key in ["extensions", "index"] {
@@ -283,7 +287,7 @@ impl Resolver<'_> {
                         .help("it belongs to `root`");
                 }
             }
-            return Some(Script::None);
+            return Some(AgentScript::None);
         };
         let path = self.draft.texts.resolve(node.at.file, node.text()?);
         let folder = if self.draft.sealed { Ok(path.clone()) } else { path.canonicalize() };
@@ -297,7 +301,7 @@ impl Resolver<'_> {
             extensions.push("php".to_owned());
         }
         let index = fields.text("index").map(str::to_owned);
-        Some(Script::Below(ScriptRoot { folder, extensions, index }))
+        Some(AgentScript::Below(ScriptRoot { folder, extensions, index }))
     }
 
     /// A file that answers. Agents on another machine have files that are not here.

@@ -105,7 +105,7 @@ impl Resolver<'_> {
     }
 }
 
-fn formats(fields: &Fields<'_>, indent: usize) -> Vec<Format> {
+pub(super) fn formats(fields: &Fields<'_>, indent: usize) -> Vec<Format> {
     let mut formats = Vec::new();
     for name in fields.texts("as") {
         let format = match name.as_str() {

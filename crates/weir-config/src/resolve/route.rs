@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 )
                 .help("write `path: /path` with `methods: […]`");
         }
-        let (methods, node) = match short {
+        let (mut methods, node) = match short {
             Some((method, node)) => (vec![method.to_ascii_uppercase()], node),
             None => {
                 let mut methods: Vec<String> = Vec::new();
@@ -91,6 +91,9 @@ impl<'a> Resolver<'a> {
                 (methods, fields.get("path")?)
             }
         };
+        if fields.get("files").is_some() {
+            methods = self.methods_of_files(methods, node);
+        }
         Some((methods, path::pattern(node.text()?).ok()?, node.at))
     }
 
@@ -142,16 +145,21 @@ impl<'a> Resolver<'a> {
         pattern: Option<&PathPattern>,
         inherited: &Inherited<'_>,
     ) -> Option<Handler> {
-        match (fields.get("reply"), fields.get("proxy"), fields.get("pool")) {
-            (Some(_), None, None) => {
-                self.reply(&fields.object("reply", &keys::REPLY)?).map(Handler::Reply)
-            }
-            (None, None, Some(node)) => self.pool_handler(node).map(Handler::Pool),
-            (None, Some(node), None) => {
-                self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
-            }
-            _ => None,
+        if let Some(node) = fields.get("reply") {
+            let reply = Fields::new(node, &keys::REPLY);
+            return node.members().and_then(|_| self.reply(&reply)).map(Handler::Reply);
         }
+        if let Some(node) = fields.get("files") {
+            return self.files(node, pattern).map(Handler::Files);
+        }
+        if let Some(node) = fields.get("script") {
+            return self.script(node).map(|script| Handler::Script(Box::new(script)));
+        }
+        if let Some(node) = fields.get("pool") {
+            return self.pool_handler(node).map(Handler::Pool);
+        }
+        let node = fields.get("proxy")?;
+        self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
     }
 
     /// Warns of a path that costs more than others.

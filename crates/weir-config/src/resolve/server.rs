@@ -168,7 +168,7 @@ impl Resolver<'_> {
     }
 
     /// The path a node says, from the folder of the file it is written in.
-    fn path_of(&self, node: &Node) -> PathBuf {
+    pub(super) fn path_of(&self, node: &Node) -> PathBuf {
         self.draft.texts.resolve(node.at.file, node.text().unwrap_or_default())
     }
 }

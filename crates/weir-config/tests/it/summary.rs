@@ -65,7 +65,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         writeln!(out, "api {} {:?} {} {:?}", api.name, api.hosts, api.base, api.cors)
             .expect("writes");
         for r in &api.routes {
-            route(&mut out, r);
+            route(&mut out, r, folder);
         }
     }
     for s in &config.sources {
@@ -75,7 +75,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     out.replace(&format!("{}/", folder.display()), "").replace(&folder.display().to_string(), "")
 }
 
-fn route(out: &mut String, r: &Route) {
+fn route(out: &mut String, r: &Route, folder: &Path) {
     writeln!(
         out,
         "  {:?} {:?} {:?} wildcard {} line {}",
@@ -108,8 +108,18 @@ fn route(out: &mut String, r: &Route) {
         }
     }
     match &r.handler {
+        Handler::Script(script) => {
+            let Script { program, formats, fetch, isolated } = &**script;
+            let exports = program.exports();
+            writeln!(out, "    script {exports:?} {formats:?} {fetch:?} {isolated}")
+                .expect("writes");
+        }
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
         Handler::Pool(pool) => writeln!(out, "    {pool:?}").expect("writes"),
+        Handler::Files(files) => {
+            let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");
+            writeln!(out, "    {text}").expect("writes");
+        }
         Handler::Reply(reply) => {
             writeln!(out, "    reply {} {:?}", reply.status, reply.headers).expect("writes");
             match &reply.body {

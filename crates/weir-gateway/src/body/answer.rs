@@ -2,6 +2,7 @@
 
 use crate::compress::Gzip;
 use crate::deadline::{Deadline, Expired};
+use crate::files::FileBody;
 use crate::pool::AgentBody;
 use crate::problem::Problem;
 use crate::proxy::UpstreamBody;
@@ -24,6 +25,8 @@ pub(crate) enum Body<'a> {
     Upstream(UpstreamBody<'a>),
     /// An agent of a pool, as it sends.
     Agent(Box<AgentBody<'a>>),
+    /// A file, as it is read.
+    File(Box<FileBody>),
     /// Another body, compressed on the way.
     Gzip(Box<GzipBody<'a>>),
 }
@@ -43,6 +46,9 @@ pub(crate) enum AnswerError {
     /// No byte came in time.
     #[error("the upstream took too long")]
     Late(Expired),
+    /// A file cannot be read on, or is not any more what it was at the beginning.
+    #[error("the file cannot be read, or has changed")]
+    File,
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
@@ -58,6 +64,7 @@ impl AnswerError {
             Self::UpstreamClosed => Problem::UpstreamClosed,
             Self::UpstreamGarbage(_) | Self::AgentGarbage(_) => Problem::UpstreamGarbage,
             Self::Late(expired) => Refusal::from(*expired).problem,
+            Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
             Self::NotKept => Problem::JournalFull,
         }
@@ -72,6 +79,7 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
             Self::Agent(body) => body.length(),
+            Self::File(body) => Some(body.length()),
             Self::Gzip(_) => None,
         }
     }
@@ -96,6 +104,7 @@ impl<'a> Body<'a> {
                 Ok(body) => Ok(Body::Agent(body)),
                 Err(body) => Err(Self::Agent(body)),
             },
+            Self::File(body) => Ok(Body::File(body)),
             Self::Gzip(body) => {
                 let GzipBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
@@ -127,6 +136,7 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
             Self::Agent(body) => body.data(),
+            Self::File(body) => body.data(),
             Self::Gzip(body) => &body.out,
         }
     }
@@ -138,6 +148,7 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
             Self::Agent(body) => body.consume(count),
+            Self::File(body) => body.consume(count),
             Self::Gzip(body) => body.out.advance(count),
         }
     }
@@ -148,6 +159,7 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
             Self::Agent(body) => body.is_last(),
+            Self::File(body) => body.is_last(),
             Self::Gzip(body) => body.encoder.is_none(),
         }
     }
@@ -165,6 +177,7 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::Agent(body) => body.poll_data(cx, deadline),
+            Self::File(body) => body.poll_data(cx, deadline),
             Self::Gzip(body) => body.poll_data(cx, deadline),
         }
     }
@@ -173,7 +186,7 @@ impl<'a> Body<'a> {
     /// sends all before it reads would otherwise wait for ever.
     pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
         match self {
-            Self::Empty | Self::Whole(_) => {}
+            Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Agent(body) => body.poll_request(cx),
             Self::Gzip(body) => body.inner.poll_request(cx),

@@ -179,6 +179,8 @@ fn read_head(
     limits: &Limits,
 ) -> Result<(), Refusal> {
     let request = &mut exchange.request;
+    // Its memory may have held a request of somebody else.
+    request.clear();
     let host = parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
     let authority = parts.uri.authority().map(http::uri::Authority::as_str).or(host);
     let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);

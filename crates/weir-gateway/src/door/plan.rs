@@ -18,6 +18,8 @@ pub(crate) struct InHand {
     /// The transaction that is sent again.
     pub(crate) of: [u8; 16],
     pub(crate) principal: Rc<Principal>,
+    /// The operation of the other route that it goes to.
+    to: Option<String>,
     edited: bool,
 }
 
@@ -26,9 +28,15 @@ impl InHand {
     pub(crate) fn mark(&self, settings: &Resubmit, id: &str, headers: &mut Headers) {
         let of = uuid::Uuid::from_bytes(self.of).to_string();
         if settings.idempotency_key && headers.get("idempotency-key").is_none() {
-            // Another request under the same key would be refused, so what was edited has its own.
-            // A string of RFC 9651, as draft-ietf-httpapi-idempotency-key-header has it.
-            let key = format!("\"{}\"", if self.edited { id } else { &of });
+            // Another request under the same key would be refused, so what was edited has its own,
+            // and what goes elsewhere one for that route. A string of RFC 9651, as
+            // draft-ietf-httpapi-idempotency-key-header has it.
+            let mut key = format!("\"{}", if self.edited { id } else { &of });
+            if let Some(to) = &self.to {
+                key.push('/');
+                key.push_str(to);
+            }
+            key.push('"');
             headers.push("idempotency-key", key.as_bytes());
         }
         apply_edits(headers, &settings.headers);
@@ -92,7 +100,8 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         target.push(if index == 0 { '?' } else { '&' });
         target.push_str(part);
     }
-    let in_hand = InHand { of: request.of, principal, edited: request.edited };
+    let Resubmission { of, edited, .. } = *request;
+    let in_hand = InHand { of, principal, to: request.to.clone(), edited };
     Ok(Planned { method: to.method, target, authority, headers, client, in_hand })
 }
 
@@ -184,7 +193,8 @@ fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
         }
     }
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let client = Client::recorded(request.client.unwrap_or(nobody), &headers);
+    let mut client = Client::recorded(request.client.unwrap_or(nobody), &headers);
+    client.https |= request.https;
     crate::forwarded::strip(&mut headers);
     // With what `Connection` names: that was for the connection of then.
     let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);

@@ -133,6 +133,14 @@ impl Used {
         }
     }
 
+    /// Takes a call back that [`Used::admit`] counted with this window.
+    pub(super) fn give_back(&self, window: Window) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            let (start, count) = Self::in_window(seen, window);
+            Some(u64::from(start) << COUNT_BITS | count.checked_sub(1)?)
+        });
+    }
+
     /// The window start and count a call in `window` finds.
     fn in_window(packed: u64, window: Window) -> (u32, u64) {
         let (start, count) = ((packed >> COUNT_BITS) as u32, packed & COUNT_MASK);
@@ -258,6 +266,18 @@ mod tests {
         assert_eq!(used.admit(3, today), Ok(1), "a late clock counts in the window reached");
         assert_eq!(used.read(), (2880 * 60, 2));
         assert_eq!(used.admit(0, tomorrow), Err(()));
+    }
+
+    #[test]
+    fn a_call_is_given_back_where_it_was_counted() {
+        let (used, today) = (Used::default(), Window { start: 1440, end: 2880 });
+        used.give_back(today);
+        assert_eq!([(); 2].map(|()| used.admit(2, today)), [Ok(1), Ok(0)]);
+        used.give_back(today);
+        assert_eq!(used.in_force(today), 1);
+        assert_eq!([(); 2].map(|()| used.admit(2, today)), [Ok(0), Err(())]);
+        used.give_back(Window { start: 2880, end: 4320 });
+        assert_eq!(used.in_force(today), 2, "a window that nobody has called in");
     }
 
     #[test]

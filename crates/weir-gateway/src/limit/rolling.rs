@@ -88,6 +88,21 @@ impl Rolling {
         Ok(ring.level(calls, self.step, unix))
     }
 
+    /// Takes a call back that [`Rolling::admit`] counted at `unix`.
+    pub(super) fn give_back(&self, unix: u64) {
+        let mut ring = lock(&self.ring);
+        let first = ring.at.saturating_sub(SUB_WINDOWS);
+        // A clock that was behind counted in the sub-window reached.
+        for slot in [(unix / self.step).clamp(first, ring.at), ring.at] {
+            let calls = &mut ring.calls[(slot % SLOTS) as usize];
+            if *calls > 0 {
+                *calls -= 1;
+                ring.total -= 1;
+                return;
+            }
+        }
+    }
+
     /// How it stands at `unix`, with a quota of so many calls.
     pub(super) fn level(&self, calls: u64, unix: u64) -> Level {
         let mut ring = lock(&self.ring).clone();
@@ -201,6 +216,20 @@ mod tests {
 
     fn admitted(rolling: &Rolling, calls: u64, unix: u64, tries: u64) -> u64 {
         (0..tries).filter(|_| rolling.admit(calls, unix).is_ok()).count() as u64
+    }
+
+    #[test]
+    fn a_call_is_given_back_where_it_was_counted() {
+        let quota = hour();
+        quota.give_back(NOW);
+        assert!(quota.admit(3, NOW).is_ok() && quota.admit(3, NOW + 120).is_ok());
+        quota.give_back(NOW);
+        assert_eq!(quota.read(), [((NOW + 120) / 60 * 60, 1)]);
+        // Counted by a clock that was behind.
+        quota.give_back(NOW);
+        assert_eq!(quota.level(3, NOW + 120).used, 0);
+        quota.give_back(NOW);
+        assert_eq!(quota.level(3, NOW + 120).used, 0);
     }
 
     #[test]

@@ -62,8 +62,7 @@ impl Output {
                     self.ready = decoded.data.len();
                 }
                 Event::Stderr => {
-                    let text = String::from_utf8_lossy(&bytes[decoded.data]);
-                    text.lines().filter(|line| !line.is_empty()).for_each(|l| self.pool.log(l));
+                    self.pool.log_text(&bytes[decoded.data]);
                     connection.buffer.consume(decoded.consumed);
                 }
                 Event::End(end) => {

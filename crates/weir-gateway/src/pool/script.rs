@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Pool, PoolHandler, Script, ScriptRoot};
+use weir_config::{AgentScript, Pool, PoolHandler, ScriptRoot};
 
 /// How long it is remembered which file answers a path.
 const FRESH: Duration = Duration::from_secs(1);
@@ -50,10 +50,10 @@ pub(super) fn find(
     let start = request.len().saturating_sub(rest.len());
     let (before, rest) = request.split_at(start);
     let fixed = handler.script.as_ref().or(match &settings.script {
-        Script::Fixed(file) => Some(file),
-        Script::None | Script::Below(_) => None,
+        AgentScript::Fixed(file) => Some(file),
+        AgentScript::None | AgentScript::Below(_) => None,
     });
-    if let (None, Script::Below(root)) = (fixed, &settings.script) {
+    if let (None, AgentScript::Below(root)) = (fixed, &settings.script) {
         let scripts = &exchange.worker.scripts;
         return scripts.below(handler.pool.0, root, before, rest);
     }

@@ -2,12 +2,15 @@
 
 use crate::auth::{AuthCounters, Authenticator};
 use crate::exchange::Exchange;
+use crate::files::Root;
+use crate::script::Slot;
 use crate::site::Site;
 use crate::stats::{Durations, SeriesKey, WorkerStats, method_label};
 use crate::upstream::{Healths, Upstream};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use weir_config::Handler;
 
 /// Durations by method and status, for one operation.
 type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
@@ -18,6 +21,10 @@ pub(crate) struct Live {
     pub(crate) site: Arc<Site>,
     pub(crate) authenticator: Authenticator,
     pub(crate) upstreams: Vec<Upstream>,
+    /// Folders by API and route; `None` where another handler answers.
+    pub(crate) files: Vec<Vec<Option<Root>>>,
+    /// This worker's script engine.
+    pub(crate) scripts: Rc<Slot>,
     /// By API and route; one more a API for requests without a route, and one more API for
     /// requests without an API.
     series: Vec<Vec<Series>>,
@@ -41,7 +48,19 @@ impl Live {
             config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
         series.push(room(1));
         let authenticator = Authenticator::new(config, Arc::clone(auth_counters));
-        Self { authenticator, upstreams, series, site }
+        let files = config.apis.iter().map(|api| {
+            let root = |handler: &Handler| match handler {
+                Handler::Files(files) => Some(Root::new(files, config.workers)),
+                Handler::Reply(_) | Handler::Proxy(_) | Handler::Script(_) | Handler::Pool(_) => {
+                    None
+                }
+            };
+            api.routes.iter().map(|route| root(&route.handler)).collect()
+        });
+        let same = before.filter(|live| live.scripts.serves(&site.scripts));
+        let scripts =
+            same.map_or_else(|| Rc::new(Slot::new(&site.scripts)), |live| Rc::clone(&live.scripts));
+        Self { authenticator, upstreams, files: files.collect(), scripts, series, site }
     }
 
     fn upstream(&self, name: &str) -> Option<&Upstream> {

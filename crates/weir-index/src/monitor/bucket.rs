@@ -90,6 +90,7 @@ impl Writer {
         most: usize,
     ) -> rusqlite::Result<u64> {
         let mut others = 0;
+        let told_from = self.told_from(database)?;
         // What comes late is of many minutes, and of few hours.
         let mut longer: BTreeMap<(u64, u64, i64), Sum> = BTreeMap::new();
         if self.numbers.len() > SERIES {
@@ -103,6 +104,10 @@ impl Writer {
                     others += sum.calls;
                 }
                 self.merge(database, (MINUTE, *minute, place), sum)?;
+                if told_from.is_some_and(|from| *minute >= from) {
+                    let note = "INSERT INTO bucket_changed VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                    database.prepare_cached(note)?.execute(params![minute, place])?;
+                }
                 for step in [HOUR, DAY] {
                     longer.entry((step, minute - minute % step, place)).or_default().merge(sum);
                 }
@@ -110,6 +115,17 @@ impl Writer {
         }
         longer.iter().try_for_each(|(place, sum)| self.merge(database, *place, sum))?;
         Ok(others)
+    }
+
+    /// The first minute that others are told of, if it is noted here what changes of it.
+    fn told_from(&self, database: &Connection) -> rusqlite::Result<Option<u64>> {
+        match self.table {
+            Table::Rebuilt => Ok(None),
+            Table::Bucket => database
+                .prepare_cached("SELECT start FROM bucket_cursor")?
+                .query_row([], |row| row.get(0))
+                .optional(),
+        }
     }
 
     /// Adds to one bucket: its length, its beginning and the number of its series.
@@ -247,7 +263,14 @@ pub(super) fn drop_old(database: &Connection, kept: [u64; 3]) -> rusqlite::Resul
         let Some(oldest) = oldest else { continue };
         let end = (oldest - oldest % DAY + DAY).min(kept);
         let drop = "DELETE FROM bucket WHERE step = ?1 AND start < ?2";
-        dropped |= database.prepare_cached(drop)?.execute(params![step, end])? > 0;
+        if database.prepare_cached(drop)?.execute(params![step, end])? == 0 {
+            continue;
+        }
+        dropped = true;
+        if step != MINUTE {
+            let note = "UPDATE counted_until SET dropped = max(dropped, ?1)";
+            database.prepare_cached(note)?.execute([end])?;
+        }
     }
     if dropped {
         database.execute("DELETE FROM series WHERE id NOT IN (SELECT series FROM bucket)", [])?;

@@ -39,14 +39,17 @@ pub struct Settings {
     pub cardinality: usize,
     /// What a call costs, if any costs something.
     pub price: Option<Arc<Price>>,
+    /// How long a call may last, but for those that have no limit: it is counted when it has ended,
+    /// where it began.
+    pub longest_call: Duration,
 }
 
 impl Settings {
-    /// As it is configured, without prices.
+    /// As it is configured, without prices, for calls that last no time.
     #[must_use]
     pub fn new(configured: &Configured) -> Self {
         let Configured { counts, keep, cardinality, .. } = *configured;
-        Self { counts, keep, cardinality, price: None }
+        Self { counts, keep, cardinality, price: None, longest_call: Duration::ZERO }
     }
 }
 
@@ -62,6 +65,7 @@ impl std::fmt::Debug for Settings {
             .field("counts", &self.counts)
             .field("keep", &self.keep)
             .field("cardinality", &self.cardinality)
+            .field("longest_call", &self.longest_call)
             .finish_non_exhaustive()
     }
 }
@@ -144,6 +148,8 @@ pub struct Counter {
     readers: Vec<Reader>,
     /// When what was read last was received, in microseconds since 1970.
     read_until: u64,
+    /// When all that had ended was read last.
+    all_read: Option<Duration>,
     tally: Tally,
     writer: Writer,
     /// When something was written last, and when what is old was looked for.
@@ -174,6 +180,7 @@ impl Counter {
             connection,
             follower,
             read_until: 0,
+            all_read: None,
             tally: Tally::default(),
             writer: Writer::new(Table::Bucket),
             written: Instant::now(),
@@ -222,7 +229,7 @@ impl Counter {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
         };
-        let (mut done, mut failed) = (0, None);
+        let (began, mut done, mut failed) = (now(), 0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let read = reader.calls(most - done, |call| {
@@ -234,6 +241,9 @@ impl Counter {
                 // The other lanes go on.
                 Err(error) => failed = Some(error),
             }
+        }
+        if failed.is_none() && done < most {
+            self.all_read = Some(began);
         }
         match failed {
             Some(error) if done == 0 => Err(MonitorError::Journal(error)),
@@ -285,13 +295,20 @@ impl Counter {
     }
 
     fn write_all(&mut self) -> rusqlite::Result<u64> {
-        let most = self.shared.settings().cardinality;
+        let (most, longest) = {
+            let settings = self.shared.settings();
+            (settings.cardinality, settings.longest_call)
+        };
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let others = self.writer.add(&begun, &self.tally, most)?;
         failpoint::pass("monitor.buckets");
         quota::add(&begun, &self.tally)?;
         add_segments(&begun, &self.tally)?;
         note(&begun, &self.readers)?;
+        if let Some(all_read) = self.all_read {
+            let settled = all_read.saturating_sub(longest).as_secs();
+            begun.execute("UPDATE counted_until SET settled = ?1", [settled])?;
+        }
         failpoint::pass("monitor.noted");
         begun.commit()?;
         Ok(others)
@@ -327,6 +344,7 @@ impl Counter {
     pub fn recover(&mut self) -> Result<(), MonitorError> {
         self.shared.restarts.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
+        self.all_read = None;
         self.writer.forget();
         // It may have been counting again.
         self.journal.forget(PIN).map_err(MonitorError::Journal)?;
@@ -348,6 +366,13 @@ fn begin(
         Ok((row.get(0)?, (Position::from_bits(place.0 as u64), place.1 as u64)))
     })?;
     let known = rows.collect::<Result<HashMap<u16, _>, _>>()?;
+    for (lane, (position, _)) in &known {
+        // A journal that was emptied begins again with the first segment, and forgets who followed it.
+        let forgotten = *position > Position::START && follower.position(*lane) == Position::START;
+        if forgotten || *position > journal.end(*lane) {
+            lose_segments(database, *lane)?;
+        }
+    }
     let lanes = 0..journal.lanes();
     // With a database that is new, what was recorded before is not counted, unless there was
     // another one: then all that is left is counted again.
@@ -364,6 +389,20 @@ fn begin(
         journal.read(lane, position, ticket).metadata_only()
     });
     Ok(readers.collect())
+}
+
+/// What was counted of a lane's segments is not to be found in those that have their numbers now:
+/// it counts as dropped, under a number that none has.
+fn lose_segments(database: &Connection, lane: u16) -> rusqlite::Result<()> {
+    let begun = database.unchecked_transaction()?;
+    begun.execute(
+        "INSERT INTO counted_segment
+         SELECT lane, -1, max(last) FROM counted_segment WHERE lane = ?1 GROUP BY lane
+         ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
+        [lane],
+    )?;
+    begun.execute("DELETE FROM counted_segment WHERE lane = ?1 AND segment >= 0", [lane])?;
+    begun.commit()
 }
 
 fn add_segments(database: &Connection, tally: &Tally) -> rusqlite::Result<()> {

@@ -80,9 +80,10 @@ impl Counter {
 
     /// The first minute of which nothing can have been dropped.
     fn first_whole(&self) -> Result<u64, MonitorError> {
-        let mut held: HashSet<(u16, u32)> = HashSet::new();
+        let mut held: HashSet<(u16, i64)> = HashSet::new();
         for lane in 0..self.journal.lanes() {
-            held.extend(self.journal.segments(lane).into_iter().map(|number| (lane, number)));
+            let numbers = self.journal.segments(lane).into_iter();
+            held.extend(numbers.map(|number| (lane, i64::from(number))));
         }
         let mut read =
             self.connection.prepare("SELECT lane, segment, last FROM counted_segment")?;
@@ -152,12 +153,7 @@ impl Counter {
         (rebuilt.before, rebuilt.after) = (before, after);
         let end = last.max(newest).map_or(from, |last| last + MINUTE);
         rebuilt.to = end;
-        begun.execute(
-            "UPDATE rebuilt SET revision = 1 + coalesce((SELECT revision FROM bucket WHERE
-             bucket.step = rebuilt.step AND bucket.start = rebuilt.start
-             AND bucket.series = rebuilt.series), 0)",
-            [],
-        )?;
+        set_revisions(&begun)?;
         for step in STEPS {
             let first = from - from % step;
             let drop = "DELETE FROM bucket WHERE step = ?1 AND start >= ?2";
@@ -174,6 +170,27 @@ impl Counter {
 
 fn range(row: &rusqlite::Row<'_>) -> rusqlite::Result<(u64, Option<u64>)> {
     Ok((row.get::<_, f64>(0)? as u64, row.get(1)?))
+}
+
+/// What has come out as before keeps its revision; of the rest others are told.
+fn set_revisions(database: &Connection) -> rusqlite::Result<()> {
+    database.execute(
+        "UPDATE rebuilt SET revision = coalesce((SELECT b.revision
+             + (b.calls <> rebuilt.calls OR b.request_bytes <> rebuilt.request_bytes
+                OR b.response_bytes <> rebuilt.response_bytes OR b.amount IS NOT rebuilt.amount)
+             FROM bucket b WHERE b.step = rebuilt.step AND b.start = rebuilt.start
+             AND b.series = rebuilt.series), 1)",
+        [],
+    )?;
+    database.execute(
+        "INSERT INTO bucket_changed SELECT r.start, r.series FROM rebuilt r
+         WHERE r.step = 60 AND r.start >= (SELECT start FROM bucket_cursor)
+         AND NOT EXISTS (SELECT 1 FROM bucket b WHERE b.step = 60 AND b.start = r.start
+                         AND b.series = r.series AND b.revision = r.revision)
+         ON CONFLICT DO NOTHING",
+        [],
+    )?;
+    Ok(())
 }
 
 /// Adds the minutes before `from` of its hour and its day to what these are put together from.

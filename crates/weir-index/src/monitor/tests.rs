@@ -55,6 +55,20 @@ impl Bench {
         bench
     }
 
+    /// The same folder, with its journal emptied.
+    fn emptied(self) -> Self {
+        let Self { data, journal, lanes, settings } = self;
+        drop((lanes, journal));
+        std::fs::remove_dir_all(data.path().join("journal")).unwrap();
+        let lanes =
+            weir_journal::Settings { segment_bytes: 64 << 10, lanes: 2, ..Default::default() };
+        let (journal, lanes, _) = Journal::open(data.path(), lanes).unwrap();
+        let bench = Self { data, journal: Arc::new(journal), lanes, settings };
+        // As weir does it before anything is recorded.
+        drop(bench.open());
+        bench
+    }
+
     fn open(&self) -> (Monitor, Counter) {
         let journal = Arc::clone(&self.journal);
         Monitor::open(self.data.path(), journal, self.settings.clone()).unwrap()
@@ -295,7 +309,7 @@ fn what_was_dropped_is_never_counted_again() {
     let held = || (0..2).map(|lane| bench.journal.segments(lane).len()).sum::<usize>();
     let all = held();
     let patience = std::time::Instant::now();
-    while held() == all && patience.elapsed() < Duration::from_secs(20) {
+    while held() >= all && patience.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(held() < all, "{} segments are still there", held());
@@ -319,6 +333,27 @@ fn what_was_dropped_is_never_counted_again() {
     for (start, calls) in hours {
         assert_eq!(minutes.range(start..start + 3600).map(|(_, calls)| calls).sum::<u64>(), calls);
     }
+}
+
+#[test]
+fn what_an_emptied_journal_had_is_never_counted_again() {
+    let mut bench = Bench::new();
+    (0..3000).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    assert_eq!(bench.total(), 3000);
+    for (round, more) in [(1, 10), (2, 3000)] {
+        bench = bench.emptied();
+        (0..more).for_each(|_| bench.record(call(MIDNIGHT + round * 3600, "acme")));
+        let total = bench.total();
+        let rebuilt = bench.open().1.rebuild().unwrap();
+        assert!(rebuilt.from > MIDNIGHT, "{rebuilt:?}");
+        assert_eq!(bench.total(), total);
+    }
+    assert_eq!(bench.total(), 6010);
+    // What the journal has now can be.
+    let database = store::open(bench.data.path()).unwrap();
+    database.execute("UPDATE bucket SET calls = calls + 1000", []).unwrap();
+    let rebuilt = bench.open().1.rebuild().unwrap();
+    assert_eq!((rebuilt.from, rebuilt.after), (MIDNIGHT + 3660, 3000), "{rebuilt:?}");
 }
 
 #[test]
@@ -389,6 +424,67 @@ fn counts_are_kept_as_long_as_configured() {
     }
     assert_eq!(steps(), [3, 4, 4]);
     assert_eq!(bench.total(), 4);
+    let (_, dropped) = bench.open().0.settled_and_dropped().unwrap();
+    assert!((now - 100 * 86_400..=now - 99 * 86_400).contains(&dropped), "{dropped} {now}");
+}
+
+#[test]
+fn it_is_noted_which_minutes_others_are_to_be_told_of() {
+    let mut bench = Bench::new();
+    let database = store::open(bench.data.path()).unwrap();
+    let changed = || -> Vec<(u64, u64)> {
+        let read = "SELECT c.start, revision FROM bucket_changed c
+                    JOIN bucket b ON b.step = 60 AND b.start = c.start AND b.series = c.series";
+        let mut read = database.prepare(read).unwrap();
+        let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows = rows.collect::<Result<_, _>>().unwrap();
+        database.execute("DELETE FROM bucket_changed", []).unwrap();
+        rows
+    };
+    let old = (MIDNIGHT - 60, 1);
+    bench.record(call(old.0, "acme"));
+    bench.total();
+    assert_eq!(changed(), [], "nobody wants to know");
+    database.execute("INSERT INTO bucket_cursor VALUES (1, ?1)", [MIDNIGHT]).unwrap();
+    for at in [0, 70, 130] {
+        bench.record(call(MIDNIGHT + at, "acme"));
+    }
+    bench.record(call(old.0, "acme"));
+    bench.total();
+    let all = [0, 60, 120].map(|at| (MIDNIGHT + at, 1));
+    assert_eq!(changed(), all);
+    bench.record(call(MIDNIGHT, "acme"));
+    bench.total();
+    assert_eq!(changed(), [(MIDNIGHT, 2)]);
+    // Counted again, only what has come out otherwise is told.
+    let spoil = "UPDATE bucket SET amount = '7' WHERE step = 60 AND start IN (?1, ?2)";
+    database.execute(spoil, [MIDNIGHT + 60, old.0]).unwrap();
+    bench.open().1.rebuild().unwrap();
+    assert_eq!(changed(), [(MIDNIGHT + 60, 2)]);
+    bench.open().1.rebuild().unwrap();
+    assert_eq!(changed(), []);
+}
+
+#[test]
+fn it_is_known_until_when_all_is_counted() {
+    let mut bench = Bench::new();
+    bench.settings.longest_call = Duration::from_secs(300);
+    let settled = |monitor: &Monitor| monitor.settled_and_dropped().unwrap().0;
+    let (monitor, mut counter) = bench.open();
+    counter.catch_up().unwrap();
+    let first = settled(&monitor);
+    let now = counter::now().as_secs();
+    assert!((now - 400..=now - 300).contains(&first), "{first} {now}");
+    // While something is left it stays where it is.
+    let database = store::open(bench.data.path()).unwrap();
+    database.execute("UPDATE counted_until SET settled = 7", []).unwrap();
+    (0..100).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    let (monitor, mut counter) = bench.open();
+    counter.step(10).unwrap();
+    counter.write().unwrap();
+    assert_eq!(settled(&monitor), 7);
+    counter.catch_up().unwrap();
+    assert!(settled(&monitor) >= first);
 }
 
 #[test]

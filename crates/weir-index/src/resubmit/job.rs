@@ -7,6 +7,7 @@
 use super::ledger::{self, Ledger};
 use super::{Resubmitter, now};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::atomic::Ordering;
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,13 +192,13 @@ impl Ledger {
         select.query_map([number], row)?.collect()
     }
 
-    /// The job that is to be worked on: the oldest one that does something.
-    pub(super) fn active_job(&self) -> rusqlite::Result<Option<Job>> {
+    /// The oldest job that does this.
+    pub(super) fn oldest(&self, state: JobState) -> rusqlite::Result<Option<Job>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM job WHERE state IN ('previewing', 'running')
-             ORDER BY number LIMIT 1"
+            "SELECT {COLUMNS} FROM job INDEXED BY job_active
+             WHERE state IN ('previewing', 'running') AND state = ? ORDER BY number LIMIT 1"
         );
-        self.lock().prepare_cached(&sql)?.query_row([], job).optional()
+        self.lock().prepare_cached(&sql)?.query_row([state.name()], job).optional()
     }
 }
 
@@ -216,6 +217,7 @@ impl Resubmitter {
             )?;
             get(db, db.last_insert_rowid())
         })?;
+        self.shared.counts.made.fetch_add(1, Ordering::Relaxed);
         self.shared.wake();
         made.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
@@ -226,6 +228,7 @@ impl Resubmitter {
     /// # Errors
     /// The database fails.
     pub fn act(&self, number: i64, action: JobAction) -> rusqlite::Result<Option<(Job, bool)>> {
+        let mut cancelled = false;
         let done = self.shared.ledger.write(|db| {
             let Some(job) = get(db, number)? else { return Ok(None) };
             let done = match action {
@@ -233,8 +236,11 @@ impl Resubmitter {
                 JobAction::Pause => pause(db, &job)?,
                 JobAction::Cancel => cancel(db, &job)?,
             };
+            let ends = action == JobAction::Cancel && job.state != JobState::Cancelled;
+            cancelled = done && ends;
             Ok(get(db, number)?.map(|job| (job, done)))
         })?;
+        self.shared.counts.cancelled.fetch_add(u64::from(cancelled), Ordering::Relaxed);
         self.shared.wake();
         Ok(done)
     }
@@ -257,7 +263,8 @@ fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::
     // What was not sent for a reason that may have passed.
     db.execute(
         "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
-         AND state = 'refused' AND reason IN ('limit-reached', 'rejected:journal-full')",
+         AND state IN ('cannot', 'refused')
+         AND reason IN ('limit-reached', 'rejected:journal-full', 'sending')",
         [job.number],
     )?;
     if again {

@@ -177,12 +177,12 @@ impl Ledger {
         Ok(done)
     }
 
-    /// What was being sent when weir ended is unknown.
-    pub(super) fn recover(&self) -> rusqlite::Result<()> {
+    /// What was being sent when weir ended is unknown; gives how much that is.
+    pub(super) fn recover(&self) -> rusqlite::Result<u64> {
         self.write(|db| {
             db.execute("UPDATE job_item SET state = 'unknown' WHERE state = 'sending'", [])?;
-            db.execute("UPDATE attempt SET state = 'unknown' WHERE state = 'sending'", [])?;
-            Ok(())
+            let unknown = "UPDATE attempt SET state = 'unknown' WHERE state = 'sending'";
+            Ok(db.execute(unknown, [])? as u64)
         })
     }
 
@@ -382,16 +382,24 @@ pub(super) fn unmark(db: &Connection, attempt: u128) -> rusqlite::Result<()> {
     delete.execute([attempt.to_be_bytes()]).map(|_| ())
 }
 
-/// Writes down how an attempt ended; with success, what became of its original. Gives its state.
+/// Whether an upstream that answers with this status has done what it was asked for. One that
+/// redirects wants it elsewhere, or the sender to log in, and weir follows nobody; only 303 (see the
+/// result there) and 304 say that it is done (RFC 9110 sections 15.4.4 and 15.4.5).
+fn is_success(status: u16) -> bool {
+    matches!(status, 200..=299 | 303 | 304)
+}
+
+/// Writes down how an attempt ended; with success, what became of its original. Gives its state, if
+/// that was not written down before.
 pub(super) fn finish(
     db: &Connection,
     attempt: u128,
     ended: &Ended,
-) -> rusqlite::Result<AttemptState> {
+) -> rusqlite::Result<Option<AttemptState>> {
     let (state, status, reason) = match ended {
         Ended::Answered(status, problem) => {
-            let good = *status < 400;
-            let state = if good { AttemptState::Succeeded } else { AttemptState::Failed };
+            let state =
+                if is_success(*status) { AttemptState::Succeeded } else { AttemptState::Failed };
             (state, *status, problem.unwrap_or_default().to_owned())
         }
         Ended::Broken(status) => (AttemptState::Failed, *status, "broken-off".to_owned()),
@@ -406,7 +414,7 @@ pub(super) fn finish(
     let found = update.query_row(params![state.name(), status, reason, now(), key], |row| {
         Ok((id(row, 0)?, row.get::<_, String>(1)?, row.get::<_, u32>(2)?, row.get(3)?))
     });
-    let Some((original, who, number, job)) = found.optional()? else { return Ok(state) };
+    let Some((original, who, number, job)) = found.optional()? else { return Ok(None) };
     let job: Option<i64> = job;
     if let Some(job) = job {
         let mut update = db.prepare_cached(
@@ -420,5 +428,5 @@ pub(super) fn finish(
         let comment = format!("attempt {number}");
         set_resolution(db, original, Resolution::Resubmitted, &who, &comment)?;
     }
-    Ok(state)
+    Ok(Some(state))
 }

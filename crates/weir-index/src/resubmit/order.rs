@@ -163,6 +163,8 @@ pub struct Order {
     pub edited: bool,
     /// Address of the client.
     pub client: Option<IpAddr>,
+    /// The client used https.
+    pub https: bool,
     /// Name of the auth that proved who sent it.
     pub auth: String,
     /// Subject of the credential.
@@ -199,7 +201,8 @@ pub(super) fn order(
     {
         return Err(reason);
     }
-    let headers = headers(&transaction.request_head, edit, config)?;
+    let another = to.is_some() || edit.query.is_some() || edit.body.is_some();
+    let headers = headers(&transaction.request_head, edit, another, config)?;
     let target = target(&transaction.target, edit, config)?;
     Ok(Order {
         id,
@@ -212,6 +215,7 @@ pub(super) fn order(
         body: edit.body.clone().unwrap_or_else(|| transaction.request_body.clone()),
         edited: !edit.is_empty(),
         client: transaction.client.parse().ok(),
+        https: transaction.https,
         auth: transaction.auth.clone(),
         principal: transaction.principal.clone(),
         consumer: transaction.consumer.clone(),
@@ -290,14 +294,21 @@ fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The header lines that are sent.
-fn headers(head: &[u8], edit: &Edit, config: &Config) -> Result<Vec<(String, Vec<u8>)>, Reason> {
+/// The header lines that are sent; `another` says that it is another request than it was.
+fn headers(
+    head: &[u8],
+    edit: &Edit,
+    another: bool,
+    config: &Config,
+) -> Result<Vec<(String, Vec<u8>)>, Reason> {
     let mut headers = Vec::new();
     for (name, value) in lines(head) {
         let name = String::from_utf8_lossy(name).into_owned();
         // What is edited is in no coding, and has another length.
         let coding = edit.body.is_some() && name.eq_ignore_ascii_case("content-encoding");
-        if config.is_credential_header(&name) || edit.touches(&name) || coding {
+        // One key stands for one request: another would be refused, or taken for that one.
+        let key = another && name.eq_ignore_ascii_case("idempotency-key");
+        if config.is_credential_header(&name) || edit.touches(&name) || coding || key {
             continue;
         }
         if value == MASKED {

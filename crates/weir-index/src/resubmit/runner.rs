@@ -135,30 +135,26 @@ impl Runner {
         }
         self.settle()?;
         self.sweep()?;
-        let job = self.shared.ledger.active_job()?;
-        let running = job.as_ref().filter(|job| job.state == JobState::Running);
-        let running = running.map(|job| job.number);
-        if !self.held.is_empty() && self.pace.as_ref().map(|(number, _)| *number) != running {
+        let running = self.shared.ledger.oldest(JobState::Running)?;
+        let number = running.as_ref().map(|job| job.number);
+        if !self.held.is_empty() && self.pace.as_ref().map(|(number, _)| *number) != number {
             // Its job was paused or cancelled before the gateway had room for them.
             self.write_ends(None)?;
             self.take_back()?;
         }
-        match job {
-            Some(job) if job.state == JobState::Previewing => {
-                self.write_ends(None)?;
-                self.preview(&job)?;
-                Ok(Duration::ZERO)
-            }
-            Some(job) => {
-                self.send_some(&job)?;
-                Ok(TURN)
-            }
+        match &running {
+            Some(job) => self.send_some(job)?,
             None => {
                 self.pace = None;
                 self.write_ends(None)?;
-                Ok(if self.under_way.is_empty() { IDLE } else { TURN })
             }
         }
+        // A page in between: nobody waits for a job to end to see what another one would do.
+        if let Some(job) = self.shared.ledger.oldest(JobState::Previewing)? {
+            self.preview(&job)?;
+            return Ok(Duration::ZERO);
+        }
+        Ok(if running.is_some() || !self.under_way.is_empty() { TURN } else { IDLE })
     }
 
     /// Finds out what the journal knows of attempts that were under way when weir ended.
@@ -182,7 +178,8 @@ impl Runner {
                     true => Ended::Broken(one.status),
                     false => Ended::Answered(one.status, None),
                 };
-                self.shared.ledger.write(|db| ledger::finish(db, *attempt, &ended))?;
+                let state = self.shared.ledger.write(|db| ledger::finish(db, *attempt, &ended))?;
+                state.into_iter().for_each(|state| self.shared.counts.ended(state));
             }
             self.unsure.pop();
         }
@@ -328,14 +325,15 @@ impl Runner {
             if let Some(job) = running
                 && self.under_way.is_empty()
             {
-                self.shared.ledger.write(|db| job::end_if_done(db, job))?;
+                let ended = self.shared.ledger.write(|db| job::end_if_done(db, job))?;
+                self.shared.counts.finished.fetch_add(u64::from(ended), Ordering::Relaxed);
             }
             return Ok(0);
         }
-        let mut marked = Vec::new();
+        let (mut marked, mut states) = (Vec::new(), Vec::new());
         let written = self.shared.ledger.write(|db| {
             for (attempt, ended) in &finished {
-                ledger::finish(db, *attempt, ended)?;
+                states.extend(ledger::finish(db, *attempt, ended)?);
             }
             if let Some((job, chosen)) = next {
                 mark_all(db, job, chosen, &mut marked)?;
@@ -348,6 +346,7 @@ impl Runner {
             all.extend(finished);
             return Err(error.into());
         }
+        states.into_iter().for_each(|state| self.shared.counts.ended(state));
         for (attempt, _) in &finished {
             self.under_way.remove(attempt);
         }

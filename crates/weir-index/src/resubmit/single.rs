@@ -103,7 +103,8 @@ impl Resubmitter {
         weir_journal::failpoint::pass("resubmit.sent");
         if let Ok(ended) = told.recv_timeout(patience) {
             weir_journal::failpoint::pass("resubmit.answered");
-            shared.ledger.write(|db| ledger::finish(db, attempt, &ended))?;
+            let state = shared.ledger.write(|db| ledger::finish(db, attempt, &ended))?;
+            state.into_iter().for_each(|state| shared.counts.ended(state));
         }
         shared.ledger.attempt(attempt)?.ok_or(Failure::NotFound)
     }

@@ -50,6 +50,9 @@ impl Test {
                       ON CONFLICT DO UPDATE SET calls = calls + ?2, revision = revision + 1";
         for start in minutes.map(|minute| T + minute * 60) {
             making.transaction.execute(bucket, params![start, calls, api, status]).unwrap();
+            let note = "INSERT INTO bucket_changed SELECT ?1, id FROM series, bucket_cursor
+                        WHERE api = ?2 AND status = ?3 AND start <= ?1 ON CONFLICT DO NOTHING";
+            making.transaction.execute(note, params![start, api, status]).unwrap();
         }
         making.commit().unwrap();
     }
@@ -102,9 +105,17 @@ fn more_buckets_than_fit_into_a_step_are_all_told() {
     test.count_all(0..2500, "orders", 2, 1);
     assert_eq!(test.made(2500 * 60 + 10).len(), 2500);
     assert!(test.made(2501 * 60 + 10).is_empty());
-    // A day later it is over for good.
+    // However late a call comes.
     test.count(0, "orders", 2, 1);
-    assert!(test.made(2502 * 60 + 10).is_empty());
+    assert_eq!(test.made(2502 * 60 + 10), ["T-1-2"]);
+    // One that was dropped is forgotten.
+    test.count(1, "orders", 2, 1);
+    let making = test.queue.make(0).unwrap();
+    making.transaction.execute("DELETE FROM bucket", []).unwrap();
+    making.commit().unwrap();
+    assert!(test.made(2503 * 60 + 10).is_empty());
+    let left = "SELECT count(*) FROM bucket_changed";
+    assert_eq!(test.queue.database().query_row(left, [], |row| row.get(0)), Ok(0));
 }
 
 #[test]
@@ -112,7 +123,7 @@ fn a_bucket_has_what_was_counted() {
     let mut test = Test::new(true, &[]);
     test.count(0, "orders", 2, 3);
     let making = test.queue.make(0).unwrap();
-    let event = bucket_event(&untold(&making.transaction, T + 60, 9).unwrap()[0]);
+    let event = bucket_event(&changed(&making.transaction, T + 60, 9).unwrap()[0]);
     assert_eq!(event.data["amount"], "1.5");
     assert_eq!((&event.data["calls"], &event.data["status"]), (&json!(3), &json!("2xx")));
     assert_eq!(event.data["start"], "2026-01-01T00:00:00Z");

@@ -1,7 +1,7 @@
 //! Segments in which everything was recorded to be counted are dropped instead of sealed.
 
 use super::*;
-use crate::{CallRecord, counted};
+use crate::{CallRecord, Room, counted};
 use std::io::ErrorKind;
 
 fn call(journal: &Journal, lane: &mut Lane, id: u8) {
@@ -79,6 +79,33 @@ fn numbers_go_on_when_nothing_at_all_is_left() {
     assert!(journal.end(0) > end);
     assert_eq!(all(&journal).last().map(|one| one.ticket), Some(61));
     assert_eq!(count(&journal), 1);
+}
+
+#[test]
+fn what_was_promised_has_room_when_the_journal_is_full_and_is_dropped_like_others() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let received = Received { counted: counted::ALONE | counted::PLAN, ..request(7) };
+    let record = |room: Room, lane: &mut Lane| lane.whole_in(room, &received, &answer());
+    let rooms: Vec<Room> = (0..3).map(|_| lane.promise(200).unwrap()).collect();
+    // Segments come and go, and it always has room in the one that is written to.
+    while lane.whole(&received, &answer()).is_ok() {}
+    assert_eq!(lane.promise(200), Err(Refused::Full));
+    assert!(lane.received(&request(1)).is_err());
+    for room in rooms {
+        record(room, &mut lane).unwrap();
+    }
+    let all = count(&journal);
+    journal.work().unwrap();
+    // What is only promised keeps no segment from being dropped.
+    let room = lane.promise(200).unwrap();
+    calls(&journal, &mut lane, 60);
+    count(&journal);
+    journal.work().unwrap();
+    let statistics = journal.statistics();
+    assert!(all > 3 && statistics.sealed == 0 && statistics.dropped > 3, "{statistics:?}");
+    record(room, &mut lane).unwrap();
+    assert_eq!(lane.promise(2000), Err(Refused::Open), "more than a quarter of a segment");
 }
 
 #[test]

@@ -56,19 +56,19 @@ pub(crate) struct Args {
     #[arg(long)]
     again: bool,
     /// To this route of its API (its `op`), one of those in `resubmit.targets`
-    #[arg(long, value_name = "OP")]
+    #[arg(long, value_name = "OP", conflicts_with_all = ["job", "jobs"])]
     to: Option<String>,
     /// With this query instead of its own; empty for none
-    #[arg(long, value_name = "QUERY", requires = "ids", allow_hyphen_values = true)]
+    #[arg(long, value_name = "QUERY", requires = "ids", conflicts_with_all = ["query", "job", "jobs"], allow_hyphen_values = true)]
     set_query: Option<String>,
     /// With this header; may be repeated
-    #[arg(long, value_name = "NAME: VALUE", requires = "ids", value_parser = header)]
+    #[arg(long, value_name = "NAME: VALUE", requires = "ids", conflicts_with_all = ["query", "job", "jobs"], value_parser = header)]
     header: Vec<HeaderLine>,
     /// Without this header; may be repeated
-    #[arg(long, value_name = "NAME", requires = "ids")]
+    #[arg(long, value_name = "NAME", requires = "ids", conflicts_with_all = ["query", "job", "jobs"])]
     without_header: Vec<String>,
     /// With the body in this file instead of its own; `-` is standard input
-    #[arg(long, value_name = "FILE", requires = "ids")]
+    #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["query", "job", "jobs"])]
     body: Option<PathBuf>,
     /// Most jobs that are listed
     #[arg(long, value_name = "N", requires = "jobs")]
@@ -103,6 +103,9 @@ fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
         match client.post::<Attempt>(&format!("/v1/transactions/{id}/resubmit"), &body) {
             Ok(attempt) => {
                 all &= attempt.state == "succeeded";
+                if !attempt.words.is_empty() {
+                    output::error(&format!("{id}: {}", neutral::line(&attempt.words)));
+                }
                 if args.json {
                     output::line(&neutral::json(&serde_json::to_string(&attempt)?));
                 } else {

@@ -81,7 +81,12 @@ fn handler(config: &Config, route: &Route) -> String {
             format!("reply {} {body}", reply.status)
         }
         Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
+        Handler::Script(script) => format!("script {}", script.program.name()),
         Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
+        Handler::Files(files) => {
+            let path = files.file.as_ref().map_or(files.root.clone(), |f| files.root.join(f));
+            format!("files {}", path.display())
+        }
     }
 }
 

@@ -122,8 +122,9 @@ impl Control {
         let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
         let Recorded { journal, index, recovery } = recorded;
         let resubmission = resubmitter.map(crate::resubmit::doors);
+        let resubmitter = resubmitter.cloned();
         // What it is told with; it has been opened before, so this does not fail.
-        let ledger = resubmitter.and_then(|_| Ledger::open(&self.config.data).ok());
+        let ledger = resubmitter.as_ref().and_then(|_| Ledger::open(&self.config.data).ok());
         let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
             Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
         });
@@ -146,12 +147,14 @@ impl Control {
         let pools = self.pools();
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
+        let events = delivery.clone().map(Handle::doors);
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
+            families.extend(resubmitter.iter().flat_map(metrics::resubmission));
             families.extend(
                 counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
             );
@@ -166,6 +169,7 @@ impl Control {
             pools,
             access,
             billing,
+            events,
             tracker,
             monitor,
             resubmission,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_config::Config;
-use weir_index::delivery::{Deliveries, DeliveryState, EventError, Outcome, pause};
+use weir_index::delivery::{Deliveries, EventError, Outcome, SinkQueue, pause};
 use weir_index::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
 
@@ -35,7 +35,7 @@ const BATCH: usize = 64;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How much nicer than a worker it is.
 const POLITE: i32 = 5;
-/// How often what has waited too long is given up.
+/// How often what has waited too long is given up, and how often it is told that something was.
 const CLEANING: Duration = Duration::from_secs(60);
 
 /// What was done.
@@ -43,24 +43,18 @@ const CLEANING: Duration = Duration::from_secs(60);
 pub(crate) struct Counters {
     delivered: AtomicU64,
     failed: AtomicU64,
-    given_up: AtomicU64,
-    waiting: AtomicU64,
-    oldest_us: AtomicU64,
+    sinks: Mutex<Vec<SinkQueue>>,
 }
 
 /// What was done, and what waits.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
     /// Events that sinks have taken.
     pub(crate) delivered: u64,
     /// Attempts in vain.
     pub(crate) failed: u64,
-    /// Events given up because nobody took them in time.
-    pub(crate) given_up: u64,
-    /// Events that wait.
-    pub(crate) waiting: u64,
-    /// How long the oldest of them has waited, in seconds.
-    pub(crate) oldest_seconds: f64,
+    /// What waits for each sink, and what was given up.
+    pub(crate) sinks: Vec<SinkQueue>,
 }
 
 /// The running thread.
@@ -91,15 +85,21 @@ impl Handle {
     pub(crate) fn statistics(&self) -> Statistics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.0.counters;
-        let oldest = get(&counters.oldest_us);
-        let age = if oldest == 0 { 0 } else { now_us().saturating_sub(oldest) };
-        Statistics {
-            delivered: get(&counters.delivered),
-            failed: get(&counters.failed),
-            given_up: get(&counters.given_up),
-            waiting: get(&counters.waiting),
-            oldest_seconds: age as f64 / 1e6,
-        }
+        let sinks = counters.sinks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (delivered, failed) = (get(&counters.delivered), get(&counters.failed));
+        Statistics { delivered, failed, sinks }
+    }
+
+    /// As the admin API asks it.
+    pub(crate) fn doors(self) -> weir_admin::events::Events {
+        let shown = |sink: SinkQueue| weir_admin::events::Sink {
+            oldest_seconds: waited(&sink),
+            sink: sink.sink,
+            waiting: sink.waiting,
+            overtaken: sink.overtaken,
+            expired: sink.expired,
+        };
+        Box::new(move || self.statistics().sinks.into_iter().map(shown).collect())
     }
 
     fn config(&self) -> Arc<Config> {
@@ -125,6 +125,8 @@ pub(super) fn start(
         counters: Counters::default(),
     };
     let handle = Handle(Arc::new(shared));
+    let given_up = queue.state().context("cannot read the database")?;
+    let given_up = given_up.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
     let mut worker = Worker {
         handle: handle.clone(),
         messages: messages.clone(),
@@ -134,6 +136,7 @@ pub(super) fn start(
         triggers: None,
         usage: UsageEvents::default(),
         sinks: HashMap::new(),
+        given_up,
         failing: false,
         cleaned: None,
     };
@@ -186,6 +189,8 @@ struct Worker {
     triggers: Option<Triggers>,
     usage: UsageEvents,
     sinks: HashMap<String, SinkState>,
+    /// What was given up and told of each sink, and when that was told.
+    given_up: HashMap<String, (u64, Option<Instant>)>,
     failing: bool,
     cleaned: Option<Instant>,
 }
@@ -253,8 +258,7 @@ impl Worker {
         }
         self.make()?;
         if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING) {
-            let given_up = self.queue.give_up(now_us())?;
-            self.handle.0.counters.given_up.fetch_add(given_up, Ordering::Relaxed);
+            self.queue.give_up(now_us())?;
             self.cleaned = Some(Instant::now());
         }
         let now = now_us();
@@ -271,17 +275,28 @@ impl Worker {
                 sending.spawn(sender::send(Arc::clone(&self.config), id, batch));
             }
         }
-        let DeliveryState { waiting, oldest_us } = self.queue.state()?;
-        self.handle.0.counters.waiting.store(waiting, Ordering::Relaxed);
-        self.handle.0.counters.oldest_us.store(oldest_us, Ordering::Relaxed);
+        let sinks = self.queue.state()?;
+        sinks.iter().for_each(|sink| self.tell_given_up(sink));
+        *self.handle.0.counters.sinks.lock().unwrap_or_else(PoisonError::into_inner) = sinks;
         Ok(())
+    }
+
+    /// Says what was given up: at once, and then not all the time.
+    fn tell_given_up(&mut self, sink: &SinkQueue) {
+        let lost = lost(sink);
+        let (told, when) = self.given_up.entry(sink.sink.clone()).or_default();
+        if lost <= *told || when.is_some_and(|when| when.elapsed() < CLEANING) {
+            return;
+        }
+        let (new, name, waiting) = (lost - *told, &sink.sink, sink.waiting);
+        (*told, *when) = (lost, Some(Instant::now()));
+        self.messages
+            .err(format!("weir: delivery: events for {name} were given up: {new}; {waiting} wait"));
     }
 
     fn make(&mut self) -> Result<(), EventError> {
         if let Some(triggers) = &mut self.triggers {
-            while triggers.step(&mut self.queue, now_us(), STEP)? >= STEP && !self.handle.stopped()
-            {
-            }
+            while triggers.step(&mut self.queue, now_us(), STEP)? && !self.handle.stopped() {}
         }
         while self.usage.step(&mut self.queue, now_us())? && !self.handle.stopped() {}
         Ok(())
@@ -341,6 +356,17 @@ impl Worker {
         self.handle.0.counters.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Events of a sink that were given up.
+fn lost(sink: &SinkQueue) -> u64 {
+    sink.overtaken.saturating_add(sink.expired)
+}
+
+/// How long the oldest event of a sink has waited, in seconds.
+pub(super) fn waited(sink: &SinkQueue) -> f64 {
+    let waited = if sink.oldest_us == 0 { 0 } else { now_us().saturating_sub(sink.oldest_us) };
+    waited as f64 / 1e6
 }
 
 fn now_us() -> u64 {

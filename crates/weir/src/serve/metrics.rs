@@ -1,12 +1,14 @@
 //! Metrics of the control thread itself.
 
-use super::delivery::Handle;
+use super::delivery::{Handle, waited};
 use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
 use weir_index::Index;
+use weir_index::delivery::SinkQueue;
 use weir_index::monitor::Monitor;
+use weir_index::resubmit::Resubmitter;
 use weir_journal::{Journal, Lag};
 
 /// What the journal has and does.
@@ -107,23 +109,65 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
     ]
 }
 
-/// What became of events.
+/// What became of events, and what waits for each sink.
 pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
     let stats = delivery.statistics();
+    let of = |value: fn(&SinkQueue) -> f64| -> Vec<Sample> {
+        let labels = |sink: &SinkQueue| vec![("sink", sink.sink.clone())];
+        stats.sinks.iter().map(|sink| Sample::new(labels(sink), value(sink))).collect()
+    };
+    let given_up = |why: &str, value: fn(&SinkQueue) -> u64| -> Vec<Sample> {
+        let labels =
+            |sink: &SinkQueue| vec![("sink", sink.sink.clone()), ("reason", why.to_owned())];
+        stats.sinks.iter().map(|sink| Sample::new(labels(sink), value(sink) as f64)).collect()
+    };
+    let mut lost = given_up("room", |sink| sink.overtaken);
+    lost.extend(given_up("age", |sink| sink.expired));
     [
         Family::counter("weir_events_delivered_total", "Events that sinks took.", stats.delivered),
         Family::counter("weir_events_failed_total", "Attempts to post in vain.", stats.failed),
-        Family::counter(
-            "weir_events_given_up_total",
-            "Events that no sink took in time.",
-            stats.given_up,
+        Family {
+            name: "weir_events_given_up_total",
+            help: "Events that no sink took: they were too many, or too old.",
+            samples: Samples::Counter(lost),
+        },
+        Family {
+            name: "weir_events_waiting",
+            help: "Events that wait.",
+            samples: Samples::Gauge(of(|sink| sink.waiting as f64)),
+        },
+        Family {
+            name: "weir_events_oldest_seconds",
+            help: "How long the oldest event has waited.",
+            samples: Samples::Gauge(of(waited)),
+        },
+    ]
+}
+
+/// What was sent again.
+pub(crate) fn resubmission(resubmitter: &Resubmitter) -> [Family; 2] {
+    let stats = resubmitter.statistics();
+    let by = |name, help, label: &'static str, counts: &[(&str, u64)]| {
+        let sample = |(value, count): &(&str, u64)| {
+            Sample::new(vec![(label, (*value).to_owned())], *count as f64)
+        };
+        Family { name, help, samples: Samples::Counter(counts.iter().map(sample).collect()) }
+    };
+    let attempts = [
+        ("succeeded", stats.succeeded),
+        ("failed", stats.failed),
+        ("refused", stats.refused),
+        ("unknown", stats.unknown),
+    ];
+    let jobs = [("made", stats.made), ("finished", stats.finished), ("cancelled", stats.cancelled)];
+    [
+        by(
+            "weir_resubmission_attempts_total",
+            "Transactions sent again, by how that ended.",
+            "result",
+            &attempts,
         ),
-        Family::gauge("weir_events_waiting", "Events that wait.", stats.waiting as f64),
-        Family::gauge(
-            "weir_events_oldest_seconds",
-            "How long the oldest event has waited.",
-            stats.oldest_seconds,
-        ),
+        by("weir_resubmission_jobs_total", "Jobs, by what became of them.", "event", &jobs),
     ]
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Opened {
 }
 
 /// Opens the counts, if anything is counted. Quotas get back what was used of them, also what was
-/// recorded and not counted when weir ended.
+/// recorded and not counted when weir ended; events and alerts are about all of it, too.
 pub(super) fn open(
     config: &Config,
     journal: &Arc<Journal>,
@@ -62,8 +62,12 @@ pub(super) fn open(
     let settings = prices.settings(config);
     let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the counts in {}", config.data.display()))?;
-    if config.plans.iter().any(|plan| plan.quota.is_some()) {
+    let quotas_are_kept = config.plans.iter().any(|plan| plan.quota.is_some());
+    let told = config.monitor.events.is_some() || !config.monitor.alerts.is_empty();
+    if quotas_are_kept || told {
         counter.catch_up().context("cannot complete the counts")?;
+    }
+    if quotas_are_kept {
         limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
     }
     Ok(Some(Opened { monitor, counter, prices }))

@@ -29,6 +29,7 @@ fn every_command_has_help_with_examples() {
         &["routes"],
         &["schema"],
         &["echo"],
+        &["lab", "hit"],
         &["jwt", "mint"],
         &["jwt", "inspect"],
         &["jwt", "keypair"],

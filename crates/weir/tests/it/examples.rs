@@ -13,7 +13,19 @@ fn start(name: &str, settings: &[&str]) -> Server {
     for setting in settings {
         args.extend(["--set", setting]);
     }
-    let server = Weir::new(&config).args(&args);
+    let mut server = Weir::new(&config).args(&args);
+    if config.contains("root: public") {
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(folder.join("public")).arg(server.dir());
+        harness::run(&mut copy, b"");
+    }
+    for entry in std::fs::read_dir(&folder).expect("it is a folder") {
+        let path = entry.expect("it is readable").path();
+        if path.extension().is_some_and(|extension| extension == "js") {
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            server = server.file(name, std::fs::read(&path).expect("a script"));
+        }
+    }
     if config.contains("keys/jwks.json") {
         let made = weir(server.dir(), &["jwt", "keypair", "keys", "--alg", algorithm(&config)]);
         assert!(made.status.success(), "{made:?}");
@@ -50,6 +62,8 @@ fn martini_answers_52_and_54_bytes_and_xml() {
     let xml = client.request("GET", "/api/test/sayHello", &accept, "");
     assert_eq!(xml.header("content-type"), Some("application/xml"));
     assert!(xml.text().contains("<message>Hello, world!</message>"), "{}", xml.text());
+    let script = client.get("/api/script/sayHello");
+    assert_eq!((script.status, script.text()), (200, toro.text()));
     let accept = [("Accept", "image/png")];
     assert_eq!(client.request("GET", "/api/test/sayHello", &accept, "").status, 406);
 }
@@ -90,6 +104,10 @@ fn linx_has_its_four_endpoints() {
     assert_eq!(made.status, 200);
     assert_eq!(made.json(), json!({"message": "Received", "content": {"a": [1, 2.5]}}));
     assert_eq!(client.post("/linx/DummyGET", "").status, 405);
+    let order = r#"{"id": 7, "lines": [{"quantity": 2, "price": 30}]}"#;
+    let expected = json!({"message": "Received", "order": 7, "total": 60, "free": true});
+    assert_eq!(client.post("/linx/Order", order).json(), expected);
+    assert_eq!(client.post("/linx/Order", "{}").status, 422);
 }
 
 #[test]
@@ -188,4 +206,25 @@ fn php_and_python_answer_from_pools() {
         let answer = client.post("/orders/v1", &order.to_string()).json();
         assert_eq!((&answer["order"], &answer["path"]), (&order, &json!("/orders/v1")));
     }
+}
+
+/// The published file, plain and compressed, and by the published test's own means.
+#[test]
+fn openedge_serves_its_static_file_of_4481_bytes() {
+    let server = start("openedge", &[]);
+    let mut client = server.connect();
+    let plain = client.get("/static/grid.json");
+    assert_eq!((plain.status, plain.body.len()), (200, 4481));
+    let records = plain.json()["records"].as_array().expect("records").clone();
+    let fields: Vec<usize> =
+        records.iter().map(|record| record.as_object().map_or(0, serde_json::Map::len)).collect();
+    assert_eq!(fields, [10; 10]);
+    assert_eq!(plain.header("content-type"), Some("application/json"));
+    let packed = client.request("GET", "/static/grid.json", &[("accept-encoding", "gzip")], "");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert!(packed.body.len() < 1000, "{}", packed.body.len());
+    let unpacked = harness::run(Command::new("gzip").arg("-d"), &packed.body);
+    assert!(unpacked == plain.body);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/openedge/grid");
+    assert!(harness::run(&mut Command::new(script), b"") == plain.body);
 }

@@ -12,9 +12,10 @@ pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
 pub(crate) use peers::{FullBacklog, RealServer, nobody};
 pub(crate) use process::{
-    KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, load_time, run, weir,
+    KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
+    load_time, run, weir,
 };
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
-pub(crate) use token::{KEYS, SECRET, unix_now, unsigned};
+pub(crate) use token::{KEYS, SECRET, key_hash, unix_now, unsigned};
 pub(crate) use upstream::{Peer, Upstream};

@@ -49,6 +49,19 @@ fn curl_gets_the_version_it_asks_for() {
     assert_eq!(curl(&["--http2", "-I", "-o", "/dev/null", &tls]), "200 2");
 }
 
+/// The memory of a request serves the next one, of whatever client: nothing of the one may be left
+/// for the other, least of all a credential.
+#[test]
+fn a_request_has_nothing_of_one_before_it_over_http_1() {
+    let echo = harness::echo(&[]);
+    let server = server(echo.listen[0], "");
+    let (plain, _) = urls(&server, "/headers");
+    let first = ["--http1.1", "-H", "authorization: Bearer of-another", "-H", "x-own: 1", &plain];
+    assert!(curl(&first).contains("of-another"));
+    let told = curl(&["--http2-prior-knowledge", &plain]);
+    assert!(!told.contains("of-another") && !told.contains("x-own"), "{told}");
+}
+
 #[test]
 fn an_upstream_sees_one_request_like_any_other() {
     let echo = harness::echo(&[]);

@@ -6,9 +6,10 @@ mod doors;
 mod jobs;
 mod refusals;
 mod single;
+mod upstream;
 
 use crate::admin_api::{ask, first_token, get};
-use crate::harness::{Response, Server, Upstream, eventually};
+use crate::harness::{Response, Server, Upstream, eventually, key_hash};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -106,12 +107,6 @@ impl Backend {
 const TRACKER: &str = "tracker: {enabled: true}";
 const ROUTE: &str = "      - {op: all, path: \"/*\", proxy: back}\n";
 
-fn key_hash(key: &str) -> String {
-    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    let digits: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
-}
-
 /// A request of `acme`; gives its transaction id.
 fn call(weir: &Server, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut client = weir.connect();
@@ -148,7 +143,40 @@ fn refused(weir: &Server, id: &str, wish: &Value, reason: &str) {
     assert_eq!(answer.status, 409, "{reason}: {}", answer.text());
     let problem = answer.json();
     assert_eq!(problem["reason"], reason, "{problem}");
-    assert!(problem["detail"].as_str().unwrap().len() > reason.len() + 10, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(words(reason)), "{detail}");
+}
+
+/// What is said, among others, when it is refused for this reason.
+fn words(reason: &str) -> &'static str {
+    match reason {
+        "masked" => "was masked before it was recorded; it can be sent only with that edited",
+        "truncated" => "only the beginning of its body was recorded",
+        "withheld" => "its body was not recorded, as it could not be masked",
+        "aborted" => "its body did not come to its end, or that is not known",
+        "unrecorded" => "its headers or body were not recorded",
+        "attempt" => "it is itself an attempt",
+        "sending" => "an attempt is under way",
+        "unknown" => "it is not known whether the last attempt was sent",
+        "settled" => "it has been resubmitted, resolved or dismissed",
+        "succeeded" => "it was answered with success",
+        "consumer-gone" => "its consumer is not in the configuration any more",
+        "scope-missing" => "the route asks for a scope now that its sender was not granted",
+        "not-admitted" => "its sender would not be let in by the route now",
+        "route-gone" => "its API has no route for it any more",
+        "target-not-listed" => "the route does not list that one in `resubmit.targets`",
+        "target-unfit" => "the other route takes another method",
+        "limit-reached" => "a rate limit or quota of its consumer is exhausted; try later",
+        "rejected:body-too-large" => "weir itself does not take it: body-too-large",
+        other => panic!("{other} has no words"),
+    }
+}
+
+/// It is refused for this reason when it has come to that.
+fn refused_later(weir: &Server, id: &str, wish: &Value, reason: &str) {
+    let attempt = resubmit(weir, id, wish).json();
+    assert_eq!((&attempt["state"], &attempt["reason"]), (&json!("refused"), &json!(reason)));
+    assert!(attempt["words"].as_str().unwrap().contains(words(reason)), "{attempt}");
 }
 
 fn show(weir: &Server, id: &str) -> Value {

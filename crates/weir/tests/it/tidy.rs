@@ -28,7 +28,9 @@ fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> {
         for path in entries.flatten().map(|entry| entry.path()) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                if !name.starts_with('.') && !matches!(name, "target" | "data" | "corpus") {
+                if !name.starts_with('.')
+                    && !matches!(name, "target" | "data" | "corpus" | "node_modules")
+                {
                     open.push(path);
                 }
                 continue;

@@ -17,7 +17,7 @@ fn assert_problem(response: &Response, status: u16, slug: &str, what: &str) {
 }
 
 /// Values of a header as `/headers` of the echo backend tells them.
-fn seen(told: &Value, name: &str) -> Vec<String> {
+pub(crate) fn seen(told: &Value, name: &str) -> Vec<String> {
     let fields = told["headers"].as_array().expect("a list of headers");
     let is_it = |field: &&Value| field[0].as_str().expect("a name").eq_ignore_ascii_case(name);
     let value = |field: &Value| field[1].as_str().expect("a value").to_owned();

@@ -209,3 +209,12 @@ pub(super) fn json_path(text: &str) -> Result<(), Fault> {
         Fault::value(message).help("for example `$.order.id` or `$['order id']`")
     })
 }
+
+pub(super) fn file_below(text: &str) -> Result<(), Fault> {
+    let odd = |segment: &str| matches!(segment, "" | "." | "..") || segment.contains('\0');
+    if text.split('/').any(odd) {
+        return Err(Fault::value(format!("`{text}` is no file below a folder"))
+            .help("names with single slashes in between: `app/index.html`"));
+    }
+    Ok(())
+}

@@ -1,8 +1,7 @@
 //! Invoices, computed a second time by a script that shares nothing with weir.
 
 use crate::admin_api::{first_token, get};
-use crate::harness::{Server, Signal, Weir, eventually, run, weir};
-use aws_lc_rs::digest::{SHA256, digest};
+use crate::harness::{Server, Signal, Weir, eventually, key_hash, run, weir};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -28,12 +27,6 @@ fn consumers() -> Value {
     json!({"acme": "gold", "beta": "silver", "gamma": "bronze"})
 }
 
-pub(super) fn hash(key: &str) -> String {
-    let digest = digest(&SHA256, key.as_bytes());
-    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
-}
-
 /// JSON is YAML.
 fn config() -> String {
     let plans: serde_json::Map<String, Value> = plans()
@@ -46,7 +39,7 @@ fn config() -> String {
         .as_object()
         .unwrap()
         .iter()
-        .map(|(name, plan)| (name.clone(), json!({"plan": plan, "api_keys": [hash(name)]})))
+        .map(|(name, plan)| (name.clone(), json!({"plan": plan, "api_keys": [key_hash(name)]})))
         .collect();
     json!({
         "listen": [{"addr": "127.0.0.1:0"}],
@@ -103,6 +96,70 @@ fn in_short(invoice: &Value) -> Value {
         "exact": total["exact"],
         "due": total["due"],
     })
+}
+
+/// Sets the counts of the database back by so many days, and says since when they are settled.
+fn set_back(server: &Server, days: u64, settled: &str) {
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let back = format!("UPDATE bucket SET start = start - {days} * 86400");
+    database.execute(&back, []).unwrap();
+    database.execute("UPDATE price SET since = 0", []).unwrap();
+    database.execute(&format!("UPDATE counted_until SET settled = {settled}"), []).unwrap();
+}
+
+/// The first day of which there are counts.
+fn first_day(server: &Server) -> String {
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let first = "SELECT date(min(start), 'unixepoch') FROM bucket WHERE step = 86400";
+    database.query_row(first, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn an_invoice_is_provisional_until_all_calls_of_its_period_are_counted() {
+    let mut server = Weir::new(&config()).start();
+    let counted = call(&server) as f64;
+    eventually("all are counted", || server.metric("weir_monitor_counted_total", &[]) >= counted);
+    server.kill();
+    let provisional = |server: &Server| -> bool {
+        let day = first_day(server);
+        let made = weir(server.dir(), &["invoice", "--period", &day, "--json", "--data", "data"]);
+        let made = lines(&made);
+        assert!(made.iter().all(|one| one["provisional"] == made[0]["provisional"]), "{made:?}");
+        made[0]["provisional"].as_bool().unwrap()
+    };
+    assert!(provisional(&server), "the day is not over");
+    // There may be calls in the journal that nobody has counted.
+    set_back(&server, 3, "unixepoch() - 4 * 86400");
+    assert!(provisional(&server));
+    server.restart(&[]);
+    server.signal(Signal::TERM);
+    server.wait();
+    assert!(!provisional(&server));
+}
+
+#[test]
+fn an_invoice_of_a_time_that_is_not_kept_any_more_is_refused() {
+    let keep: Value = json!({"keep": "7d"});
+    let mut config: Value = serde_json::from_str(&config()).unwrap();
+    config["monitor"] = keep;
+    let mut server = Weir::new(&config.to_string()).start();
+    let counted = call(&server) as f64;
+    eventually("all are counted", || server.metric("weir_monitor_counted_total", &[]) >= counted);
+    assert!(server.stderr().contains("may be gone first"), "{}", server.stderr());
+    server.signal(Signal::TERM);
+    server.wait();
+    set_back(&server, 9, "unixepoch()");
+    let gone = first_day(&server);
+    server.restart(&[]);
+    eventually("it is told", || {
+        let path = format!("/v1/invoices?period={gone}");
+        get(&server, &path, &first_token(&server)).status == 400
+    });
+    let admin = format!("http://{}", server.admin.unwrap());
+    let output = weir(server.dir(), &["invoice", "--period", &gone, "--admin", &admin]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("is not kept any more"), "{told}");
+    assert!(told.contains("monitor.keep"), "{told}");
 }
 
 #[test]

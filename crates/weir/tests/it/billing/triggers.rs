@@ -1,9 +1,13 @@
 //! Triggers: an event for each transaction that ends as a rule says.
 
 use super::sink::{Mood, Sink};
-use crate::harness::{Certificate, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
+use crate::harness::{
+    Certificate, Client, KILL_AT, PANIC_AT, Server, Signal, Weir, each_transaction, eventually,
+    id_of, key_hash, kills,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn config(sink: &Sink, triggers: &str) -> String {
     format!(
@@ -129,6 +133,50 @@ fn a_kill_anywhere_on_the_way_loses_no_event() {
 }
 
 #[test]
+fn kills_at_any_moment_lose_no_event() {
+    let sink = Sink::start(Mood::Take);
+    let more = "journal: {when_full: refuse}\n";
+    let config = config(&sink, FAILED).replace("workers: 2\n", &format!("workers: 2\n{more}"));
+    let mut server = Weir::new(&config).start();
+    for _ in 0..kills() {
+        let addr = server.listen[0];
+        let client = std::thread::spawn(move || {
+            let mut client = Client::try_connect(addr)?;
+            let request = "POST /bad HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+            while client.try_send(request) {
+                client.try_response()?;
+                // Not more than a sink has room for, however often it is killed.
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Some(())
+        });
+        // What is killed at once has answered nothing: that is tried, too, but not only.
+        let answered = || server.metric("weir_journal_records_total", &[]) > 2.0;
+        eventually("something is recorded", answered);
+        std::thread::sleep(Duration::from_millis(fastrand::u64(..400)));
+        server.kill();
+        client.join().unwrap();
+        server.restart(&[]);
+    }
+    eventually("all are noted", || {
+        server.metric("weir_journal_follower_lag_records", &["\"triggers\""]) == 0.0
+            && server.metric("weir_events_waiting", &[]) == 0.0
+    });
+    server.signal(Signal::TERM);
+    server.wait();
+    let mut failed = BTreeSet::new();
+    each_transaction(&server.data(), |one| {
+        if one.outcome == weir_journal::Outcome::Failed {
+            failed.insert(id_of(&one));
+        }
+    });
+    assert!(failed.len() > kills(), "{} are no test", failed.len());
+    let told = subjects(&sink.taken());
+    assert_eq!(failed.difference(&told).count(), 0, "of {}", failed.len());
+    assert_eq!(told.len(), failed.len(), "and nothing else is told");
+}
+
+#[test]
 fn after_a_panic_it_goes_on() {
     let sink = Sink::start(Mood::Take);
     let server = Weir::new(&config(&sink, FAILED)).env(PANIC_AT, "trigger.make").start();
@@ -137,9 +185,44 @@ fn after_a_panic_it_goes_on() {
 }
 
 #[test]
+fn a_sink_that_is_gone_holds_back_neither_others_nor_the_journal() {
+    let sink = Sink::start(Mood::Take);
+    let both = format!("{FAILED}    - {{name: lost, to: gone, path: /}}\n");
+    let gone = "upstreams:\n  gone: {targets: [\"http://127.0.0.1:1\"]}\n";
+    let config = config(&sink, &both).replace("upstreams:\n", gone);
+    let mut server = Weir::new(&config).start();
+    server.signal(Signal::TERM);
+    server.wait();
+    // All that there is room for, some days ago.
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let full = "WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n LIMIT 100000)
+                INSERT INTO delivery (sink, path, id, event, made, due)
+                SELECT 'gone', '/', n, '{}', unixepoch() * 1000000 - 1000000, 0 FROM n";
+    assert_eq!(database.execute(full, []).unwrap(), 100_000);
+    drop(database);
+    server.restart(&[]);
+    let failed = send(&server, "/bad", "{}", 7);
+    assert_eq!(subjects(&sink.wait_for(7)), failed);
+    let events = |name: &str, label: &str| server.metric(&format!("weir_events_{name}"), &[label]);
+    eventually("it is known what was given up", || events("given_up_total", "\"gone\"") == 7.0);
+    assert_eq!(events("waiting", "\"gone\""), 100_000.0);
+    assert_eq!(events("given_up_total", "\"hooks\""), 0.0);
+    eventually("the journal may drop what was looked at", || {
+        server.metric("weir_journal_follower_lag_records", &["\"triggers\""]) == 0.0
+    });
+    let token = crate::admin_api::first_token(&server);
+    let shown = crate::admin_api::get(&server, "/v1/events", &token).json()["sinks"].clone();
+    assert_eq!((&shown[0]["sink"], &shown[0]["overtaken"]), (&"gone".into(), &7.into()));
+    assert!(shown[0]["oldest_seconds"].as_f64().unwrap() > 0.9, "{shown}");
+    assert_eq!((&shown[1]["sink"], &shown[1]["overtaken"]), (&"hooks".into(), &0.into()));
+    let told = server.stderr();
+    assert!(told.contains("events for gone were given up: "), "{told}");
+}
+
+#[test]
 fn a_sink_is_reached_over_tls_with_its_credential() {
     let Certificate { cert, key } = Certificate::of("hooks.example.com");
-    let hash = super::invoices::hash("secret");
+    let hash = key_hash("secret");
     let sink = Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\", tls: {{cert: \"file:c.pem\", key: \"file:k.pem\"}}}}]\n\
          auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\

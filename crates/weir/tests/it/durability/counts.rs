@@ -4,7 +4,7 @@ use super::config;
 use super::load::Load;
 use crate::admin_api::{command, first_token};
 use crate::harness::{
-    self, KILL_AT, PANIC_AT, Server, Signal, Weir, each_transaction, eventually, weir,
+    self, KILL_AT, PANIC_AT, Server, Signal, Weir, each_transaction, eventually, kills, weir,
 };
 use crate::monitor::{calls, usage};
 use serde_json::Value;
@@ -56,9 +56,10 @@ fn after_kills_at_any_moment_totals_are_the_journal_s() {
         let more = format!("{COUNT}journal: {{when_full: {full}}}\n");
         let mut weir = Weir::new(&config(&echo, 2, tracker, &more)).start();
         let mut answered = 0;
-        for _ in 0..5 {
+        for _ in 0..kills() {
             let load = Load::start(weir.listen[0]);
-            std::thread::sleep(Duration::from_millis(fastrand::u64(20..700)));
+            eventually("some answers", || load.answered() > 20);
+            std::thread::sleep(Duration::from_millis(fastrand::u64(..500)));
             weir.kill();
             answered += load.end().len() as u64;
             weir.restart(&[]);

@@ -1,6 +1,6 @@
 //! Disks that are full, become read-only, or fail: weir goes on, and says so.
 
-use super::{config, show, wait_for_index};
+use super::{ask, config, show, wait_for_index};
 use crate::harness::{self, Disk, Response, Server, Weir, eventually};
 
 const REFUSE: &str = "journal: {when_full: refuse}\n";
@@ -86,6 +86,39 @@ fn a_full_disk_refuses_where_it_is_told_to_until_there_is_room() {
     disk.fill(0);
     until_recorded(&weir);
     assert_eq!(client.get("/hosted").status, 200);
+}
+
+#[test]
+fn what_is_refused_for_want_of_room_uses_up_no_quota() {
+    let echo = harness::echo(&[]);
+    let hash = harness::key_hash("k");
+    for rolling in ["", ", rolling: true"] {
+        let Some(disk) = Disk::small(120) else { return };
+        let plan = format!(
+            "auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+             plans: {{gold: {{quota: {{calls: 100000, per: day{rolling}}}}}}}\n\
+             consumers: {{acme: {{plan: gold, api_keys: [\"{hash}\"]}}}}\n"
+        );
+        let config = config(&echo, 1, "", &format!("{REFUSE}{plan}"));
+        let config = config.replace("    base: /\n", "    base: /\n    auth: keys\n");
+        let weir = Weir::new(&config).args(&["--data", &disk.data()]).start();
+        disk.fill(50);
+        let (mut answered, mut refused) = (0, 0);
+        let mut client = weir.connect();
+        while refused < 50 {
+            let body: String =
+                std::iter::repeat_with(|| fastrand::char('!'..='~')).take(64_000).collect();
+            let answer = client.request("POST", "/echo", &[("x-key", "k")], &body);
+            match answer.status {
+                200 => answered += 1,
+                503 => refused += 1,
+                other => panic!("{other}: {}", answer.text()),
+            }
+            assert!(answered < 3000, "there is still room on the disk");
+        }
+        let quota = ask(&weir, "/v1/limits").json()["consumers"][0]["quota"].clone();
+        assert_eq!(quota["used"], answered, "{quota}");
+    }
 }
 
 #[test]

@@ -65,6 +65,18 @@ impl RealServer {
         })
     }
 
+    /// nginx that serves the files of a folder, compressed siblings included.
+    pub(crate) fn nginx_files(folder: &Path) -> Self {
+        let root = format!("root {}; gzip_static on;", folder.display());
+        let answer = "location / { return 200 \"$request_method $request_uri\"; }";
+        // Its workers would else run as somebody who may not see the folder.
+        let config = NGINX.replace(answer, &root).replace("daemon off;", "daemon off;\nuser root;");
+        Self::start("/usr/sbin/nginx", &config, "requests.log", |command, dir| {
+            command.arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
+            command.arg("-c").arg(dir.join("config"));
+        })
+    }
+
     /// HAProxy of Debian's package.
     pub(crate) fn haproxy() -> Self {
         Self::start("/usr/sbin/haproxy", HAPROXY, "stdout.log", |command, dir| {
@@ -138,7 +150,11 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Not killed: nginx's workers would stay behind.
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Some(pid), Ok(None)) = (pid, self.child.try_wait()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
         let _ = self.child.wait();
     }
 }

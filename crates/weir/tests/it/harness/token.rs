@@ -128,6 +128,13 @@ pub(crate) fn unsigned(header: &Value, claims: &Value, signature: &str) -> Strin
     format!("{}.{signature}", message(header, claims))
 }
 
+/// An API key as the configuration has it.
+pub(crate) fn key_hash(key: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+    let digits: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
 /// Seconds since 1970.
 pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()

@@ -5,7 +5,7 @@ use super::{
     show, succeeds, wait_for,
 };
 use crate::admin_api::first_token;
-use crate::harness::{KILL_AT, Server, Weir, eventually};
+use crate::harness::{KILL_AT, Server, Weir, eventually, kills};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -33,10 +33,10 @@ fn a_job_that_is_killed_again_and_again_sends_nothing_twice_and_loses_nothing() 
     let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).start();
     let all = fail(&weir, 400);
     backend.answer(200);
-    let new = json!({"query": "state:failed", "rate": 400, "run": true});
+    // It lasts for a while, so that there is something to be broken off.
+    let new = json!({"query": "state:failed", "rate": 100, "run": true});
     let number = job(&weir, &new);
-    let rounds = std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
-    for _ in 0..rounds {
+    for _ in 0..kills() {
         let sent = backend.again().len();
         eventually("it goes on", || {
             backend.again().len() > sent + 10 || look(&weir, number)["state"] == "finished"
@@ -98,7 +98,8 @@ fn between_sending_and_sent_nothing_is_sent_and_nobody_says_it_was() {
 #[test]
 fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
     let backend = Backend::start();
-    for point in ["resubmit.marked:3", "resubmit.sent:3"] {
+    // The first time: on a slow machine all may be marked, and sent, at once.
+    for point in ["resubmit.marked", "resubmit.sent"] {
         let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).env(KILL_AT, point).start();
         backend.answer(503);
         let all = fail(&weir, 40);
@@ -115,7 +116,8 @@ fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
         let arrived = all.iter().filter(|id| times(id) == 1).count() as u64;
         assert!(arrived >= done, "{point}: {arrived} of {done}");
         if point.starts_with("resubmit.marked") {
-            assert!(unknown > 0 && arrived == done, "{point}: {over}");
+            // Of others the answer may have been on its way.
+            assert!(unknown > 0 && arrived < 40, "{point}: {arrived}, {over}");
         }
     }
 }

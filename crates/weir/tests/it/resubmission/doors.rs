@@ -76,6 +76,70 @@ fn an_operator_is_nobody_else_and_reaches_nothing_else() {
 }
 
 #[test]
+fn the_command_opens_no_other_door() {
+    let backend = Backend::start();
+    let more = "    resubmit: {targets: [all, admin]}\n";
+    let routes = "      - {op: all, path: \"/*\", proxy: back}\n      \
+        - {op: admin, path: /admin, auth: other, proxy: back}\n";
+    let config = backend.config(more, routes, TRACKER).replace(
+        "auth: {keys:",
+        "auth: {other: {api_key: {header: x-other-key}}, inq: {api_key: {query: key}}, keys:",
+    ) + "  secret: {base: /secret, auth: other, routes: [{op: secret, path: \"/*\", proxy: back}]}\n";
+    let weir = Weir::new(&config).start();
+    let tokens = tokens(&weir);
+    let sent = place(&weir, "{\"a\": \"quokka\"}");
+    super::indexed(&weir);
+    backend.answer(200);
+    let before = backend.got().len();
+    for (args, words) in [
+        (["--header", "x-api-key: of beta"], "carries credentials"),
+        (["--header", "X-Other-Key: k"], "carries credentials"),
+        (["--header", "host: secret.example.com"], "weir itself decides"),
+        (["--header", "x-forwarded-for: 10.0.0.1"], "weir itself decides"),
+        (["--without-header", "cookie"], "carries credentials"),
+        (["--set-query", "key=x"], "carries credentials"),
+        (["--to", "secret"], super::words("target-not-listed")),
+        (["--to", "admin"], super::words("not-admitted")),
+    ] {
+        for (role, token) in tokens.iter().enumerate() {
+            let all = [&["resubmit", sent.as_str()][..], &args].concat();
+            let (ok, out, said) = command(&weir, token, &all);
+            assert!(!ok, "{args:?}: {out}");
+            let expected = if role < 2 { "operator" } else { words };
+            assert!(said.contains(expected), "{role} {args:?}: {said}");
+        }
+    }
+    for (to, reason) in [("secret", "target-not-listed"), ("admin", "not-admitted")] {
+        let args = ["resubmit", "--query", "state:failed", "--to", to, "--run", "--wait", "--json"];
+        let (_, out, said) = command(&weir, &tokens[2], &args);
+        assert!(out.contains(reason) && !out.contains("quokka"), "{out}{said}");
+        assert!(!command(&weir, &tokens[1], &args).0, "only operators");
+    }
+    for edit in ["--header=x-a: b", "--set-query=a=1", "--without-header=x-a", "--body=/dev/null"] {
+        let args = ["resubmit", "--query", "state:failed", "--run", edit];
+        assert!(!command(&weir, &tokens[2], &args).0, "a job edits nothing: {edit}");
+    }
+    for member in ["consumer", "principal", "api", "host", "headers", "body", "who", "scopes"] {
+        let job = json!({"query": "state:failed", "run": true, member: "x"});
+        let answer = ask(&weir, "POST", "/v1/jobs", Some(&tokens[2]), &job.to_string());
+        assert_eq!(answer.status, 400, "{member}");
+    }
+    assert_eq!(backend.got().len(), before, "nothing was sent");
+    // Who may not see payloads sees none of what is sent again, either.
+    let (ok, out, said) = command(&weir, &tokens[2], &["resubmit", &sent, "--json"]);
+    assert!(ok && !out.contains("quokka"), "{out}{said}");
+    let itself: Value = serde_json::from_str(&out).unwrap();
+    for id in [sent.as_str(), itself["id"].as_str().unwrap()] {
+        for (role, token) in tokens.iter().enumerate() {
+            let (_, shown, said) = command(&weir, token, &["show", id, "--json"]);
+            assert_eq!(shown.contains("quokka"), role > 0, "{role}: {shown}{said}");
+            let (ok, raw, _) = command(&weir, token, &["show", id, "--raw", "request"]);
+            assert_eq!((ok, raw.contains("quokka")), (role > 0, role > 0), "{role}: {raw}");
+        }
+    }
+}
+
+#[test]
 fn clients_cannot_pretend_to_be_sent_again() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();

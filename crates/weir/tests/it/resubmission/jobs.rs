@@ -103,6 +103,35 @@ fn a_job_is_paused_goes_on_and_is_cancelled_also_over_a_restart() {
 }
 
 #[test]
+fn a_preview_does_not_wait_for_a_job_that_sends() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    (0..20).for_each(|n| drop(place(&weir, &format!("{n}"))));
+    indexed(&weir);
+    backend.answer(200);
+    let slow = job(&weir, &json!({"query": "state:failed", "rate": 0.3, "run": true}));
+    eventually("it has begun", || backend.again().len() == 1);
+    let second = job(&weir, &json!({"query": "state:failed"}));
+    let shown = wait_for(&weir, second, "previewed");
+    assert_eq!(count(&shown, "pending", "") + count(&shown, "cannot", "settled"), 20, "{shown}");
+    // It sends when the first one has ended.
+    assert_eq!(post(&weir, &format!("/v1/jobs/{second}/run"), &json!({"rate": 500})).status, 200);
+    assert_eq!(look(&weir, slow)["state"], "running");
+    assert_eq!(post(&weir, &format!("/v1/jobs/{slow}/cancel"), &json!({})).status, 200);
+    wait_for(&weir, second, "finished");
+    let again = backend.again();
+    assert!(again.len() == 20 && again.values().all(|times| *times == 1), "{again:?}");
+    let counted = |name: &str, label: &str| {
+        weir.metric(&format!("weir_resubmission_{name}_total"), &[&format!("\"{label}\"")])
+    };
+    assert_eq!(
+        ["made", "cancelled", "finished"].map(|event| counted("jobs", event)),
+        [2.0, 1.0, 1.0]
+    );
+    assert_eq!((counted("attempts", "succeeded"), counted("attempts", "failed")), (20.0, 0.0));
+}
+
+#[test]
 fn resolutions_can_be_searched_for() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();

@@ -1,6 +1,9 @@
 //! What cannot be resubmitted, and what an edit makes of it.
 
-use super::{Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, refused, resubmit, succeeds};
+use super::{
+    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, refused, refused_later, resubmit,
+    succeeds,
+};
 use crate::harness::{Weir, eventually};
 use serde_json::json;
 
@@ -84,6 +87,56 @@ fn what_was_not_recorded_or_did_not_come_whole_goes_only_with_a_body() {
 }
 
 #[test]
+fn what_is_under_way_is_not_sent_beside_itself() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    let sent = place(&weir, "{}");
+    backend.answer(0);
+    let token = crate::admin_api::first_token(&weir);
+    let mut client = weir.connect_admin();
+    client.send(format!(
+        "POST /v1/transactions/{sent}/resubmit HTTP/1.1\r\nhost: localhost\r\n\
+         authorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+    ));
+    backend.upstream.wait_for_requests(2);
+    for wish in [as_it_was(), json!({"again": true}), json!({"body": "{}", "again": true})] {
+        refused(&weir, &sent, &wish, "sending");
+    }
+    let number = super::job(&weir, &json!({"query": format!("id:{sent}"), "again": true}));
+    eventually("it is looked at", || super::look(&weir, number)["state"] == "previewed");
+    let run = super::post(&weir, &format!("/v1/jobs/{number}/run"), &json!({"again": true}));
+    assert_eq!(run.status, 200);
+    let over = super::wait_for(&weir, number, "finished");
+    assert_eq!(super::count(&over, "refused", "sending"), 1, "{over}");
+    assert_eq!(over["transactions"][0]["words"], super::words("sending"));
+    assert_eq!(backend.got().len(), 2);
+}
+
+#[test]
+fn a_job_says_the_same_of_each() {
+    let backend = Backend::start();
+    let routes = "      - {path: /meta, capture: meta, proxy: back}\n      \
+        - {path: \"/*\", proxy: back}\n";
+    let weir = Weir::new(&backend.config("", routes, MASKS)).start();
+    let json = [("content-type", "application/json")];
+    call(&weir, "POST", "/orders/a", &json, "{\"card\": \"4711\"}");
+    call(&weir, "POST", "/orders/a", &[("content-type", "text/plain")], "4711");
+    call(&weir, "POST", "/orders/meta", &[], "{}");
+    place(&weir, "{}");
+    super::indexed(&weir);
+    backend.answer(200);
+    let number = super::job(&weir, &json!({"query": "state:failed", "run": true, "rate": 500}));
+    let over = super::wait_for(&weir, number, "finished");
+    for reason in ["masked", "withheld", "unrecorded"] {
+        assert_eq!(super::count(&over, "cannot", reason), 1, "{over}");
+        let all = over["transactions"].as_array().unwrap();
+        let told = all.iter().find(|one| one["reason"] == reason).unwrap();
+        assert!(told["words"].as_str().unwrap().contains(super::words(reason)), "{told}");
+    }
+    assert_eq!((super::count(&over, "succeeded", ""), backend.again().len()), (1, 1));
+}
+
+#[test]
 fn who_and_where_are_those_of_now() {
     let backend = Backend::start();
     let config = backend.config("", ROUTE, TRACKER);
@@ -101,16 +154,15 @@ fn who_and_where_are_those_of_now() {
     weir.reload(&other.replace("auth: keys\n", "auth: other\n"));
     refused(&weir, &sent, &as_it_was(), "not-admitted");
     weir.reload(&config.replace("    routes:", "    limits: {body: 1B}\n    routes:"));
-    let answer = resubmit(&weir, &sent, &as_it_was()).json();
-    assert_eq!(
-        (&answer["state"], &answer["reason"]),
-        (&json!("refused"), &json!("rejected:body-too-large"))
-    );
+    refused_later(&weir, &sent, &as_it_was(), "rejected:body-too-large");
     let limited = "    limit: {rate: 1/d, burst: 1}\n    routes:";
     weir.reload(&config.replace("    routes:", limited));
     place(&weir, "{}");
-    let answer = resubmit(&weir, &sent, &as_it_was()).json();
-    assert_eq!((&answer["state"], &answer["reason"]), (&json!("refused"), &json!("limit-reached")));
+    refused_later(&weir, &sent, &as_it_was(), "limit-reached");
+    // The command says it, too.
+    let token = crate::admin_api::first_token(&weir);
+    let (ok, out, said) = crate::admin_api::command(&weir, &token, &["resubmit", &sent]);
+    assert!(!ok && out.contains("limit-reached") && said.contains("try later"), "{out}{said}");
     assert_eq!(backend.got().len(), before + 1, "only what a client sent");
     weir.reload(&config);
     succeeds(&weir, &sent, &as_it_was());

@@ -1,7 +1,8 @@
 //! One transaction: as it was, edited, to another route; its chain and its resolution.
 
 use super::{
-    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, resubmit, show, succeeds,
+    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, refused_later, resubmit,
+    show, succeeds,
 };
 use crate::admin_api::{command, get, id, tokens};
 use crate::harness::{KEYS, SECRET, Weir, unix_now};
@@ -64,6 +65,9 @@ fn a_chain_hangs_on_the_first_and_nothing_is_sent_twice_unasked() {
     assert_eq!(backend.got().len(), before);
     assert_eq!(succeeds(&weir, &sent, &json!({"again": true}))["number"], 4);
     assert_eq!(backend.got()[1].header("idempotency-key"), None);
+    let attempts =
+        |result: &str| weir.metric("weir_resubmission_attempts_total", &[&format!("\"{result}\"")]);
+    assert_eq!(["succeeded", "failed", "refused", "unknown"].map(attempts), [2.0, 2.0, 0.0, 0.0]);
     let missing = resubmit(&weir, "019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55", &as_it_was());
     assert_eq!(missing.status, 404);
 }
@@ -160,8 +164,7 @@ fn who_has_a_token_is_known_by_name_and_scopes() {
     assert_eq!((&itself["principal"], &itself["consumer"]), (&json!("anna"), &json!("acme")));
     assert_eq!(backend.last().header("authorization"), None);
     // It was taken from the quota of now.
-    let over = resubmit(&weir, &sent, &json!({"again": true})).json();
-    assert_eq!((&over["state"], &over["reason"]), (&json!("refused"), &json!("limit-reached")));
+    refused_later(&weir, &sent, &json!({"again": true}), "limit-reached");
     assert_eq!(backend.got().len(), 2);
 }
 

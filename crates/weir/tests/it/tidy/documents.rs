@@ -91,7 +91,10 @@ fn wrong_configurations(document: &str, text: &str) -> Vec<String> {
     for block in text.split("```yaml\n").skip(1) {
         let block = block.split("```").next().unwrap_or_default();
         std::fs::write(dir.path().join("weir.yaml"), block).expect("a file");
-        let output = weir(dir.path(), &["check", "--json"]);
+        let output = match block.starts_with("lab:") {
+            true => weir(dir.path(), &["lab", "check", "--json", "weir.yaml"]),
+            false => weir(dir.path(), &["check", "--json"]),
+        };
         let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         for finding in checked["findings"].as_array().into_iter().flatten() {
             if !FRAGMENT.iter().any(|code| finding["code"] == *code) {
@@ -112,6 +115,7 @@ fn a_wrong_configuration_is_seen() {
     assert_eq!(wrong("apis: {a: {base: /, routes: [{get: /, proxy: elsewhere}]}}"), 0);
     assert_eq!(wrong("apis: {a: {base: /, rootes: [{get: /, proxy: elsewhere}]}}"), 1);
     assert_eq!(wrong("limits: {idle: 5}"), 1);
+    assert_eq!(wrong("lab: 1\ntarget: {bass: 5}"), 1);
 }
 
 #[test]

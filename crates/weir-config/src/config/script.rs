@@ -1,0 +1,25 @@
+//! Scripts: JavaScript that answers a route.
+
+use super::{Format, UpstreamId};
+use std::sync::Arc;
+use weir_script::Program;
+
+/// A script answers.
+#[derive(Debug)]
+pub struct Script {
+    /// The script with all it imports, compiled once to see that it can be.
+    pub program: Arc<Program>,
+    /// Formats its values are offered in, in order of preference; never empty.
+    pub formats: Vec<Format>,
+    /// Upstreams that its `fetch` reaches, by name.
+    pub fetch: Vec<(String, UpstreamId)>,
+    /// It has a thread of its own instead of a share of each worker.
+    pub isolated: bool,
+}
+
+/// What holds for every script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scripts {
+    /// Bytes of memory of one engine (default 32 MiB); every worker has one.
+    pub memory: usize,
+}

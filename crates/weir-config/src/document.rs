@@ -1,0 +1,49 @@
+//! Documents of other kinds, such as the Lab's scenarios: read with the place of every piece,
+//! checked against a description of their keys, with findings like the configuration's.
+
+pub use crate::draft::{Data, FileId, Meaning, Member, Node, Scalar, Spot};
+pub use crate::finding::{Noted, Report, nearest};
+pub use crate::keys::{Fault, Form, Group, Key, Kind, Names, Shape};
+
+use crate::draft::{self, Texts};
+use crate::finding::Findings;
+use serde_json::Value;
+use std::path::Path;
+
+/// A document as it is written, and what was found about it so far.
+#[derive(Debug)]
+pub struct Document {
+    /// Its mapping; `None` if the text is no YAML, which a finding says.
+    pub root: Option<Node>,
+    /// What was found.
+    pub report: Report,
+    texts: Texts,
+}
+
+impl Document {
+    /// Reads a text; `path` stands for it in findings. Nothing in it is substituted.
+    pub fn read(path: &Path, text: &str) -> Self {
+        let mut report = Report::default();
+        let (root, texts) = draft::read_plain(path, text, &mut report);
+        Self { root, report, texts }
+    }
+
+    /// All that was found, in the order of lines; what stands at secrets is blotted out.
+    pub fn findings(self) -> Findings {
+        Findings {
+            list: self.report.finish(&self.texts),
+            files: self.texts.iter().map(|text| text.path.clone()).collect(),
+            texts: self.texts.hide(self.report.secrets()).hide_unread(self.report.unread()),
+        }
+    }
+}
+
+/// Checks a node against a description of its keys: unknown keys, wrong types, missing units.
+pub fn check(node: &Node, shape: &'static Shape, report: &mut Report) {
+    crate::check::check(node, shape, report);
+}
+
+/// The JSON Schema (draft 2020-12) of documents of this shape.
+pub fn schema(shape: &'static Shape, title: &str) -> Value {
+    crate::schema::schema_of(shape, title)
+}

@@ -1,0 +1,2 @@
+import { a } from "./missing.js";
+export default () => a;

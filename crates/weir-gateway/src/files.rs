@@ -1,0 +1,356 @@
+//! The `files` handler: files of a folder, as they are there now.
+//!
+//! What a path leads to is found beneath the folder and nowhere else (`disk`), remembered for a
+//! moment (`root`), chosen among its forms, checked against what the client has (`condition`), cut
+//! to what it asks for (`range`), and sent from memory or read in pieces (`body`). A worker never
+//! waits for a disk.
+
+mod body;
+mod condition;
+mod disk;
+mod range;
+mod resource;
+mod root;
+mod stored;
+mod types;
+
+pub(crate) use body::FileBody;
+pub(crate) use root::Root;
+
+use crate::body::{Body, RequestBody};
+use crate::compress::{self, Decision};
+use crate::cors::add_vary;
+use crate::deadline::Wait;
+use crate::exchange::Exchange;
+use crate::negotiate::Codings;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use body::Piece;
+use bytes::Bytes;
+use condition::{Validators, Verdict};
+use disk::{Trouble, Way};
+use range::Asked;
+use resource::{Coding, Found, Resource, decoded};
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use stored::{Compressing, Stored};
+use weir_config::Route;
+use weir_wire::{Known, Method};
+
+/// Larger files are compressed anew each time, as they are sent.
+const COMPRESSED_AT_ONCE: u64 = 1 << 20;
+
+/// Answers with a file.
+pub(crate) async fn answer<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    root: &Root,
+    mut body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    body.drop_at_hand()?;
+    let key = key_of(exchange, root);
+    // The folder of the route itself, asked for as if it were a file.
+    let bare = key.is_empty() && !exchange.request.path().ends_with('/');
+    let (resource, fallen) = match root.recent(key, exchange.started) {
+        Some(_) if bare => return Ok(redirect(exchange)),
+        Some(resource) => (resource, None),
+        None => match Box::pin(find(exchange, root, key)).await? {
+            (Found::File(_), None) if bare => return Ok(redirect(exchange)),
+            (Found::File(resource), fallen) => (resource, fallen),
+            (Found::Folder, _) => return Ok(redirect(exchange)),
+            (Found::Nothing, _) => return Err(Problem::NoFile.into()),
+        },
+    };
+    let form = choose(exchange, route, &resource, root, fallen.is_some());
+    if form == Form::Gzip
+        && resource.plain.length() <= COMPRESSED_AT_ONCE
+        && root.has_room(resource.plain.length())
+        && let Some(right) = Compressing::of(&resource.plain)
+    {
+        // If it does not work, sending the file will tell why.
+        let _ = Box::pin(within_time(exchange, make_gzip(right, route.compress.level))).await;
+        root.grown(fallen.unwrap_or_else(|| key_of(exchange, root)));
+    }
+    deliver(exchange, &resource, form)
+}
+
+/// What a file is remembered by: the path it is asked for by, as it stands there.
+fn key_of<'k>(exchange: &'k Exchange, root: &'k Root) -> &'k str {
+    root.files.file.as_deref().unwrap_or_else(|| exchange.below_pattern())
+}
+
+/// What a path leads to; if to nothing, what answers instead, with its key.
+async fn find<'r>(
+    exchange: &Exchange,
+    root: &'r Root,
+    key: &str,
+) -> Result<(Found, Option<&'r str>), Refusal> {
+    let single = root.files.file.is_some();
+    let path = match single {
+        true => Some(key.as_bytes().to_vec()),
+        false => decoded(key, root.files.dot_files),
+    };
+    if let Some(path) = path.clone() {
+        let found = within_time(exchange, root.find(key, path)).await?;
+        if !matches!(found, Found::Nothing) {
+            return Ok((found, None));
+        }
+    }
+    let part = path.is_some_and(|path| types::is_part(&path, &root.files.types));
+    let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
+        return Ok((Found::Nothing, None));
+    };
+    let found = match root.recent(key, exchange.started) {
+        Some(resource) => Found::File(resource),
+        None => within_time(exchange, root.find(key, fallback.as_bytes().to_vec())).await?,
+    };
+    let found = if matches!(found, Found::Folder) { Found::Nothing } else { found };
+    Ok((found, Some(key)))
+}
+
+/// Waits for a disk, as long as the request may take.
+async fn within_time<T>(
+    exchange: &Exchange,
+    work: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Refusal> {
+    let mut work = pin!(work);
+    let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => exchange.deadline.poll(cx, Wait::Disk, body::PATIENCE).map(Err),
+    });
+    let done = done.await?;
+    exchange.deadline.progress();
+    done.map_err(|trouble| {
+        let detail = match trouble {
+            Trouble::Unreadable(error) => error.kind().to_string(),
+            Trouble::Wait => "the disk has to be waited for".to_owned(),
+        };
+        Refusal::new(Problem::FileUnreadable).detail(detail)
+    })
+}
+
+/// Sends the client to the folder's own path, from which relative links lead where they should.
+fn redirect<'a>(exchange: &mut Exchange) -> Body<'a> {
+    let request = &exchange.request;
+    let query = request.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = format!("{}/{query}", request.path());
+    exchange.response.status = 301;
+    exchange.response.headers.push("location", location.as_bytes());
+    Body::Empty
+}
+
+/// The form of a file that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// The sibling at this place.
+    Sibling(usize),
+    /// Compressed by weir, now or before.
+    Gzip,
+    /// As the map of the route reads it: whole, and sent as something else.
+    Mapped,
+}
+
+/// Chooses the form by what the client accepts, and writes what the headers say of it.
+fn choose(
+    exchange: &mut Exchange,
+    route: &Route,
+    resource: &Resource,
+    root: &Root,
+    fallen: bool,
+) -> Form {
+    let headers = &mut exchange.response.headers;
+    exchange.response.status = 200;
+    headers.push_known(Known::ContentType, resource.content_type.as_bytes());
+    if fallen {
+        // What is missing today may be there tomorrow.
+        headers.push("cache-control", b"no-cache");
+    } else if let Some(value) = &root.files.cache_control {
+        headers.push("cache-control", value.as_bytes());
+    }
+    if route.response_map.is_some() && Exchange::is_json(headers) {
+        return Form::Mapped;
+    }
+    let request = &exchange.request.headers;
+    if resource.coded.iter().any(Option::is_some) {
+        add_vary(headers, "accept-encoding");
+        if let Some(place) = sibling(resource, Codings::of(request)) {
+            headers.push_known(Known::ContentEncoding, Coding::ALL[place].name().as_bytes());
+            return Form::Sibling(place);
+        }
+    }
+    let answer = compress::Answer {
+        status: 200,
+        headers,
+        length: Some(resource.plain.length()),
+        head: false,
+    };
+    match compress::decide(&route.compress, request, &answer) {
+        Decision::Plain => Form::Plain,
+        decision => {
+            add_vary(headers, "accept-encoding");
+            // Part of what was compressed on the way means nothing to anybody.
+            let part = request.known(Known::Range).is_some();
+            if decision == Decision::Gzip && !part { Form::Gzip } else { Form::Plain }
+        }
+    }
+}
+
+/// The place of the sibling that the client wants most, if it wants one at least as much as none.
+fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
+    let weights = [codings.br, codings.zstd, codings.gzip];
+    let there = (0..Coding::ALL.len()).filter(|&place| resource.coded[place].is_some());
+    // Of equal ones the first.
+    let best = there.rev().max_by_key(|&place| weights[place])?;
+    (weights[best] > 0 && weights[best] >= codings.identity).then_some(best)
+}
+
+/// Sends a form of a file, or what of it the client asks for and does not have.
+fn deliver<'a>(
+    exchange: &mut Exchange,
+    resource: &Resource,
+    form: Form,
+) -> Result<Body<'a>, Refusal> {
+    let file = match form {
+        Form::Sibling(place) => resource.coded[place].as_ref().unwrap_or(&resource.plain),
+        Form::Plain | Form::Gzip => &resource.plain,
+        Form::Mapped => return Ok(bytes_of(&resource.plain, 0..resource.plain.length())),
+    };
+    // What was changed this very second may change again and have the same time.
+    let settled = i64::try_from(exchange.unix).is_ok_and(|now| file.modified < now);
+    let weak = form == Form::Gzip || !settled;
+    let validators = Validators {
+        tag: &file.tag,
+        weak,
+        last_modified: &file.last_modified,
+        modified: file.modified,
+    };
+    let verdict = condition::evaluate(&exchange.request.headers, &validators);
+    if verdict == Verdict::Failed {
+        return Err(Problem::PreconditionFailed.into());
+    }
+    let headers = &mut exchange.response.headers;
+    headers.push_with(Known::Etag, |out| {
+        out.extend_from_slice(if weak { b"W/" } else { b"" });
+        out.extend_from_slice(file.tag.as_bytes());
+    });
+    headers.push("last-modified", file.last_modified.as_bytes());
+    if verdict == Verdict::NotModified {
+        headers.remove("content-type");
+        headers.remove("content-encoding");
+        exchange.response.status = 304;
+        return Ok(Body::Empty);
+    }
+    if form == Form::Gzip {
+        return Ok(compressed(exchange, file));
+    }
+    headers.push("accept-ranges", b"bytes");
+    // Other methods know no ranges (RFC 9110 section 14.2).
+    let asked = match range_of(exchange) {
+        Some(value) if condition::range_holds(&exchange.request.headers, &validators, settled) => {
+            range::asked(value, file.length())
+        }
+        _ => Asked::Whole,
+    };
+    match asked {
+        Asked::Whole => Ok(bytes_of(file, 0..file.length())),
+        Asked::Parts(parts) => Ok(cut(exchange, file, &parts)),
+        Asked::Nothing => {
+            let length = format!("bytes */{}", file.length());
+            Err(Refusal::new(Problem::RangeNotSatisfiable).header("content-range", length))
+        }
+    }
+}
+
+/// The Range header of a GET, if there is one and no other.
+fn range_of(exchange: &Exchange) -> Option<&[u8]> {
+    if exchange.request.method != Method::Get {
+        return None;
+    }
+    let mut values = exchange.request.headers.known_all(Known::Range);
+    values.next().filter(|_| values.next().is_none())
+}
+
+fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> Body<'a> {
+    match file.here() {
+        _ if range.is_empty() => Body::Empty,
+        // Indexes into what is in memory.
+        Some(bytes) => Body::Whole(bytes.slice(range.start as usize..range.end as usize)),
+        None => {
+            Body::File(Box::new(FileBody::new(Arc::clone(file), [Piece::OfFile(range)].into())))
+        }
+    }
+}
+
+/// A part of a file, or several (RFC 9110 sections 14.4 and 14.6).
+fn cut<'a>(exchange: &mut Exchange, file: &Arc<Stored>, parts: &[Range<u64>]) -> Body<'a> {
+    let told =
+        |part: &Range<u64>| format!("bytes {}-{}/{}", part.start, part.end - 1, file.length());
+    let response = &mut exchange.response;
+    response.status = 206;
+    if let [part] = parts {
+        response.headers.push("content-range", told(part).as_bytes());
+        return bytes_of(file, part.clone());
+    }
+    let boundary = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+    let content_type = response.headers.known(Known::ContentType).unwrap_or_default();
+    let content_type = String::from_utf8_lossy(content_type).into_owned();
+    let mut pieces = std::collections::VecDeque::with_capacity(2 * parts.len() + 1);
+    for part in parts {
+        let front = if pieces.is_empty() { "" } else { "\r\n" };
+        let text = format!(
+            "{front}--{boundary}\r\ncontent-type: {content_type}\r\ncontent-range: {}\r\n\r\n",
+            told(part)
+        );
+        pieces.push_back(Piece::Text(Bytes::from(text)));
+        pieces.push_back(Piece::OfFile(part.clone()));
+    }
+    pieces.push_back(Piece::Text(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    let content_type = format!("multipart/byteranges; boundary={boundary}");
+    response.headers.set("content-type", content_type.as_bytes());
+    let Some(bytes) = file.here() else {
+        return Body::File(Box::new(FileBody::new(Arc::clone(file), pieces)));
+    };
+    let mut whole = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => whole.extend_from_slice(&text),
+            Piece::OfFile(part) => {
+                whole.extend_from_slice(&bytes[part.start as usize..part.end as usize])
+            }
+        }
+    }
+    Body::Whole(Bytes::from(whole))
+}
+
+/// A file compressed by weir: as it is kept, or as it is sent, which the stage behind the handler
+/// does.
+fn compressed<'a>(exchange: &mut Exchange, file: &Arc<Stored>) -> Body<'a> {
+    match file.gzip() {
+        Some(gzip) => {
+            exchange.response.headers.push_known(Known::ContentEncoding, b"gzip");
+            Body::Whole(gzip.clone())
+        }
+        None => bytes_of(file, 0..file.length()),
+    }
+}
+
+/// Compresses a small file at once, a larger one on a thread.
+async fn make_gzip(right: Compressing, level: u32) -> Result<(), Trouble> {
+    if let Some(bytes) = right.file().here() {
+        right.compress(bytes, level);
+        return Ok(());
+    }
+    disk::on_thread(move || {
+        let file = right.file();
+        let Some(open) = file.open() else { return Ok(()) };
+        let bytes = disk::read_whole(open, file.length() as usize, Way::Thread)?;
+        if bytes.len() as u64 == file.length() && file.is_unchanged() {
+            right.compress(&bytes, level);
+        }
+        Ok(())
+    })
+    .await
+}

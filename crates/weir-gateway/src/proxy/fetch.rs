@@ -1,0 +1,139 @@
+//! A request that a script makes: whole when it is sent, its answer whole when it is given.
+
+use super::sending::Sending;
+use super::{Limits, UpstreamBody, connect, failed, not_taken, send_and_wait};
+use crate::body::RequestBody;
+use crate::deadline::Deadline;
+use crate::exchange::TransactionId;
+use crate::headers::strip_hop_by_hop;
+use crate::outgoing::Outgoing;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::upstream::{Call, Connection, Target};
+use crate::worker::Live;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::Instant;
+use weir_config::UpstreamId;
+use weir_script::{Fetch, Fetched};
+use weir_wire::{Framing, Method, ResponseHead, encode};
+
+/// Sends a request to an upstream over the worker's own connections. Its answer has at most
+/// `limit` bytes of body.
+pub(crate) async fn fetch(
+    live: &Live,
+    upstream: UpstreamId,
+    mut fetch: Fetch,
+    id: TransactionId,
+    limit: u64,
+) -> Result<Fetched, Refusal> {
+    let settings = &live.site.config.upstreams[upstream.0];
+    let deadline = Deadline::default();
+    let started = Instant::now();
+    if let Some(timeout) = fetch.timeout {
+        deadline.set_request(Some(started + timeout));
+    }
+    let limits = Limits {
+        first_byte: fetch.timeout.unwrap_or(settings.timeout),
+        idle: settings.idle_timeout,
+    };
+    let method = Method::of(&fetch.method);
+    let upstream = &live.upstreams[upstream.0];
+    let (target, mut connection) = connect(&deadline, method, upstream, started).await?;
+    if let Some(credential) = &settings.credential {
+        fetch.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&credential.header));
+        fetch.headers.push((credential.header.clone(), credential.value.clone()));
+    }
+    let body = fetch.body.take().map_or_else(RequestBody::empty, RequestBody::whole);
+    let out = head(&fetch, &target, &body, id);
+    let mut sending = Sending::new(out, body);
+    let mut call = Call::new(Rc::clone(&target), started);
+    let mut response = ResponseHead::default();
+    let sent = attempt(&target, connection, &mut sending, method, &mut response, &deadline, limits);
+    connection = match sent.await {
+        Ok(connection) => connection,
+        Err(refusal) => {
+            call.end(method, refusal.problem.slug(), Instant::now());
+            return Err(refusal);
+        }
+    };
+    target.health.succeeded();
+    call.answered(response.status);
+    let mut body = UpstreamBody::new(connection, sending, &response, limits.idle);
+    let read = read(&mut body, &deadline, limit).await;
+    let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
+    call.end(method, error, Instant::now());
+    let body = read?;
+    strip_hop_by_hop(&mut response.headers, |_| false);
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let headers = response.headers.iter();
+    let headers = headers.map(|(_, name, value)| (name.to_ascii_lowercase(), text(value)));
+    Ok(Fetched { status: response.status, headers: headers.collect(), body })
+}
+
+/// As that of a client's request is sent: once more over a fresh connection when a kept one turns
+/// out to be closed and that does no harm.
+async fn attempt(
+    target: &Rc<Target>,
+    mut connection: Box<Connection>,
+    sending: &mut Sending<'_>,
+    method: Method,
+    response: &mut ResponseHead,
+    deadline: &Deadline,
+    limits: Limits,
+) -> Result<Box<Connection>, Refusal> {
+    loop {
+        let sent =
+            send_and_wait(&mut connection, sending, method, response, deadline, limits, None).await;
+        let Err(failure) = sent else { return Ok(connection) };
+        let stale =
+            connection.reused && matches!(failure, super::Failure::Closed { answered: false });
+        if !(stale && sending.may_repeat(method)) {
+            return Err(failed(target, failure));
+        }
+        drop(connection);
+        target.stats.retries.add(1);
+        connection = target.take_fresh(deadline).await.map_err(|e| not_taken(target, e))?;
+        sending.rewind();
+    }
+}
+
+fn head(fetch: &Fetch, target: &Target, body: &RequestBody<'_>, id: TransactionId) -> Outgoing {
+    let mut out = Outgoing::default();
+    let head = out.head();
+    encode::request_line(head, &fetch.method, &fetch.target);
+    encode::field(head, "host", target.authority.as_bytes());
+    for (name, value) in &fetch.headers {
+        encode::field(head, name, value.as_bytes());
+    }
+    encode::field(head, "weir-transaction-id", id.as_bytes());
+    if let Framing::Length(length) = body.framing() {
+        encode::content_length(head, length);
+    }
+    head.extend_from_slice(b"\r\n");
+    out
+}
+
+async fn read(
+    body: &mut UpstreamBody<'_>,
+    deadline: &Deadline,
+    limit: u64,
+) -> Result<Vec<u8>, Refusal> {
+    let too_large =
+        || Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large");
+    let length = body.length().unwrap_or(0);
+    if length > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    while poll_fn(|cx| body.poll_data(cx, deadline)).await? {
+        let data = body.data();
+        if bytes.len() as u64 + data.len() as u64 > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(data);
+        let count = data.len();
+        body.consume(count);
+    }
+    Ok(bytes)
+}

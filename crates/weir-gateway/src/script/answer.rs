@@ -1,0 +1,101 @@
+//! From what a script gives to an answer.
+
+use crate::body::Body;
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::reply;
+use bytes::Bytes;
+use weir_config::{Format, Script};
+use weir_script::{Answer, AnswerBody};
+use weir_wire::Known;
+
+/// Why an answer is not given.
+pub(super) enum Unfit {
+    /// The client accepts none of the formats.
+    Refused(Refusal),
+    /// It cannot be written as HTTP.
+    Malformed(String),
+}
+
+/// Puts an answer into `exchange.response`; gives its body.
+pub(super) fn give<'a>(
+    exchange: &mut Exchange,
+    script: &Script,
+    answer: Answer,
+) -> Result<Body<'a>, Unfit> {
+    let Answer { status, headers, body } = answer;
+    let response = &mut exchange.response;
+    for (name, value) in &headers {
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
+        if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
+            response.headers.clear();
+            let why = format!("the header `{name}` has characters that HTTP does not have");
+            return Err(Unfit::Malformed(why));
+        }
+        if !is_ours(name) {
+            response.headers.push(name, value.trim_matches([' ', '\t']).as_bytes());
+        }
+    }
+    response.status = status;
+    // Those that never have one (RFC 9110 section 15).
+    let bodiless = matches!(status, 204 | 205 | 304);
+    let (content_type, bytes) = match body {
+        _ if bodiless => (None, Bytes::new()),
+        AnswerBody::Empty => (None, Bytes::new()),
+        AnswerBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
+        AnswerBody::Bytes(bytes) => (Some("application/octet-stream"), Bytes::from(bytes)),
+        AnswerBody::Value(json) => {
+            let (format, bytes) = render(exchange, script, json)?;
+            (Some(format.content_type()), bytes)
+        }
+    };
+    let headers = &mut exchange.response.headers;
+    if let Some(content_type) = content_type
+        && headers.known(Known::ContentType).is_none()
+    {
+        headers.push("content-type", content_type.as_bytes());
+    }
+    Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
+}
+
+/// A value in the format that the client prefers.
+fn render<'s>(
+    exchange: &mut Exchange,
+    script: &'s Script,
+    json: Vec<u8>,
+) -> Result<(&'s Format, Bytes), Unfit> {
+    let formats = &script.formats;
+    let offered = formats.iter().map(Format::content_type);
+    let index = reply::choose(exchange, offered).map_err(Unfit::Refused)?;
+    let format = &formats[index];
+    if formats.len() > 1 {
+        crate::cors::add_vary(&mut exchange.response.headers, "accept");
+    }
+    let bytes = match format {
+        // As the engine writes it.
+        Format::Json { indent: 0 } => json,
+        format => {
+            format.render(&json).map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?
+        }
+    };
+    Ok((format, Bytes::from(bytes)))
+}
+
+/// Whether weir itself decides about a header. Answers of upstreams that are passed on have them.
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 10] = [
+        "connection",
+        "content-length",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "weir-transaction-id",
+    ];
+    OURS.contains(&name)
+}

@@ -1,0 +1,194 @@
+//! A call that waits: what it waits for is done here, in the task of its request.
+
+use super::seat::{Order, Slot, Thread};
+use super::{console, finished};
+use crate::deadline::Wait;
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::proxy;
+use crate::refusal::Refusal;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use weir_config::{Route, Script};
+use weir_script::{CallId, End, Fetch, Op, OpId, OpKind, Outcome, Request, Step};
+
+/// Waiting has no limit but that of the whole request.
+const EVER: Duration = Duration::from_secs(86_400);
+
+type Doing = Pin<Box<dyn Future<Output = Outcome>>>;
+
+/// What a call waits for.
+#[derive(Default)]
+struct Doings(Vec<(OpId, Doing)>);
+
+impl Doings {
+    fn follow(&mut self, exchange: &Exchange, route: &Route, script: &Script, step: &mut Step) {
+        self.0.retain(|(id, _)| !step.dropped.contains(id));
+        for Op { id, kind } in std::mem::take(&mut step.ops) {
+            let doing: Doing = match kind {
+                OpKind::Timer(time) => Box::pin(async move {
+                    tokio::time::sleep(time).await;
+                    Outcome::Elapsed
+                }),
+                OpKind::Fetch(fetch) => fetching(exchange, route, script, *fetch),
+            };
+            self.0.push((id, doing));
+        }
+    }
+
+    /// The first that is done. An error when the request's time is over, or `lost` is ready.
+    async fn next(
+        &mut self,
+        exchange: &Exchange,
+        lost: impl Future<Output = ()>,
+    ) -> Result<(OpId, Outcome), Refusal> {
+        let mut lost = pin!(lost);
+        exchange.deadline.progress();
+        poll_fn(|cx| {
+            for at in 0..self.0.len() {
+                if let Poll::Ready(outcome) = self.0[at].1.as_mut().poll(cx) {
+                    let (id, _) = self.0.swap_remove(at);
+                    return Poll::Ready(Ok((id, outcome)));
+                }
+            }
+            if lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Problem::ScriptMemory.into()));
+            }
+            let late = exchange.deadline.poll(cx, Wait::FirstByte, EVER);
+            late.map(|_| Err(Problem::DeadlineExceeded.into()))
+        })
+        .await
+    }
+}
+
+fn fetching(exchange: &Exchange, route: &Route, script: &Script, fetch: Fetch) -> Doing {
+    let found = script.fetch.iter().find(|(name, _)| *name == fetch.upstream);
+    let Some(&(_, upstream)) = found else {
+        let names: Vec<&str> = script.fetch.iter().map(|(name, _)| name.as_str()).collect();
+        let why = match names.is_empty() {
+            true => format!("the route lets its script fetch nothing, `{}` either", fetch.upstream),
+            false => format!(
+                "the route does not let its script fetch `{}`, but {}",
+                fetch.upstream,
+                names.join(", ")
+            ),
+        };
+        return Box::pin(std::future::ready(Outcome::Failed(why)));
+    };
+    let (live, limit) = (Rc::clone(exchange.live()), route.body_limit);
+    let id = exchange.id;
+    Box::pin(async move {
+        match proxy::fetch(&live, upstream, fetch, id, limit).await {
+            Ok(fetched) => Outcome::Fetched(fetched),
+            Err(refusal) => Outcome::Failed(match refusal.detail {
+                Some(detail) => format!("{}: {detail}", refusal.problem.title()),
+                None => refusal.problem.title().to_owned(),
+            }),
+        }
+    })
+}
+
+/// Ends a call in the worker's engine if nobody waits for it any more.
+struct Held<'s> {
+    slot: &'s Slot,
+    generation: u64,
+    call: CallId,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.slot.cancel(self.generation, self.call);
+    }
+}
+
+/// Goes on with a call in the worker's engine.
+pub(super) async fn here(
+    exchange: &mut Exchange,
+    route: &Route,
+    script: &Script,
+    slot: &Slot,
+    generation: u64,
+    mut step: Step,
+) -> Result<End, Refusal> {
+    let held = Held { slot, generation, call: step.call };
+    let mut doings = Doings::default();
+    while step.end.is_none() {
+        console(exchange, script, &step);
+        doings.follow(exchange, route, script, &mut step);
+        // Nothing else runs on this thread between the look and the wait.
+        if slot.is_over(generation) {
+            return Err(Problem::ScriptMemory.into());
+        }
+        let (op, outcome) = doings.next(exchange, slot.death()).await?;
+        let resumed = slot.resume(generation, held.call, op, outcome);
+        step = resumed.ok_or(Problem::ScriptMemory)?;
+    }
+    Ok(finished(exchange, script, step))
+}
+
+/// Ends a call on another thread if nobody waits for it any more.
+struct Away<'t> {
+    thread: &'t Thread,
+    generation: u64,
+    call: Option<CallId>,
+}
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            self.thread.order(Order::Cancel { generation: self.generation, call });
+        }
+    }
+}
+
+/// A whole call on a thread of its own.
+pub(super) async fn elsewhere(
+    exchange: &mut Exchange,
+    route: &Route,
+    script: &Script,
+    thread: &Thread,
+    export: usize,
+    request: Request,
+) -> Result<End, Refusal> {
+    let busy = || Refusal::new(Problem::ScriptBusy).header("retry-after", "1".to_owned());
+    let _ticket = thread.ticket().ok_or_else(busy)?;
+    let (reply, answer) = oneshot::channel();
+    if !thread.order(Order::Begin { export, request: Box::new(request), reply }) {
+        return Err(busy());
+    }
+    let (generation, mut step) = in_time(exchange, answer).await?;
+    let mut away = Away { thread, generation, call: Some(step.call) };
+    let mut doings = Doings::default();
+    while step.end.is_none() {
+        console(exchange, script, &step);
+        doings.follow(exchange, route, script, &mut step);
+        let (op, outcome) = doings.next(exchange, std::future::pending()).await?;
+        let (reply, answer) = oneshot::channel();
+        let call = step.call;
+        if !thread.order(Order::Resume { generation, call, op, outcome, reply }) {
+            return Err(busy());
+        }
+        step = in_time(exchange, answer).await?;
+    }
+    away.call = None;
+    Ok(finished(exchange, script, step))
+}
+
+/// Waits for the thread, as long as the request may take. No answer means that the engine with
+/// this call has died.
+async fn in_time<T>(exchange: &Exchange, answer: oneshot::Receiver<T>) -> Result<T, Refusal> {
+    let mut answer = pin!(answer);
+    exchange.deadline.progress();
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+            return Poll::Ready(answer.map_err(|_| Problem::ScriptMemory.into()));
+        }
+        let late = exchange.deadline.poll(cx, Wait::FirstByte, EVER);
+        late.map(|_| Err(Problem::DeadlineExceeded.into()))
+    })
+    .await
+}

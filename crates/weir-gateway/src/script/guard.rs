@@ -1,0 +1,76 @@
+//! What happens to a route whose script has to be stopped again and again.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So often in so long a time, and it is not called for so long.
+const STOPS: usize = 3;
+const WITHIN: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// One route's. All workers have the same.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    made: Instant,
+    /// Milliseconds since it was made until when nothing is called; 0 where nothing has happened.
+    until: AtomicU64,
+    stops: Mutex<Vec<Instant>>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self { made: Instant::now(), until: AtomicU64::new(0), stops: Mutex::default() }
+    }
+}
+
+impl Guard {
+    /// Seconds until the route is called again, at least 1, if it is not now.
+    pub(super) fn suspended(&self) -> Option<u64> {
+        let until = self.until.load(Relaxed);
+        if until == 0 {
+            return None;
+        }
+        let left = Duration::from_millis(until).checked_sub(self.made.elapsed())?;
+        Some(left.as_secs() + 1)
+    }
+
+    /// A call was stopped.
+    pub(super) fn stopped(&self) {
+        self.stopped_at(Instant::now());
+    }
+
+    fn stopped_at(&self, now: Instant) {
+        let mut stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        stops.retain(|stop| now.saturating_duration_since(*stop) < WITHIN);
+        stops.push(now);
+        if stops.len() >= STOPS {
+            stops.clear();
+            let until = now.saturating_duration_since(self.made) + PAUSE;
+            self.until.store(until.as_millis() as u64, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_stops_within_a_minute_suspend_for_half_of_one() {
+        let guard = Guard::default();
+        let now = guard.made;
+        guard.stopped_at(now);
+        guard.stopped_at(now + Duration::from_secs(61));
+        guard.stopped_at(now + Duration::from_secs(62));
+        assert_eq!(guard.suspended(), None);
+        guard.stopped_at(now + Duration::from_secs(63));
+        // No clock is advanced: it is told that it was stopped in the future.
+        let seconds = guard.suspended().expect("it is suspended");
+        assert!((63..=94).contains(&seconds), "{seconds}");
+        let over = Guard::default();
+        over.until.store(1, Relaxed);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(over.suspended(), None);
+    }
+}

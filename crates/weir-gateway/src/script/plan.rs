@@ -1,0 +1,94 @@
+//! Which script runs where: what all workers share of the scripts of one Config.
+
+use super::guard::Guard;
+use super::seat::Thread;
+use std::sync::Arc;
+use weir_config::{Config, Handler, Script};
+use weir_script::{Engine, EngineError, Limits, Program};
+
+/// The scripts of a Config.
+#[derive(Debug)]
+pub(crate) struct ScriptPlan {
+    /// Those that every worker has.
+    pub(super) programs: Vec<Arc<Program>>,
+    pub(super) limits: Limits,
+    /// By API and route.
+    places: Vec<Vec<Option<Place>>>,
+}
+
+/// Where the script of a route runs.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(super) seat: Seat,
+    pub(super) guard: Guard,
+}
+
+#[derive(Debug)]
+pub(super) enum Seat {
+    /// In the worker's engine, by this number.
+    Here(usize),
+    /// On a thread of its own.
+    Thread(Arc<Thread>),
+}
+
+impl ScriptPlan {
+    /// Compiles every script once, and starts threads for those that have one. What is the same in
+    /// `before` goes on.
+    ///
+    /// # Errors
+    /// The memory of an engine is too little for them, or a thread cannot be started.
+    pub(crate) fn new(config: &Config, before: Option<&Self>) -> Result<Self, EngineError> {
+        let limits = Limits { memory: config.scripts.memory };
+        let mut plan = Self { programs: Vec::new(), limits, places: Vec::new() };
+        for api in &config.apis {
+            let mut places = Vec::with_capacity(api.routes.len());
+            for route in &api.routes {
+                places.push(match &route.handler {
+                    Handler::Script(script) => Some(plan.place_for(script, before)?),
+                    _ => None,
+                });
+            }
+            plan.places.push(places);
+        }
+        let unchanged = before.is_some_and(|before| plan.same_programs(before));
+        if !plan.programs.is_empty() && !unchanged {
+            Engine::new(&plan.programs, &plan.limits)?;
+        }
+        Ok(plan)
+    }
+
+    /// The script of a route, if it has one.
+    pub(super) fn place(&self, api: usize, route: usize) -> Option<&Place> {
+        self.places.get(api)?.get(route)?.as_ref()
+    }
+
+    /// Whether an engine made for the one serves the other.
+    pub(super) fn same_programs(&self, other: &Self) -> bool {
+        self.programs == other.programs && self.limits == other.limits
+    }
+
+    fn place_for(&mut self, script: &Script, before: Option<&Self>) -> Result<Place, EngineError> {
+        let seat = if script.isolated {
+            let kept = before.and_then(|before| before.thread(&script.program, &self.limits));
+            let thread = match kept {
+                Some(thread) => thread,
+                None => Arc::new(Thread::start(&script.program, &self.limits)?),
+            };
+            Seat::Thread(thread)
+        } else {
+            self.programs.push(Arc::clone(&script.program));
+            Seat::Here(self.programs.len() - 1)
+        };
+        Ok(Place { seat, guard: Guard::default() })
+    }
+
+    fn thread(&self, program: &Program, limits: &Limits) -> Option<Arc<Thread>> {
+        let threads =
+            self.places.iter().flatten().flatten().filter_map(|place| match &place.seat {
+                Seat::Thread(thread) => Some(thread),
+                Seat::Here(_) => None,
+            });
+        let mut same = threads.filter(|thread| thread.runs(program, limits));
+        same.next().map(Arc::clone)
+    }
+}

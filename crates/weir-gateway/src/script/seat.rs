@@ -1,0 +1,221 @@
+//! Where engines are: in a worker, or on a thread of their own. Both replace one that has died.
+
+use super::plan::ScriptPlan;
+use crate::problem::Problem;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use tokio::sync::{Notify, oneshot};
+use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Program, Request, Step};
+
+/// The engine of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// `None` as long as there is nothing to run, or none could be made.
+    engine: RefCell<Option<Engine>>,
+    programs: Vec<Arc<Program>>,
+    limits: Limits,
+    /// Counts the engines there have been.
+    generation: Cell<u64>,
+    /// Told when an engine has died.
+    died: Notify,
+}
+
+impl Slot {
+    /// An engine for the scripts of a plan.
+    pub(crate) fn new(plan: &ScriptPlan) -> Self {
+        let slot = Self {
+            programs: plan.programs.clone(),
+            limits: plan.limits.clone(),
+            ..Self::default()
+        };
+        slot.make();
+        slot
+    }
+
+    /// Whether it serves this plan, too.
+    pub(crate) fn serves(&self, plan: &ScriptPlan) -> bool {
+        self.programs == plan.programs && self.limits == plan.limits
+    }
+
+    fn make(&self) {
+        if !self.programs.is_empty() {
+            *self.engine.borrow_mut() = Engine::new(&self.programs, &self.limits).ok();
+        }
+    }
+
+    pub(super) fn begin(
+        &self,
+        program: usize,
+        export: usize,
+        request: Request,
+    ) -> Result<(u64, Step), Problem> {
+        if self.engine.borrow().is_none() {
+            self.make();
+        }
+        let generation = self.generation.get();
+        let step = match self.engine.borrow_mut().as_mut() {
+            Some(engine) => engine.begin(program, export, request),
+            None => return Err(Problem::ScriptMemory),
+        };
+        self.replace_dead();
+        Ok((generation, step))
+    }
+
+    /// `None` if the call is over, with its engine above all.
+    pub(super) fn resume(
+        &self,
+        generation: u64,
+        call: CallId,
+        op: OpId,
+        outcome: Outcome,
+    ) -> Option<Step> {
+        if self.is_over(generation) {
+            return None;
+        }
+        let step = self.engine.borrow_mut().as_mut()?.resume(call, op, outcome);
+        self.replace_dead();
+        step
+    }
+
+    pub(super) fn cancel(&self, generation: u64, call: CallId) {
+        if !self.is_over(generation)
+            && let Some(engine) = self.engine.borrow_mut().as_mut()
+        {
+            engine.cancel(call);
+        }
+    }
+
+    /// Whether the engine of this generation has died.
+    pub(super) fn is_over(&self, generation: u64) -> bool {
+        self.generation.get() != generation
+    }
+
+    /// Ready when an engine dies from now on.
+    pub(super) fn death(&self) -> tokio::sync::futures::Notified<'_> {
+        self.died.notified()
+    }
+
+    fn replace_dead(&self) {
+        if self.engine.borrow().as_ref().is_some_and(Engine::is_dead) {
+            // The memory of the old one first.
+            *self.engine.borrow_mut() = None;
+            self.make();
+            self.generation.set(self.generation.get() + 1);
+            self.died.notify_waiters();
+        }
+    }
+}
+
+/// Calls that a thread has at once; more are refused.
+const CALLS: usize = 64;
+
+/// A thread with an engine for one script.
+#[derive(Debug)]
+pub(super) struct Thread {
+    program: Arc<Program>,
+    limits: Limits,
+    orders: SyncSender<Order>,
+    calls: AtomicUsize,
+}
+
+pub(super) enum Order {
+    Begin {
+        export: usize,
+        request: Box<Request>,
+        reply: oneshot::Sender<(u64, Step)>,
+    },
+    /// The reply is dropped if the call is over.
+    Resume {
+        generation: u64,
+        call: CallId,
+        op: OpId,
+        outcome: Outcome,
+        reply: oneshot::Sender<Step>,
+    },
+    Cancel {
+        generation: u64,
+        call: CallId,
+    },
+}
+
+/// A call's place on a thread.
+pub(super) struct Ticket<'t>(&'t Thread);
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Thread {
+    pub(super) fn start(program: &Arc<Program>, limits: &Limits) -> Result<Self, EngineError> {
+        // A call has one order at a time, and a last one that ends it.
+        let (orders, receiver) = sync_channel(4 * CALLS);
+        let (program, limits) = (Arc::clone(program), limits.clone());
+        let thread = Self {
+            program: Arc::clone(&program),
+            limits: limits.clone(),
+            orders,
+            calls: AtomicUsize::new(0),
+        };
+        let (made, is_made) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("script".to_owned())
+            .spawn(move || {
+                let slot = Slot { programs: vec![program], limits, ..Slot::default() };
+                let tried = Engine::new(&slot.programs, &slot.limits).map(|engine| {
+                    *slot.engine.borrow_mut() = Some(engine);
+                });
+                let go_on = tried.is_ok();
+                let _ = made.send(tried);
+                if go_on {
+                    serve(&slot, &receiver);
+                }
+            })
+            .map_err(|error| EngineError::Setup(error.to_string()))?;
+        let lost = || EngineError::Setup("its thread has ended".to_owned());
+        is_made.recv().map_err(|_| lost())??;
+        Ok(thread)
+    }
+
+    pub(super) fn runs(&self, program: &Program, limits: &Limits) -> bool {
+        *self.program == *program && self.limits == *limits
+    }
+
+    /// A place for a call, if there is one.
+    pub(super) fn ticket(&self) -> Option<Ticket<'_>> {
+        let before = self.calls.fetch_add(1, Relaxed);
+        let ticket = Ticket(self);
+        (before < CALLS).then_some(ticket)
+    }
+
+    /// Hands an order in; there is room for those of all calls.
+    pub(super) fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok()
+    }
+}
+
+/// Until nobody can hand in orders any more.
+fn serve(slot: &Slot, orders: &Receiver<Order>) {
+    for order in orders {
+        match order {
+            Order::Begin { export, request, reply } => {
+                if reply.is_closed() {
+                    continue;
+                }
+                let Ok((generation, step)) = slot.begin(0, export, *request) else { continue };
+                if let Err((generation, step)) = reply.send((generation, step)) {
+                    slot.cancel(generation, step.call);
+                }
+            }
+            Order::Resume { generation, call, op, outcome, reply } => {
+                if let Some(step) = slot.resume(generation, call, op, outcome) {
+                    let _ = reply.send(step);
+                }
+            }
+            Order::Cancel { generation, call } => slot.cancel(generation, call),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Fields as they are written.
+
+use super::{BodyFacts, Completed, Received, Void};
+
+/// Longest value of a field.
+pub(super) const FIELD_LIMIT: usize = (1 << 24) - 1;
+
+pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
+    if value.is_empty() {
+        return true;
+    }
+    if value.len() > FIELD_LIMIT {
+        return false;
+    }
+    out.extend_from_slice(&((value.len() as u32) << 8 | u32::from(tag)).to_le_bytes());
+    out.extend_from_slice(value);
+    true
+}
+
+fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
+    let length = 2 + name.len() + value.len();
+    let Ok(name_length) = u16::try_from(name.len()) else { return false };
+    if length > FIELD_LIMIT {
+        return false;
+    }
+    out.extend_from_slice(&((length as u32) << 8 | u32::from(tag)).to_le_bytes());
+    out.extend_from_slice(&name_length.to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value.as_bytes());
+    true
+}
+
+fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
+    if *facts == BodyFacts::default() {
+        return;
+    }
+    let mut bytes = [0; 33];
+    bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
+    bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
+    // The upper five bits say why it was withheld; of one that was not, that it was masked.
+    bytes[16] = u8::from(facts.truncated)
+        | u8::from(facts.withheld.is_some()) << 1
+        | u8::from(facts.aborted) << 2
+        | facts.withheld.map_or(u8::from(facts.masked), |why| why as u8) << 3;
+    bytes[17..].copy_from_slice(&facts.hash);
+    put(out, tag, &bytes);
+}
+
+impl Received<'_> {
+    /// Appends the fields; false if one is longer than a field can be.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
+        put(out, 1, &self.id)
+            && put(out, 2, &self.received_us.to_le_bytes())
+            && put(out, 3, self.api.as_bytes())
+            && put(out, 4, self.operation.as_bytes())
+            && put(out, 5, self.transaction_type.as_bytes())
+            && put(out, 6, self.consumer.as_bytes())
+            && put(out, 7, self.principal.as_bytes())
+            && put(out, 8, self.client.as_bytes())
+            && put(out, 9, self.method.as_bytes())
+            && put(out, 10, self.target.as_bytes())
+            && put(out, 11, self.head)
+            && put(out, 12, &[self.level])
+            && put(out, 13, self.plan.as_bytes())
+            && (self.counted == 0 || put(out, 14, &[self.counted]))
+            && (self.resubmission_of == [0; 16] || put(out, 15, &self.resubmission_of))
+            && put(out, 16, self.auth.as_bytes())
+            && put(out, 17, self.scopes.as_bytes())
+            && (!self.https || put(out, 18, &[1]))
+    }
+}
+
+impl Completed<'_> {
+    /// Appends the fields; false if one is longer than a field can be.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
+        encode_end(out, self);
+        if self.retries > 0 {
+            put(out, 48, &[self.retries]);
+        }
+        put_facts(out, 37, &self.request);
+        put_facts(out, 38, &self.response);
+        for (code, duration) in self.stages {
+            let [a, b, c, d] = duration.to_le_bytes();
+            put(out, 36, &[*code, a, b, c, d]);
+        }
+        put(out, 33, self.problem.as_bytes())
+            && put(out, 34, self.upstream.as_bytes())
+            && put(out, 35, self.head)
+            && put(out, 39, self.request_body)
+            && put(out, 40, self.response_body)
+            && self.keys.iter().all(|pair| put_pair(out, 41, *pair))
+            && self.properties.iter().all(|pair| put_pair(out, 42, *pair))
+            && self.logs.iter().all(|line| put(out, 43, line.as_bytes()))
+    }
+
+    /// Appends no more than fits into the room that is kept for every open transaction.
+    pub(crate) fn encode_short(&self, out: &mut Vec<u8>) {
+        encode_end(out, self);
+        put(out, 44, &[1]);
+    }
+}
+
+fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
+    let [a, b] = end.status.to_le_bytes();
+    put(out, 32, &[end.outcome as u8, a, b]);
+    if end.void != Void::Nothing {
+        put(out, 47, &[end.void as u8]);
+    }
+}

@@ -1,0 +1,60 @@
+// The heat map: of each moment, how many response times fell into which range.
+
+/** Mixes two colours #rrggbb. */
+function mixed(from, to, share) {
+  const part = (text, at) => parseInt(text.slice(1 + 2 * at, 3 + 2 * at), 16);
+  const mix = (at) => Math.round(part(from, at) + (part(to, at) - part(from, at)) * share);
+  return "rgb(" + [0, 1, 2].map(mix).join(",") + ")";
+}
+
+/** Range n is from 10^(n/10) to 10^((n+1)/10) microseconds; here in milliseconds. */
+function edge(bucket) {
+  return Math.pow(10, bucket / 10) / 1e3;
+}
+
+/** Draws it; columns are as wide as a point stands for. */
+function heatChart(parent, key, cell) {
+  const buckets = cell.heat.flatMap((column) => Object.keys(column).map(Number));
+  if (buckets.length === 0) return null;
+  const [low, high] = [Math.min(...buckets), Math.max(...buckets) + 1];
+  const most = Math.max(...cell.heat.flatMap((column) => Object.values(column)));
+  const figure = frame(parent, "Response times", "the darker (in the dark theme: brighter), the more requests; logarithmic");
+  const [cold, hot] = [color("heat0"), color("heat1")];
+  const draw = (u) => {
+    const context = u.ctx;
+    context.save();
+    context.beginPath();
+    context.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    context.clip();
+    cell.heat.forEach((column, at) => {
+      const right = u.valToPos(cell.time[at], "x", true);
+      const left = u.valToPos(cell.time[at] - cell.every, "x", true);
+      for (const [bucket, count] of Object.entries(column)) {
+        const top = u.valToPos(edge(+bucket + 1), "y", true);
+        const bottom = u.valToPos(edge(+bucket), "y", true);
+        // Single requests have to be seen next to thousands.
+        context.fillStyle = mixed(cold, hot, Math.log1p(count) / Math.log1p(most));
+        context.fillRect(Math.floor(left), Math.floor(top), Math.ceil(right - left) + 1, Math.ceil(bottom - top));
+      }
+    });
+    context.restore();
+  };
+  const nothing = cell.time.map(() => null);
+  return new uPlot(options(figure, milliseconds, {
+    wide: true,
+    cursor: { sync: { key: key.key }, points: { show: false } },
+    scales: { x: { time: false }, y: { distr: 3, range: () => [edge(low), edge(high)] } },
+    series: [
+      { label: "Time", value: (u, found) => (found === null ? "–" : +found.toFixed(1) + " s") },
+      { label: "Most frequent", value: (u, found, series, at) => mostFrequent(cell.heat[at]) },
+    ],
+    hooks: { draw: [draw] },
+  }), [cell.time, nothing], figure);
+}
+
+function mostFrequent(column) {
+  const entries = Object.entries(column || {});
+  if (entries.length === 0) return "–";
+  const [bucket, count] = entries.reduce((best, entry) => (entry[1] > best[1] ? entry : best));
+  return milliseconds(edge(+bucket)) + " to " + milliseconds(edge(+bucket + 1)) + " (" + count + ")";
+}

@@ -1,0 +1,116 @@
+// Which charts a case has.
+
+/** Colours of kinds of failures, of processes and of gauges, in the order in which they come. */
+const TURN = ["c4", "c1", "c3", "c6", "c5", "c7", "c2", "c0"];
+
+/** Puts a gap where a round ends and the next one does not follow at once. */
+function withGaps(cell) {
+  const found = { ...cell, time: [], heat: [], values: {}, errors: {} };
+  const groups = ["values", "errors"];
+  for (const group of groups) for (const name of Object.keys(cell[group])) found[group][name] = [];
+  cell.time.forEach((time, at) => {
+    const gap = at > 0 && time - cell.time[at - 1] > 2.5 * cell.every;
+    if (gap) {
+      found.time.push(cell.time[at - 1] + 0.01);
+      found.heat.push({});
+      for (const group of groups) for (const values of Object.values(found[group])) values.push(null);
+    }
+    found.time.push(time);
+    found.heat.push(cell.heat[at]);
+    for (const group of groups) for (const name of Object.keys(cell[group])) found[group][name].push(cell[group][name][at]);
+  });
+  return found;
+}
+
+/** What was observed, between two moments. */
+function between(observed, from, to) {
+  const found = {};
+  for (const [name, subject] of Object.entries(observed)) {
+    const keep = subject.time.map((time) => time >= from - 1 && time <= to + 1);
+    const pick = (values) => values.filter((value, at) => keep[at]);
+    found[name] = { time: pick(subject.time), values: {} };
+    for (const [key, values] of Object.entries(subject.values)) found[name].values[key] = pick(values);
+  }
+  return found;
+}
+
+/** Lines of one figure of several subjects on one time axis. */
+function together(observed, figure, wanted) {
+  const subjects = Object.entries(observed).filter(([name, subject]) => subject.values[figure] && wanted(name));
+  const time = [...new Set(subjects.flatMap(([, subject]) => subject.time))].sort((a, b) => a - b);
+  const lines = subjects.map(([name, subject], at) => {
+    const values = new Map(subject.time.map((moment, at) => [moment, subject.values[figure][at]]));
+    return { name, color: TURN[(at + 7) % TURN.length], values: time.map((moment) => (values.has(moment) ? values.get(moment) : undefined)) };
+  });
+  return [time, lines];
+}
+
+/** Draws a band behind what was measured, where that is not all of it. */
+function measured(cell) {
+  const is = (at) => (cell.recorded.length > 0 ? cell.recorded.includes(cell.round[at]) : cell.stage[at] === "measuring");
+  const points = cell.time.map((time, at) => is(at));
+  if (points.every((found) => found) || !points.some((found) => found)) return null;
+  return (u) => {
+    u.ctx.save();
+    u.ctx.fillStyle = color("band");
+    points.forEach((found, at) => {
+      const left = Math.max(u.valToPos(cell.time[at] - cell.every, "x", true), u.bbox.left);
+      const right = Math.min(u.valToPos(cell.time[at], "x", true), u.bbox.left + u.bbox.width);
+      if (found && right > left) u.ctx.fillRect(Math.floor(left), u.bbox.top, Math.ceil(right - Math.floor(left)), u.bbox.height);
+    });
+    u.ctx.restore();
+  };
+}
+
+/** Draws every chart of a case. */
+function drawCell(parent, whole, observed) {
+  const cell = withGaps(whole);
+  const key = uPlot.sync("time");
+  const v = cell.values;
+  const drawn = [];
+  const shade = measured(whole);
+  const chart = (...rest) => drawn.push(timeChart(parent, key, ...rest));
+  chart("Throughput", "requests a second, offered and answered", cell.time, [
+    { name: "Offered", values: v.offered && v.offered.some((found) => found > 0) ? v.offered : null, color: "c5", dash: [6, 4] },
+    { name: "Answered", values: v.rate, color: "c0", fill: !shade },
+  ], short, { wide: true, shade });
+  chart("Response time", "percentiles of each moment; logarithmic", cell.time, [
+    { name: "p50", values: v.p50, color: "p50" }, { name: "p95", values: v.p95, color: "p95" },
+    { name: "p99", values: v.p99, color: "p99" }, { name: "Largest", values: v.max, color: "max" },
+  ], milliseconds, { log: true, wide: true, shade });
+  drawn.push(heatChart(parent, key, cell));
+  const kinds = Object.entries(cell.errors).map(([name, values], at) => ({ name, values, color: TURN[at % TURN.length] }));
+  chart("Failures", "samples a second, by kind", cell.time, kinds, short, { wide: true });
+  chart("Under way", "requests in flight, users", cell.time, [
+    { name: "In flight", values: v.in_flight, color: "c0" }, { name: "Users", values: v.users, color: "c5", dash: [6, 4] },
+  ], short);
+  chart("On the wire", "bytes a second", cell.time, [
+    { name: "Received", values: v.received, color: "c0" }, { name: "Bodies, decoded", values: v.decoded, color: "c2", dash: [6, 4] },
+    { name: "Sent", values: v.sent, color: "c1" },
+  ], sizes);
+  drawObserved(chart, between(observed, cell.time[0], cell.time[cell.time.length - 1]));
+  drawn.push(spectrumChart(parent, [
+    { name: "Service", points: whole.service, color: "c0" },
+    { name: "Response, from the intended send", points: whole.response, color: "c1", dash: [6, 4] },
+  ]));
+  return drawn.filter((found) => found !== null);
+}
+
+function drawObserved(chart, observed) {
+  const any = () => true;
+  const seen = (title, unit, figure, show, wanted) => {
+    const [time, lines] = together(observed, figure, wanted || any);
+    chart(title, unit, time, lines, show);
+  };
+  seen("CPU", "cores in use", "cpu", short);
+  seen("Busiest thread", "share of a core", "busiest_thread", percents);
+  seen("Memory", "resident", "memory", sizes, (name) => name !== "host");
+  seen("Descriptors", "open", "descriptors", short);
+  seen("Context switches", "a second", "switches", short, (name) => name !== "host");
+  seen("Time taken away by the hypervisor", "share", "steal", percents);
+  for (const [name, subject] of Object.entries(observed)) {
+    if (subject.values.gauge) {
+      chart(name, "gauge", subject.time, [{ name, values: subject.values.gauge, color: "c3" }], short);
+    }
+  }
+}

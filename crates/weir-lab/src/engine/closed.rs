@@ -1,0 +1,147 @@
+//! Closed models: users that do iteration after iteration.
+
+use super::Level;
+use super::event_loop::Loop;
+use super::user::User;
+use crate::program::{Stage, Users};
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How often the number of ramping users is adjusted, and how often it is looked whether what is
+/// under way has to be given up.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The users of a group on one loop.
+#[derive(Debug)]
+pub(super) struct Crew {
+    /// Index of the group.
+    pub(super) index: usize,
+    /// When the group's time began, nanoseconds since the run's start.
+    pub(super) began: u64,
+    /// No step begins later.
+    pub(super) deadline: u64,
+    /// A stop of the run does not stop it: it cleans up.
+    pub(super) goes_on_after_stop: bool,
+}
+
+/// Nanoseconds of a duration.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `constant-vus`, `ramp-users`, JMeter's thread group.
+pub(super) async fn users(events: &Rc<Loop>, crew: &Rc<Crew>, users: &Users) {
+    let mut tasks = JoinSet::new();
+    let most = users.iterations.unwrap_or(u64::MAX);
+    for number in (events.index..users.users).step_by(events.loops as usize) {
+        let share = f64::from(number) / f64::from(users.users);
+        let at = crew.began.saturating_add((nanos(users.ramp) as f64 * share) as u64);
+        if !wait(events, crew, at).await {
+            break;
+        }
+        let user = User::new(events.clone(), crew.clone(), number);
+        tasks.spawn_local(user.iterate(move |done, _| done < most));
+    }
+    finish(events, crew, tasks, crew.deadline).await;
+}
+
+/// `shared-iterations`: `begun` counts those of all loops.
+pub(super) async fn shared(
+    events: &Rc<Loop>,
+    crew: &Rc<Crew>,
+    vus: u32,
+    (iterations, begun): (u64, &std::sync::Arc<AtomicU64>),
+) {
+    let mut tasks = JoinSet::new();
+    for number in (events.index..vus).step_by(events.loops as usize) {
+        let begun = begun.clone();
+        let user = User::new(events.clone(), crew.clone(), number);
+        tasks.spawn_local(
+            user.iterate(move |_, _| begun.fetch_add(1, Ordering::Relaxed) < iterations),
+        );
+    }
+    finish(events, crew, tasks, crew.deadline).await;
+}
+
+/// `ramping-vus`.
+pub(super) async fn ramping(events: &Rc<Loop>, crew: &Rc<Crew>, start: u32, stages: &[Stage]) {
+    let mut tasks = JoinSet::new();
+    let allowed = Rc::new(Cell::new(0));
+    let running: Rc<RefCell<HashSet<u32>>> = Rc::default();
+    let end = crew.began.saturating_add(stages.iter().map(|stage| nanos(stage.duration)).sum());
+    let mut next = events.now();
+    while events.now() < end && wait(events, crew, next).await {
+        next = events.now().saturating_add(nanos(LOOK));
+        let passed = Duration::from_nanos(events.now().saturating_sub(crew.began));
+        allowed.set(value_at(f64::from(start), stages, passed).round() as u32);
+        for number in (events.index..allowed.get()).step_by(events.loops as usize) {
+            if !running.borrow_mut().insert(number) {
+                continue;
+            }
+            let (allowed, running) = (allowed.clone(), running.clone());
+            let user = User::new(events.clone(), crew.clone(), number);
+            tasks.spawn_local(async move {
+                user.iterate(move |_, _| number < allowed.get()).await;
+                running.borrow_mut().remove(&number);
+            });
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+    finish(events, crew, tasks, end).await;
+}
+
+/// Where a value that follows stages is after some time.
+pub(super) fn value_at(start: f64, stages: &[Stage], passed: Duration) -> f64 {
+    let mut before = start;
+    let mut left = passed;
+    for stage in stages {
+        if left < stage.duration {
+            let share = left.as_secs_f64() / stage.duration.as_secs_f64();
+            return before + (stage.target - before) * share;
+        }
+        left -= stage.duration;
+        before = stage.target;
+    }
+    before
+}
+
+/// Waits until a moment of the run; `false` if the group is to begin nothing more before it.
+pub(super) async fn wait(events: &Loop, crew: &Crew, until: u64) -> bool {
+    loop {
+        if events.level.get() != Level::Run && !crew.goes_on_after_stop {
+            return false;
+        }
+        let now = events.now();
+        if now >= crew.deadline {
+            return false;
+        }
+        if now >= until {
+            return true;
+        }
+        let stops = events.wake.notified();
+        tokio::select! {
+            () = tokio::time::sleep_until(events.instant(until.min(crew.deadline))) => {}
+            () = stops => {}
+        }
+    }
+}
+
+/// Waits for users to end; gives up what is still under way a grace after `end` or a stop.
+pub(super) async fn finish(events: &Loop, crew: &Crew, mut tasks: JoinSet<()>, end: u64) {
+    while !tasks.is_empty() {
+        tokio::select! {
+            _ = tasks.join_next() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let stopped = if crew.goes_on_after_stop { u64::MAX } else { events.stopped_at.get() };
+        let last = end.min(stopped).saturating_add(nanos(events.common.grace));
+        let at_once = events.level.get() == Level::StopNow && !crew.goes_on_after_stop;
+        if at_once || events.now() > last {
+            tasks.abort_all();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A request as it is sent.
+
+use super::fault::Fault;
+use super::http2::{self, Whole};
+use crate::program::{Body, Origin, Part, Request, Scope, Text, Url, target};
+use bytes::Bytes;
+use weir_wire::{encode, is_token};
+
+/// A request without variables, put together once.
+pub(super) struct Encoded {
+    /// Index into the plan's origins.
+    pub(super) origin: usize,
+    pub(super) url: String,
+    pub(super) target: String,
+    /// One for each body.
+    pub(super) messages: Vec<Message>,
+}
+
+/// Head and body, as they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    pub(super) bytes: Vec<u8>,
+    /// Length of the head.
+    pub(super) head: usize,
+    /// The same for HTTP/2, if it is sent so and was put together before the run.
+    pub(super) http2: Option<http::Request<Whole>>,
+}
+
+/// What a request's head says besides its own fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extra<'a> {
+    /// Value of `Cookie`.
+    pub(super) cookie: Option<&'a str>,
+    /// A redirect made it a GET without body.
+    pub(super) redirected: bool,
+}
+
+/// Separates the parts of a `multipart/form-data` body. Constant, so that a run can be repeated;
+/// no part may have it.
+const BOUNDARY: &str = "weir-lab-7d4a6d158c9b4a4f";
+
+/// Where the request goes at this moment.
+pub(super) fn place(request: &Request, scope: &mut Scope<'_>) -> Result<(Origin, String), Fault> {
+    match &request.url {
+        Url::Parts { origin, target: text } => Ok((origin.clone(), target(&text.render(scope)))),
+        Url::Whole(text) => {
+            let url = text.render(scope);
+            let shown: String = url.chars().take(200).collect();
+            Origin::parse(&url).map_err(|error| Fault::request(format!("{error}: {shown:?}")))
+        }
+    }
+}
+
+/// Puts a request together with its body number `body` into `message`, whose memory is used again.
+pub(super) fn write(
+    request: &Request,
+    (origin, target): (&Origin, &str),
+    (body, extra): (usize, Extra<'_>),
+    scope: &mut Scope<'_>,
+    message: &mut Message,
+) -> Result<(), Fault> {
+    let out = &mut message.bytes;
+    out.clear();
+    let method = if extra.redirected { "GET" } else { request.method.as_str() };
+    encode::request_line(out, method, target);
+    let fields = Fields::write(request, extra, scope, out)?;
+    if !fields.host {
+        encode::field(out, "Host", origin.authority().as_bytes());
+    }
+    if let Some(cookie) = extra.cookie {
+        encode::field(out, "Cookie", cookie.as_bytes());
+    }
+    if !request.keep_alive && !fields.connection {
+        encode::field(out, "Connection", b"close");
+    }
+    let none = Body::None;
+    let description = if extra.redirected { &none } else { &request.body };
+    let content = content(description, body, scope);
+    if matches!(description, Body::Multipart(_)) && !fields.content_type {
+        let value = format!("multipart/form-data; boundary={BOUNDARY}");
+        encode::field(out, "Content-Type", value.as_bytes());
+    }
+    if let Some(content) = &content
+        && !fields.length
+    {
+        encode::content_length(out, content.len() as u64);
+    }
+    out.extend_from_slice(b"\r\n");
+    message.head = out.len();
+    if let Some(content) = &content {
+        out.extend_from_slice(content);
+    }
+    Ok(())
+}
+
+impl Message {
+    /// The message as a request of HTTP/2.
+    pub(super) fn to_http2(
+        &self,
+        origin: &Origin,
+        target: &str,
+    ) -> Result<http::Request<Whole>, Fault> {
+        let (head, body) = self.bytes.split_at(self.head);
+        let authority = origin.authority();
+        let url = (origin.scheme(), authority.as_str(), target);
+        http2::request(head, url, Bytes::copy_from_slice(body))
+    }
+}
+
+/// Which fields the request brings itself.
+#[derive(Default)]
+struct Fields {
+    host: bool,
+    connection: bool,
+    content_type: bool,
+    length: bool,
+}
+
+impl Fields {
+    fn write(
+        request: &Request,
+        extra: Extra<'_>,
+        scope: &mut Scope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, Fault> {
+        let mut fields = Self::default();
+        for (name, value) in &request.headers {
+            let name = name.render(scope);
+            let value = value.render(scope);
+            let value = value.trim_matches([' ', '\t']);
+            let valid = |byte: u8| byte == b'\t' || !byte.is_ascii_control();
+            if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(valid) {
+                let shown: String = name.chars().take(100).collect();
+                return Err(Fault::request(format!("the header field {shown:?} is not valid")));
+            }
+            let is = |other: &str| name.eq_ignore_ascii_case(other);
+            if extra.redirected && (is("content-type") || is("content-length")) {
+                continue;
+            }
+            fields.host |= is("host");
+            fields.connection |= is("connection");
+            fields.content_type |= is("content-type");
+            fields.length |= is("content-length") || is("transfer-encoding");
+            encode::field(out, &name, value.as_bytes());
+        }
+        Ok(fields)
+    }
+}
+
+/// The body's bytes; `None` is no body.
+fn content<'a>(
+    body: &'a Body,
+    number: usize,
+    scope: &mut Scope<'_>,
+) -> Option<std::borrow::Cow<'a, [u8]>> {
+    use std::borrow::Cow;
+    match body {
+        Body::None => None,
+        Body::Bytes(bytes) => Some(Cow::Borrowed(bytes)),
+        Body::Each(all) => {
+            Some(Cow::Borrowed(all.get(number % all.len().max(1)).map_or(&[], |bytes| bytes)))
+        }
+        Body::Text(text) => Some(match text.render(scope) {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }),
+        Body::Multipart(parts) => Some(Cow::Owned(multipart(parts, scope))),
+    }
+}
+
+/// RFC 7578, with names quoted as browsers do it.
+fn multipart(parts: &[Part], scope: &mut Scope<'_>) -> Vec<u8> {
+    let mut out = String::new().into_bytes();
+    let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+    for part in parts {
+        let (name, file, content_type) = match part {
+            Part::Field { name, content_type, .. } => (name, None, content_type.as_deref()),
+            Part::File { name, path, content_type, .. } => {
+                let file = path.file_name().unwrap_or_default().to_string_lossy();
+                (name, Some(file), Some(content_type.as_str()))
+            }
+        };
+        let name = quoted(&name.render(scope));
+        let file = file.map(|file| format!("; filename=\"{}\"", quoted(&file))).unwrap_or_default();
+        out.extend_from_slice(
+            format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n")
+                .as_bytes(),
+        );
+        if let Some(content_type) = content_type.filter(|text| !text.is_empty()) {
+            out.extend_from_slice(format!("Content-Type: {content_type}\r\n").as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+        match part {
+            Part::Field { value, .. } => out.extend_from_slice(value.render(scope).as_bytes()),
+            Part::File { content, .. } => out.extend_from_slice(content),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+    out
+}
+
+/// Whether a request is always the same.
+pub(super) fn is_fixed(request: &Request) -> bool {
+    let fixed = |text: &Text| text.as_fixed().is_some();
+    let url = match &request.url {
+        Url::Parts { target, .. } => fixed(target),
+        Url::Whole(text) => fixed(text),
+    };
+    let body = match &request.body {
+        Body::None | Body::Bytes(_) => true,
+        Body::Each(all) => !all.is_empty(),
+        Body::Text(text) => fixed(text),
+        Body::Multipart(parts) => parts.iter().all(|part| match part {
+            Part::Field { name, value, .. } => fixed(name) && fixed(value),
+            Part::File { name, .. } => fixed(name),
+        }),
+    };
+    url && body && request.headers.iter().all(|(name, value)| fixed(name) && fixed(value))
+}

@@ -1,0 +1,94 @@
+//! TLS of the engine's connections.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::TlsConnector;
+
+/// How `https` targets are talked to; made when it is needed first.
+pub(super) struct Tls {
+    insecure: bool,
+    http1: OnceLock<Result<TlsConnector, rustls::Error>>,
+    http2: OnceLock<Result<TlsConnector, rustls::Error>>,
+}
+
+impl Tls {
+    /// `insecure` accepts every certificate.
+    pub(super) fn new(insecure: bool) -> Self {
+        Self { insecure, http1: OnceLock::new(), http2: OnceLock::new() }
+    }
+
+    pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
+        let (made, protocol) = if http2 {
+            (&self.http2, b"h2".as_slice())
+        } else {
+            (&self.http1, b"http/1.1".as_slice())
+        };
+        let make = || {
+            let mut config = config(self.insecure)?;
+            config.alpn_protocols = vec![protocol.to_vec()];
+            Ok(TlsConnector::from(Arc::new(config)))
+        };
+        made.get_or_init(make).as_ref().map_err(Clone::clone)
+    }
+}
+
+fn config(insecure: bool) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?;
+    if insecure {
+        let anything = Arc::new(Anything { provider });
+        let builder = builder.dangerous().with_custom_certificate_verifier(anything);
+        return Ok(builder.with_no_client_auth());
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Accepts every certificate: the target of a load test is known, its certificate often made for
+/// the test. Signatures are verified, so that a handshake costs what it costs others.
+#[derive(Debug)]
+struct Anything {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,366 @@
+//! A virtual user: goes along its group's steps.
+
+mod transaction;
+
+use super::connection::Connections;
+use super::cookies::Jar;
+use super::encode::Message;
+use super::event_loop::Loop;
+use super::http1::Kept;
+use super::plan::Op;
+use super::{Level, closed::Crew};
+use crate::program::{Cookies, OnError, Pause, Scope, Text, ThroughputOf, Times, Values, Variable};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use transaction::Transaction;
+
+/// Nanoseconds in a millisecond.
+const MILLI: f64 = 1e6;
+
+/// A virtual user.
+pub(super) struct User {
+    pub(super) events: Rc<Loop>,
+    pub(super) crew: Rc<Crew>,
+    /// Number in the group, from 0.
+    pub(super) number: u32,
+    pub(super) values: Values,
+    pub(super) connections: Connections,
+    pub(super) jar: Jar,
+    /// The moment, as far as it was asked for: the end of the last sample or pause.
+    pub(super) now: u64,
+    /// When the schedule wanted the next request; of the first one of an iteration in an open
+    /// model.
+    pub(super) intended: Option<u64>,
+    /// Since when it could have begun the iteration, in an open model.
+    pub(super) free_since: u64,
+    /// Time has passed since its last sample: servers may have closed its connections.
+    pub(super) rested: bool,
+    /// Bodies sent.
+    pub(super) body: usize,
+    pub(super) message: Message,
+    pub(super) kept: Kept,
+    pub(super) transactions: Vec<Transaction>,
+    /// Iterations begun.
+    iterations: u64,
+    /// Numbers of loops and paces.
+    slots: Vec<u64>,
+}
+
+/// Where a user goes after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Next,
+    EndIteration,
+    EndUser,
+}
+
+impl User {
+    pub(super) fn new(events: Rc<Loop>, crew: Rc<Crew>, number: u32) -> Self {
+        let common = &events.common;
+        // Splitmix's constant keeps users' random numbers apart whatever the seed.
+        let seed = common.seed.wrapping_add(
+            (u64::from(number) << 20 | crew.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        );
+        let values = Values::new(&common.plan.program, &common.state, crew.index, number, seed);
+        let slots = common.plan.groups[crew.index].slots;
+        events.users.set(events.users.get() + 1);
+        common.active[crew.index].fetch_add(1, Ordering::Relaxed);
+        let now = events.now();
+        Self {
+            values,
+            connections: Connections::default(),
+            jar: Jar::default(),
+            now,
+            intended: None,
+            free_since: now,
+            rested: false,
+            body: number as usize,
+            message: Message::default(),
+            kept: Kept::default(),
+            transactions: Vec::new(),
+            iterations: 0,
+            slots: vec![0; slots],
+            events,
+            crew,
+            number,
+        }
+    }
+
+    /// Does iteration after iteration, as long as `next` allows one.
+    pub(super) async fn iterate(mut self, mut next: impl FnMut(u64, u64) -> bool) {
+        while !self.must_end() && next(self.iterations, self.now) {
+            if self.iteration().await == Flow::EndUser {
+                return;
+            }
+        }
+    }
+
+    /// Whether it may not begin another step.
+    pub(super) fn must_end(&self) -> bool {
+        self.events.level.get() != Level::Run && !self.crew.goes_on_after_stop
+            || self.now >= self.crew.deadline
+    }
+
+    /// Does one iteration.
+    pub(super) async fn iteration(&mut self) -> Flow {
+        let events = self.events.clone();
+        let group = &events.common.plan.groups[self.crew.index];
+        if self.iterations > 0 {
+            self.begin_again();
+        }
+        self.values.begin_iteration(&events.common.plan.program);
+        self.iterations += 1;
+        let mut at = 0;
+        while let Some(op) = group.ops.get(at) {
+            if self.must_end() {
+                return Flow::EndUser;
+            }
+            at += 1;
+            let flow = match op {
+                Op::Request(request) => {
+                    if self.request(&events, *request).await {
+                        Flow::Next
+                    } else {
+                        self.after_error(group.on_error)
+                    }
+                }
+                Op::LoopBegin { times, slot, end } => {
+                    self.slots[*slot] = self.times(times);
+                    if self.slots[*slot] == 0 {
+                        at = *end;
+                    }
+                    Flow::Next
+                }
+                Op::LoopEnd { slot, begin } => {
+                    self.slots[*slot] = self.slots[*slot].saturating_sub(1);
+                    if self.slots[*slot] > 0 {
+                        at = *begin;
+                    }
+                    Flow::Next
+                }
+                Op::Once { end } => {
+                    if self.iterations > 1 {
+                        at = *end;
+                    }
+                    Flow::Next
+                }
+                other => self.step(other).await,
+            };
+            match flow {
+                Flow::Next => {}
+                Flow::EndIteration => {
+                    while !self.transactions.is_empty() {
+                        self.end_transaction();
+                    }
+                    return Flow::Next;
+                }
+                Flow::EndUser => return Flow::EndUser,
+            }
+        }
+        if group.ops.is_empty() {
+            // Nothing to do: let others have their turn.
+            tokio::task::yield_now().await;
+            self.now = events.now();
+        }
+        Flow::Next
+    }
+
+    fn begin_again(&mut self) {
+        let group = &self.events.common.plan.groups[self.crew.index];
+        if group.fresh_user {
+            self.connections.clear();
+        }
+        if group.fresh_user || group.cookies == Cookies::KeptForIteration {
+            self.jar.clear();
+        }
+    }
+
+    /// A step that is neither a request nor a jump.
+    async fn step(&mut self, op: &Op) -> Flow {
+        match op {
+            Op::TransactionBegin { label, with_pauses, instead } => {
+                self.begin_transaction(*label, *with_pauses, *instead);
+            }
+            Op::TransactionEnd => self.end_transaction(),
+            Op::Pause(pause) => {
+                let millis = self.length(pause);
+                self.pause(millis * MILLI).await;
+            }
+            Op::Pacing { every, slot } => {
+                let until = self.slots[*slot];
+                if until > self.now {
+                    self.pause((until - self.now) as f64).await;
+                }
+                let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+                self.slots[*slot] = until.max(self.now.saturating_sub(every)).saturating_add(every);
+                if until == 0 {
+                    self.slots[*slot] = self.now.saturating_add(every);
+                }
+            }
+            Op::Throughput { per_minute, of, slot } => {
+                let rate = per_minute.number(&mut self.scope());
+                let wait = self.throughput_wait(rate, *of, *slot);
+                self.pause(wait).await;
+            }
+            Op::Set(values) => self.set(values),
+            Op::SetByUser(rows) => {
+                let number = self.values.number() as usize;
+                if let Some(values) = number.checked_rem(rows.len()).and_then(|at| rows.get(at)) {
+                    self.set(values);
+                }
+            }
+            Op::Feed(feeder) => {
+                if !self.scope().feed(*feeder) {
+                    return Flow::EndUser;
+                }
+            }
+            Op::Count(counter) => {
+                self.scope().count(*counter);
+            }
+            Op::Request(_) | Op::LoopBegin { .. } | Op::LoopEnd { .. } | Op::Once { .. } => {}
+        }
+        Flow::Next
+    }
+
+    fn set(&mut self, values: &[(Variable, Text)]) {
+        for (variable, text) in values {
+            let text = text.render(&mut self.scope()).into_owned();
+            self.values.set(*variable, Some(text));
+        }
+    }
+
+    fn after_error(&self, on_error: OnError) -> Flow {
+        match on_error {
+            OnError::Continue => Flow::Next,
+            OnError::NextIteration => Flow::EndIteration,
+            OnError::StopUser => Flow::EndUser,
+            OnError::StopRun => {
+                self.events.common.control.stop();
+                Flow::EndUser
+            }
+            OnError::StopNow => {
+                self.events.common.control.stop_now();
+                Flow::EndUser
+            }
+        }
+    }
+
+    pub(super) fn scope(&mut self) -> Scope<'_> {
+        let common = &self.events.common;
+        Scope { program: &common.plan.program, state: &common.state, values: &mut self.values }
+    }
+
+    fn times(&mut self, times: &Times) -> u64 {
+        match times {
+            Times::Forever => u64::MAX,
+            Times::Count(text) => {
+                // JMeter takes -1 for no end.
+                let count = text.integer(&mut self.scope());
+                u64::try_from(count).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// How long a pause is now, milliseconds.
+    fn length(&mut self, pause: &Pause) -> f64 {
+        let mut scope = self.scope();
+        match pause {
+            Pause::Constant(text) => text.number(&mut scope),
+            Pause::Uniform { offset, range } => {
+                let (offset, range) = (offset.number(&mut scope), range.number(&mut scope));
+                offset + range * scope.values.random().f64()
+            }
+            Pause::Gaussian { offset, deviation } => {
+                let (offset, deviation) = (offset.number(&mut scope), deviation.number(&mut scope));
+                offset + deviation * normal(scope.values.random())
+            }
+            Pause::Poisson { offset, mean } => {
+                let (offset, mean) = (offset.number(&mut scope), mean.number(&mut scope));
+                offset + poisson(scope.values.random(), mean)
+            }
+        }
+    }
+
+    /// Nanoseconds to wait so that samples come at this rate a minute.
+    fn throughput_wait(&mut self, rate: f64, of: ThroughputOf, slot: usize) -> f64 {
+        if rate <= 0.0 {
+            return 0.0;
+        }
+        let common = &self.events.common;
+        let apart = 60e9 / rate;
+        let share = |active: u64| apart * active.max(1) as f64;
+        let active = |at: usize| common.active[at].load(Ordering::Relaxed);
+        let all = || (0..common.active.len()).map(active).sum();
+        let shared = |at: usize| {
+            // The next free moment of the shared schedule, which this user takes.
+            let (next, apart) = (&common.next_sample[at], apart as u64);
+            let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                Some(next.max(self.now).saturating_add(apart))
+            });
+            taken.map_or(0.0, |next| next.saturating_sub(self.now) as f64)
+        };
+        let apart = match of {
+            ThroughputOf::AllUsersShared => return shared(0),
+            ThroughputOf::GroupShared => return shared(self.crew.index + 1),
+            ThroughputOf::User => apart,
+            ThroughputOf::AllUsers => share(all()),
+            ThroughputOf::Group => share(active(self.crew.index)),
+        };
+        let last = self.slots[slot];
+        let next =
+            if last == 0 { self.now } else { last.saturating_add(apart as u64).max(self.now) };
+        self.slots[slot] = next;
+        (next - self.now) as f64
+    }
+
+    /// Waits so many nanoseconds, unless the user is to end earlier.
+    pub(super) async fn pause(&mut self, nanoseconds: f64) {
+        if nanoseconds < 1.0 {
+            return;
+        }
+        let before = self.now;
+        let until = self.now.saturating_add(nanoseconds as u64).min(self.crew.deadline);
+        let stops = self.events.wake.notified();
+        if !self.must_end() {
+            let until = self.events.instant(until);
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = stops => {}
+            }
+        }
+        self.rested = true;
+        self.now = self.events.now();
+        let passed = self.now.saturating_sub(before);
+        for transaction in &mut self.transactions {
+            transaction.paused(passed);
+        }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.events.users.set(self.events.users.get() - 1);
+        self.events.common.active[self.crew.index].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A standard normal number (Box and Muller).
+fn normal(random: &mut fastrand::Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+/// A Poisson number: by multiplying up to a mean of 500, above that by the normal distribution it
+/// is close to.
+fn poisson(random: &mut fastrand::Rng, mean: f64) -> f64 {
+    if mean > 500.0 {
+        return (mean + mean.sqrt() * normal(random)).round().max(0.0);
+    }
+    let limit = (-mean).exp();
+    let (mut product, mut number) = (random.f64(), 0.0);
+    while product > limit {
+        product *= random.f64();
+        number += 1.0;
+    }
+    number
+}

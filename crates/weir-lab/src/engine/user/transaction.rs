@@ -1,0 +1,125 @@
+//! Transactions: several samples as one.
+
+use super::User;
+use crate::program::Label;
+use crate::sample::{ErrorKind, Outcome, Sample};
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(in crate::engine) struct Transaction {
+    label: Label,
+    with_pauses: bool,
+    /// Its samples are not counted themselves.
+    pub(in crate::engine) instead: bool,
+    start: u64,
+    /// Service times of its samples, nanoseconds.
+    time: u64,
+    idle: u64,
+    samples: u32,
+    failed: u32,
+    /// Status of the first one that failed.
+    status: u16,
+    connect: u64,
+    latency: u64,
+    received: u64,
+    body: u64,
+    decoded: u64,
+    sent: u64,
+}
+
+impl Transaction {
+    pub(super) fn paused(&mut self, nanoseconds: u64) {
+        self.idle += nanoseconds;
+    }
+
+    /// Adds one of its samples.
+    pub(in crate::engine) fn add(&mut self, sample: &Sample<'_>) {
+        self.time += sample.service();
+        self.samples += 1;
+        if let Outcome::Error(_) = sample.outcome {
+            if self.failed == 0 {
+                self.status = sample.status;
+            }
+            self.failed += 1;
+        }
+        self.connect += sample.connect;
+        self.latency += sample.first_byte.saturating_sub(sample.start);
+        self.received += sample.received;
+        self.body += sample.body;
+        self.decoded += sample.decoded;
+        self.sent += sample.sent;
+    }
+}
+
+impl User {
+    pub(super) fn begin_transaction(&mut self, label: Label, with_pauses: bool, instead: bool) {
+        self.events.recorder.borrow_mut().begin(label);
+        self.transactions.push(Transaction {
+            label,
+            with_pauses,
+            instead,
+            start: self.now,
+            time: 0,
+            idle: 0,
+            samples: 0,
+            failed: 0,
+            status: 0,
+            connect: 0,
+            latency: 0,
+            received: 0,
+            body: 0,
+            decoded: 0,
+            sent: 0,
+        });
+    }
+
+    /// Ends the innermost transaction; one without samples is none.
+    pub(super) fn end_transaction(&mut self) {
+        let Some(ended) = self.transactions.pop() else { return };
+        let mut recorder = self.events.recorder.borrow_mut();
+        if ended.samples == 0 || self.transactions.iter().any(|outer| outer.instead) {
+            return recorder.withdraw(ended.label);
+        }
+        let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
+        let (group_users, all_users) = self.events.active(self.crew.index);
+        let (samples, failed) = (ended.samples, ended.failed);
+        let message = if recorder.has_sink() || failed > 0 {
+            format!(
+                "Number of samples in transaction : {samples}, number of failing samples : {failed}"
+            )
+        } else {
+            String::new()
+        };
+        let good = failed == 0;
+        let sample = Sample {
+            label: ended.label,
+            group: self.crew.index as u32,
+            user: self.number,
+            intended: ended.start,
+            start: ended.start,
+            connect: ended.connect,
+            first_byte: ended.start + ended.latency,
+            end: ended.start + time,
+            idle: if ended.with_pauses { 0 } else { ended.idle },
+            outcome: if good { Outcome::Ok } else { Outcome::Error(ErrorKind::Transaction) },
+            // As JMeter has it: only what stands for its samples has their status.
+            status: match (good, ended.instead) {
+                (true, _) => 200,
+                (false, true) => ended.status,
+                (false, false) => 0,
+            },
+            received: ended.received,
+            body: ended.body,
+            decoded: ended.decoded,
+            sent: ended.sent,
+            message: &message,
+            check: "",
+            url: "",
+            content_type: "",
+            group_users,
+            all_users,
+            transaction: true,
+        };
+        recorder.add(&sample, b"");
+    }
+}

@@ -1,0 +1,163 @@
+//! Rows from a CSV file (RFC 4180, or without quotes as JMeter reads them).
+
+use super::{FILE_BYTES, FeederError, ROWS, Table};
+use std::path::{Path, PathBuf};
+
+/// A file and how its rows are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Names of the columns; without any the first line has them.
+    pub columns: Vec<String>,
+    /// What stands between two values.
+    pub delimiter: char,
+    /// Values may stand in quotation marks.
+    pub quoted: bool,
+    /// The first line is a head, though the columns are named.
+    pub skip_first: bool,
+}
+
+impl CsvFile {
+    /// A file with a head, commas and quotation marks.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            columns: Vec::new(),
+            delimiter: ',',
+            quoted: true,
+            skip_first: false,
+        }
+    }
+
+    /// Reads all rows. Values beyond the columns are dropped, missing ones are empty, as in
+    /// JMeter. Bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// The file cannot be read or is too large, a quoted value does not end, or there is no row.
+    pub fn read(&self) -> Result<Table, FeederError> {
+        let text = read(&self.path)?;
+        let mut records = if self.quoted { self.with_quotes(&text)? } else { self.plain(&text) };
+        let columns = if self.columns.is_empty() {
+            if records.is_empty() {
+                return Err(FeederError::Empty { path: self.path.clone() });
+            }
+            let head = records.remove(0);
+            head.iter().map(|name| name.trim().to_owned()).collect()
+        } else {
+            if self.skip_first && !records.is_empty() {
+                records.remove(0);
+            }
+            self.columns.clone()
+        };
+        if records.is_empty() {
+            return Err(FeederError::Empty { path: self.path.clone() });
+        }
+        if records.len() > ROWS {
+            return Err(FeederError::TooMany);
+        }
+        records.iter_mut().for_each(|row| row.resize(columns.len(), String::new()));
+        Ok(Table { columns, rows: records })
+    }
+
+    fn plain(&self, text: &str) -> Vec<Vec<String>> {
+        let row = |line: &str| line.split(self.delimiter).map(str::to_owned).collect();
+        text.lines().take(ROWS + 2).map(row).collect()
+    }
+
+    fn with_quotes(&self, text: &str) -> Result<Vec<Vec<String>>, FeederError> {
+        let mut rows = Vec::new();
+        let mut rest = Cursor { text, line: 1 };
+        while !rest.text.is_empty() && rows.len() < ROWS + 2 {
+            let line = rest.line;
+            let fault = |reason: &str| FeederError::Row {
+                path: self.path.clone(),
+                line,
+                reason: reason.to_owned(),
+            };
+            rows.push(rest.record(self.delimiter).map_err(fault)?);
+        }
+        Ok(rows)
+    }
+}
+
+fn read(path: &Path) -> Result<String, FeederError> {
+    let fault = |error| FeederError::File { path: path.to_owned(), error };
+    let metadata = std::fs::metadata(path).map_err(fault)?;
+    // A pipe or a device has no end.
+    if !metadata.is_file() {
+        return Err(fault(std::io::Error::other("it is no file")));
+    }
+    if metadata.len() > FILE_BYTES {
+        return Err(fault(std::io::Error::other(format!("it has more than {FILE_BYTES} bytes"))));
+    }
+    let bytes = std::fs::read(path).map_err(fault)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+}
+
+/// What of a text is not read yet.
+struct Cursor<'t> {
+    text: &'t str,
+    line: u64,
+}
+
+impl Cursor<'_> {
+    /// One record, with the end of its line. An empty line is a record with one empty value.
+    fn record(&mut self, delimiter: char) -> Result<Vec<String>, &'static str> {
+        let mut values = Vec::new();
+        loop {
+            let (value, more) = self.value(delimiter)?;
+            values.push(value);
+            if !more {
+                return Ok(values);
+            }
+        }
+    }
+
+    /// One value, and whether another one follows on this line.
+    fn value(&mut self, delimiter: char) -> Result<(String, bool), &'static str> {
+        let mut value = String::new();
+        let mut characters = self.text.char_indices().peekable();
+        let quoted = characters.next_if(|(_, c)| *c == '"').is_some();
+        let mut open = quoted;
+        while let Some((at, c)) = characters.next() {
+            if open {
+                match c {
+                    '"' if characters.next_if(|(_, next)| *next == '"').is_some() => {
+                        value.push('"')
+                    }
+                    '"' => open = false,
+                    c => {
+                        self.line += u64::from(c == '\n');
+                        value.push(c);
+                    }
+                }
+                continue;
+            }
+            if c == delimiter {
+                self.text = &self.text[at + c.len_utf8()..];
+                return Ok((value, true));
+            }
+            if c == '\n' {
+                self.line += 1;
+                self.text = &self.text[at + 1..];
+                return Ok((trim_return(value), false));
+            }
+            if quoted && c != '\r' {
+                return Err("text follows a closing quotation mark");
+            }
+            value.push(c);
+        }
+        self.text = "";
+        if open { Err("a quotation mark is not closed") } else { Ok((trim_return(value), false)) }
+    }
+}
+
+/// Without the carriage return before the end of a line.
+fn trim_return(mut value: String) -> String {
+    if value.ends_with('\r') {
+        value.pop();
+    }
+    value
+}

@@ -1,0 +1,139 @@
+//! Post-processors: what is taken out of an answer.
+
+use super::assertions::{expression, json_path};
+use super::scope::Scope;
+use super::translate::Translation;
+use super::tree::Element;
+use crate::program::{Extract, Extractor, Field, Further, Text, Variable};
+
+/// All extractors that apply to a sampler, the outermost first.
+pub(super) fn extractors(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Vec<Extractor> {
+    let mut extractors = Vec::new();
+    for element in scope.outer_first() {
+        match element.class.as_str() {
+            "RegexExtractor" => extractors.extend(regex(translation, element)),
+            "JSONPostProcessor" => json(translation, element, &mut extractors),
+            "JSR223PostProcessor" | "BeanShellPostProcessor" => {
+                translation.missing(element, "the Lab runs no scripts");
+            }
+            class if class.ends_with("Extractor") || class.ends_with("PostProcessor") => {
+                translation.missing(element, "the Lab does not have this extractor");
+            }
+            _ => {}
+        }
+    }
+    extractors
+}
+
+fn applies(translation: &mut Translation<'_>, element: &Element) -> bool {
+    match element.text("Sample.scope") {
+        "" | "all" | "parent" => true,
+        other => {
+            let message = format!("`Sample.scope` has `{other}`, which the Lab has not");
+            translation.missing(element, &message);
+            false
+        }
+    }
+}
+
+fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extractor> {
+    if !applies(translation, element) {
+        return None;
+    }
+    let field = match element.text("RegexExtractor.useHeaders") {
+        "" | "false" => Field::Body,
+        "true" => Field::Headers,
+        "request_headers" => Field::RequestHeaders,
+        "URL" => Field::Url,
+        "code" => Field::Status,
+        "message" => Field::Reason,
+        other => {
+            translation.missing(element, &format!("the Lab does not look into `{other}`"));
+            return None;
+        }
+    };
+    let name = translation.fixed(element, "RegexExtractor.refname");
+    let pattern = translation.fixed(element, "RegexExtractor.regex");
+    let regex = match regex::bytes::Regex::new(&pattern) {
+        Ok(regex) => regex,
+        Err(error) => {
+            translation.missing(element, &expression(&pattern, &error));
+            return None;
+        }
+    };
+    let default = translation.property(element, "RegexExtractor.default");
+    let empty = translation.switch(element, "RegexExtractor.default_empty_value", false);
+    let default = if empty {
+        Some(Text::default())
+    } else {
+        (default.as_fixed() != Some("")).then_some(default)
+    };
+    let number = number(translation.number(element, "RegexExtractor.match_number", 1));
+    Some(Extractor {
+        variable: translation.variables.variable(name.trim()),
+        rule: Extract::Regex {
+            field,
+            regex,
+            template: translation.fixed(element, "RegexExtractor.template"),
+        },
+        number,
+        default,
+        more: more(translation, name.trim()),
+    })
+}
+
+fn number(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(-1).max(-1)
+}
+
+/// One extractor for each of the names, which stand in lists with `;`.
+fn json(translation: &mut Translation<'_>, element: &Element, extractors: &mut Vec<Extractor>) {
+    if !applies(translation, element) {
+        return;
+    }
+    let names = translation.fixed(element, "JSONPostProcessor.referenceNames");
+    let paths = translation.fixed(element, "JSONPostProcessor.jsonPathExprs");
+    let numbers = translation.fixed(element, "JSONPostProcessor.match_numbers");
+    let defaults = element.text("JSONPostProcessor.defaultValues").to_owned();
+    let names: Vec<&str> = names.split(';').map(str::trim).collect();
+    let paths: Vec<&str> = paths.split(';').map(str::trim).collect();
+    if names.len() != paths.len() {
+        let message = format!("{} names for {} paths", names.len(), paths.len());
+        return translation.wrong(element, &message);
+    }
+    if translation.switch(element, "JSONPostProcessor.compute_concat", false) {
+        translation.missing(element, "the Lab does not have `name_ALL`");
+    }
+    for (index, (name, path)) in names.iter().zip(paths).enumerate() {
+        let Some(path) = json_path(translation, element, path) else { continue };
+        let default = defaults.split(';').nth(index).unwrap_or_default().to_owned();
+        let chosen = numbers.split(';').nth(index).map(str::trim).filter(|text| !text.is_empty());
+        extractors.push(Extractor {
+            variable: translation.variables.variable(name),
+            rule: Extract::Json(path),
+            // Without a number JMeter takes one at random.
+            number: number(chosen.and_then(|text| text.parse().ok()).unwrap_or(0)),
+            default: Some(translation.text(element, &default)),
+            more: more(translation, name),
+        });
+    }
+}
+
+/// Further variables of an extractor that the plan mentions somewhere.
+fn more(translation: &mut Translation<'_>, name: &str) -> Vec<(Variable, Further)> {
+    let start = format!("{name}_");
+    let mentioned = translation.mentioned.iter().filter_map(|mentioned| {
+        let rest = mentioned.strip_prefix(&start)?;
+        let further = match rest {
+            "matchNr" => Further::Matches,
+            rest => match rest.strip_prefix('g') {
+                Some(group) => Further::Group(group.parse().ok()?),
+                None => Further::Match(rest.parse().ok()?),
+            },
+        };
+        Some((mentioned.clone(), further))
+    });
+    let mentioned: Vec<(String, Further)> = mentioned.collect();
+    let variables = &mut translation.variables;
+    mentioned.into_iter().map(|(name, further)| (variables.variable(&name), further)).collect()
+}

@@ -1,0 +1,274 @@
+//! JMeter's functions. What is known when the plan is read is computed then.
+
+use super::text::Fault;
+use super::variables::Variables;
+use crate::program::{Counter, CounterId, Function, Piece, Share, Text, Variable};
+use std::path::PathBuf;
+
+/// Largest file that a function reads.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Variables that arguments of functions name, so that none of them is taken for a constant:
+/// function, and which argument (from 0).
+pub(super) const KEEPS: [(&str, usize); 6] = [
+    ("__Random", 2),
+    ("__RandomString", 2),
+    ("__time", 1),
+    ("__counter", 1),
+    ("__property", 1),
+    ("__FileToString", 2),
+];
+
+/// What a call of a function is.
+pub(super) fn call(
+    name: &str,
+    arguments: &[Text],
+    variables: &mut Variables<'_>,
+) -> Result<Text, Fault> {
+    let call = Call { name, arguments };
+    let function = match name {
+        "__P" => return call.property(Some("1"), None, variables),
+        "__property" => {
+            let keep = call.keep(1, variables)?;
+            return call.property(None, keep, variables);
+        }
+        "__setProperty" => Function::SetProperty {
+            name: call.needed(0)?,
+            value: call.needed(1)?,
+            give_old: call.fixed(2)?.eq_ignore_ascii_case("true"),
+        },
+        "__Random" => Function::Random {
+            least: call.needed(0)?,
+            most: call.needed(1)?,
+            keep: call.keep(2, variables)?,
+        },
+        "__RandomString" => Function::RandomString {
+            length: call.needed(0)?,
+            of: call.argument(1),
+            keep: call.keep(2, variables)?,
+        },
+        "__time" => call.time(variables)?,
+        "__threadNum" => Function::UserNumber,
+        "__UUID" => Function::Uuid,
+        "__counter" => call.counter(variables)?,
+        "__FileToString" => return call.file(variables),
+        "__groovy" | "__jexl2" | "__jexl3" | "__BeanShell" | "__javaScript" => {
+            return Err(Fault::missing(format!("the Lab runs no scripts: `{name}`")));
+        }
+        _ => return Err(Fault::missing(format!("the Lab has no function `{name}`"))),
+    };
+    Ok(Text::from_pieces([Piece::Function(Box::new(function))]))
+}
+
+struct Call<'c> {
+    name: &'c str,
+    arguments: &'c [Text],
+}
+
+impl Call<'_> {
+    fn argument(&self, index: usize) -> Text {
+        self.arguments.get(index).cloned().unwrap_or_default()
+    }
+
+    fn needed(&self, index: usize) -> Result<Text, Fault> {
+        let found = self.arguments.get(index).filter(|text| text.as_fixed() != Some(""));
+        let found = found.cloned();
+        found.ok_or_else(|| {
+            Fault::wrong(format!("`{}` needs an argument number {}", self.name, index + 1))
+        })
+    }
+
+    /// An argument that must not change while the plan runs; empty if it is not there.
+    fn fixed(&self, index: usize) -> Result<String, Fault> {
+        let Some(text) = self.arguments.get(index) else { return Ok(String::new()) };
+        let fixed = text.as_fixed().map(|text| text.trim().to_owned());
+        fixed.ok_or_else(|| {
+            Fault::missing(format!(
+                "argument {} of `{}` changes while the plan runs, which the Lab does not have",
+                index + 1,
+                self.name
+            ))
+        })
+    }
+
+    /// The variable that an argument names.
+    fn keep(&self, index: usize, variables: &mut Variables<'_>) -> Result<Option<Variable>, Fault> {
+        let name = self.fixed(index)?;
+        Ok((!name.is_empty()).then(|| variables.variable(&name)))
+    }
+
+    fn property(
+        &self,
+        default: Option<&str>,
+        keep: Option<Variable>,
+        variables: &mut Variables<'_>,
+    ) -> Result<Text, Fault> {
+        let name = self.needed(0)?;
+        // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
+        let default = match default {
+            Some(one) => self.arguments.get(1).cloned().unwrap_or_else(|| Text::fixed(one)),
+            None => self.arguments.get(2).cloned().unwrap_or_else(|| name.clone()),
+        };
+        if let (Some(fixed), false, None) = (name.as_fixed(), variables.sets_properties, keep) {
+            let value = variables.properties.get(fixed.trim()).cloned();
+            return Ok(value.map_or(default, Text::fixed));
+        }
+        let function = Function::Property { name, default, keep };
+        Ok(Text::from_pieces([Piece::Function(Box::new(function))]))
+    }
+
+    fn time(&self, variables: &mut Variables<'_>) -> Result<Function, Fault> {
+        let format = self.fixed(0)?;
+        let keep = self.keep(1, variables)?;
+        if format.is_empty() {
+            return Ok(Function::Time { divisor: 1, keep });
+        }
+        if let Some(divisor) = format.strip_prefix('/') {
+            let divisor = divisor.parse().ok().filter(|divisor| *divisor > 0);
+            let divisor =
+                divisor.ok_or_else(|| Fault::wrong(format!("`{format}` divides by no number")))?;
+            return Ok(Function::Time { divisor, keep });
+        }
+        // As JMeter's properties `time.YMD` and so on have them.
+        let java = match format.as_str() {
+            "YMD" => "yyyyMMdd",
+            "HMS" => "HHmmss",
+            "YMDHMS" => "yyyyMMdd-HHmmss",
+            other => other,
+        };
+        let pattern = strftime(java)
+            .ok_or_else(|| Fault::missing(format!("the Lab has no such time format: `{java}`")))?;
+        Ok(Function::TimeFormat { pattern, keep })
+    }
+
+    fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, Fault> {
+        let share = match self.fixed(0)?.to_ascii_uppercase().as_str() {
+            "TRUE" => Share::User,
+            _ => Share::All,
+        };
+        let keep = self.keep(1, variables)?;
+        let index = variables.program.counters.len();
+        let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
+        let variable = variables.program.variable(&format!("__counter {index}"));
+        variables.program.counters.push(Counter {
+            variable,
+            start: Text::fixed("1"),
+            increment: Text::fixed("1"),
+            maximum: Text::default(),
+            digits: 0,
+            prefix: String::new(),
+            share,
+            reset_each_iteration: false,
+        });
+        Ok(Function::Counter { id, keep })
+    }
+
+    /// The content of a file, read now: JMeter reads it each time, which gives the same.
+    fn file(&self, variables: &mut Variables<'_>) -> Result<Text, Fault> {
+        let name = self.fixed(0)?;
+        let encoding = self.fixed(1)?;
+        if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("utf-8") {
+            return Err(Fault::missing(format!("the Lab reads UTF-8 only, not `{encoding}`")));
+        }
+        let keep = self.keep(2, variables)?;
+        let path: PathBuf = variables.folder.join(&name);
+        let size =
+            std::fs::metadata(&path).map(|data| if data.is_file() { data.len() } else { u64::MAX });
+        let text = match size {
+            Ok(size) if size <= FILE_BYTES => std::fs::read(&path),
+            Ok(_) => Err(std::io::Error::other("it is no file, or larger than 64 MiB")),
+            Err(error) => Err(error),
+        };
+        let text = text.map_err(|error| {
+            Fault::wrong(format!("`{}` cannot be read: {error}", path.display()))
+        })?;
+        let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());
+        if let Some(variable) = keep {
+            variables.program.initial.push((variable, text.clone()));
+        }
+        Ok(text)
+    }
+}
+
+/// A pattern of Java's `SimpleDateFormat` as one of `strftime`; `None` for letters it has no
+/// counterpart for.
+fn strftime(java: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut characters = java.chars().peekable();
+    while let Some(letter) = characters.next() {
+        if letter == '\'' {
+            // Two marks are one, inside a quoted part and outside.
+            if characters.next_if_eq(&'\'').is_some() {
+                out.push('\'');
+                continue;
+            }
+            while let Some(quoted) = characters.next() {
+                if quoted == '\'' && characters.next_if_eq(&'\'').is_none() {
+                    break;
+                }
+                literal(quoted, &mut out);
+            }
+            continue;
+        }
+        if !letter.is_ascii_alphabetic() {
+            literal(letter, &mut out);
+            continue;
+        }
+        let mut count = 1;
+        while characters.next_if_eq(&letter).is_some() {
+            count += 1;
+        }
+        out.push_str(match (letter, count) {
+            ('y', 2) => "%y",
+            ('y', _) => "%Y",
+            ('M', 1) => "%-m",
+            ('M', 2) => "%m",
+            ('M', 3) => "%b",
+            ('M', _) => "%B",
+            ('d', 1) => "%-d",
+            ('d', 2) => "%d",
+            ('D', 3) => "%j",
+            ('H', 1) => "%-H",
+            ('H', 2) => "%H",
+            ('h', 1) => "%-I",
+            ('h', 2) => "%I",
+            ('m', 1) => "%-M",
+            ('m', 2) => "%M",
+            ('s', 1) => "%-S",
+            ('s', 2) => "%S",
+            ('S', 3) => "%3f",
+            ('a', _) => "%p",
+            ('E', 1..=3) => "%a",
+            ('E', _) => "%A",
+            ('Z', _) => "%z",
+            ('X', 3) => "%:z",
+            _ => return None,
+        });
+    }
+    Some(out)
+}
+
+fn literal(character: char, out: &mut String) {
+    out.push(character);
+    if character == '%' {
+        out.push('%');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strftime;
+
+    #[test]
+    fn patterns_of_java_become_those_of_strftime() {
+        for (java, expected) in [
+            ("yyyy-MM-dd'T'HH:mm:ss.SSSZ", Some("%Y-%m-%dT%H:%M:%S.%3f%z")),
+            ("d/M/yy h:mm a, EEEE", Some("%-d/%-m/%y %-I:%M %p, %A")),
+            ("'o''clock' 100%", Some("o'clock 100%%")),
+            ("yyyy''", Some("%Y'")),
+            ("YYYY-'W'ww", None),
+        ] {
+            assert_eq!(strftime(java).as_deref(), expected, "{java}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What a sampler sends: arguments in the query or as a form, raw bodies, files, parts.
+
+use super::http::Settings;
+use super::translate::Translation;
+use super::tree::{Element, Lookup as _, Properties, Property};
+use crate::form::{decode, form_encode};
+use crate::program::{Body, Function, Part, Piece, Text};
+use bytes::Bytes;
+use std::path::PathBuf;
+
+/// Largest file that is sent.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// What comes of arguments and files.
+pub(super) struct Content {
+    /// What is added to the path.
+    pub(super) query: Option<Text>,
+    /// The body.
+    pub(super) body: Body,
+    /// Its type, unless a header manager says one.
+    pub(super) content_type: Option<String>,
+}
+
+/// An argument.
+struct Argument {
+    name: Text,
+    value: Text,
+    /// Name and value are to be encoded.
+    encode: bool,
+    /// `=` stands between them even if there is no value.
+    equals: bool,
+}
+
+/// A file to send.
+struct File {
+    path: PathBuf,
+    name: Text,
+    mime: String,
+    content: Bytes,
+}
+
+/// Arguments and files of a sampler as JMeter sends them.
+pub(super) fn content(
+    translation: &mut Translation<'_>,
+    settings: &Settings<'_>,
+    method: &str,
+) -> Content {
+    let arguments = arguments(translation, settings);
+    let files = files(translation, settings);
+    let raw = settings.switch(translation, "HTTPSampler.postBodyRaw", false);
+    let nameless = arguments.iter().all(|argument| argument.name.as_fixed() == Some(""));
+    let in_query = matches!(method, "GET" | "DELETE" | "OPTIONS");
+    let has_body = matches!(method, "POST" | "PUT" | "PATCH" | "DELETE");
+    let query = if in_query { query(&arguments) } else { None };
+    let multipart = settings.switch(translation, "HTTPSampler.DO_MULTIPART_POST", false);
+    let whole = files.len() == 1 && files[0].name.as_fixed() == Some("");
+    let content = |body, content_type: Option<&str>| Content {
+        query: query.clone(),
+        body,
+        content_type: content_type.filter(|text| !text.is_empty()).map(str::to_owned),
+    };
+    if has_body && whole && !multipart {
+        let file = &files[0];
+        return content(Body::Bytes(file.content.clone()), Some(&file.mime));
+    }
+    if method == "POST" && (multipart || !files.is_empty()) {
+        return content(Body::Multipart(parts(arguments, files)), None);
+    }
+    if !arguments.is_empty() && (raw || nameless) && (has_body || method == "GET") {
+        let pieces = arguments.iter().flat_map(|argument| argument.value.pieces().iter().cloned());
+        return content(body(Text::from_pieces(pieces)), Some("text/plain; charset=UTF-8"));
+    }
+    if has_body {
+        let form = Text::from_pieces(form(&arguments));
+        return content(body(form), Some("application/x-www-form-urlencoded; charset=UTF-8"));
+    }
+    content(Body::None, None)
+}
+
+fn body(text: Text) -> Body {
+    match text.as_fixed() {
+        Some(fixed) => Body::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
+        None => Body::Text(text),
+    }
+}
+
+fn arguments(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<Argument> {
+    let mut arguments = Vec::new();
+    for element in &settings.elements {
+        let Some(list) = element.properties.element("HTTPsampler.Arguments") else { continue };
+        for argument in list.items("Arguments.arguments") {
+            if let Property::Element(argument) = argument {
+                arguments.push(self::argument(translation, element, argument));
+            }
+        }
+    }
+    arguments
+}
+
+fn argument(
+    translation: &mut Translation<'_>,
+    element: &Element,
+    argument: &Properties,
+) -> Argument {
+    let encode = argument.text("HTTPArgument.always_encode").to_owned();
+    let encode = translation.fixed_text(element, &encode, "HTTPArgument.always_encode");
+    Argument {
+        name: translation.text(element, argument.text("Argument.name")),
+        value: translation.text(element, argument.text("Argument.value")),
+        encode: encode == "true",
+        equals: argument.text("Argument.metadata") == "="
+            || argument.text("HTTPArgument.use_equals") == "true",
+    }
+}
+
+/// `name=value&…`; arguments without a name are left out.
+fn query(arguments: &[Argument]) -> Option<Text> {
+    let mut pieces = Vec::new();
+    for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
+        if !pieces.is_empty() {
+            pieces.push(Piece::Literal("&".into()));
+        }
+        let as_asked = |text: &Text| if argument.encode { encoded(text) } else { text.clone() };
+        pieces.extend(as_asked(&argument.name).pieces().iter().cloned());
+        if argument.equals || argument.value.as_fixed() != Some("") {
+            pieces.push(Piece::Literal("=".into()));
+        }
+        pieces.extend(as_asked(&argument.value).pieces().iter().cloned());
+    }
+    (!pieces.is_empty()).then(|| Text::from_pieces(pieces))
+}
+
+/// The same as a body: there all are encoded, those that are said to be encoded once only.
+fn form(arguments: &[Argument]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
+        if !pieces.is_empty() {
+            pieces.push(Piece::Literal("&".into()));
+        }
+        let once = |text: &Text| match (argument.encode, text.as_fixed()) {
+            (false, Some(fixed)) => encoded(&Text::fixed(decode(fixed))),
+            _ => encoded(text),
+        };
+        pieces.extend(once(&argument.name).pieces().iter().cloned());
+        pieces.push(Piece::Literal("=".into()));
+        pieces.extend(once(&argument.value).pieces().iter().cloned());
+    }
+    pieces
+}
+
+/// A text, encoded as in a form: at once where it is known, while the plan runs where not.
+fn encoded(text: &Text) -> Text {
+    Text::from_pieces(text.pieces().iter().map(|piece| match piece {
+        Piece::Literal(text) => Piece::Literal(form_encode(text).into()),
+        other => {
+            let text = Text::from_pieces([other.clone()]);
+            Piece::Function(Box::new(Function::FormEncode { text }))
+        }
+    }))
+}
+
+fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File> {
+    let element = settings.elements[0];
+    let Some(list) = element.properties.element("HTTPsampler.Files") else { return Vec::new() };
+    let mut files = Vec::new();
+    for file in list.items("HTTPFileArgs.files") {
+        let Property::Element(file) = file else { continue };
+        let path = translation.fixed_text(element, file.text("File.path"), "File.path");
+        if path.is_empty() {
+            continue;
+        }
+        let path = translation.variables.folder.join(path);
+        let size = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+        let content = match size.map(|data| data.len()) {
+            Some(size) if size <= FILE_BYTES => std::fs::read(&path),
+            _ => Err(std::io::Error::other("it is no file, or larger than 256 MiB")),
+        };
+        match content {
+            Ok(content) => files.push(File {
+                name: translation.text(element, file.text("File.paramname")),
+                mime: translation.fixed_text(element, file.text("File.mimetype"), "File.mimetype"),
+                path,
+                content: content.into(),
+            }),
+            Err(error) => {
+                let message = format!("`{}` cannot be read: {error}", path.display());
+                translation.wrong(element, &message);
+            }
+        }
+    }
+    files
+}
+
+fn parts(arguments: Vec<Argument>, files: Vec<File>) -> Vec<Part> {
+    let fields = arguments.into_iter().filter(|argument| argument.name.as_fixed() != Some(""));
+    let fields = fields.map(|argument| Part::Field {
+        name: argument.name,
+        value: argument.value,
+        content_type: Some("text/plain; charset=UTF-8".to_owned()),
+    });
+    let files = files.into_iter().map(|file| Part::File {
+        name: file.name,
+        path: file.path,
+        content_type: match file.mime.as_str() {
+            "" => "application/octet-stream".to_owned(),
+            mime => mime.to_owned(),
+        },
+        content: file.content,
+    });
+    fields.chain(files).collect()
+}

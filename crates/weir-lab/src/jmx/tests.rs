@@ -1,0 +1,302 @@
+use super::*;
+use crate::program::{Body, Executor, Request, Step, Text, Url};
+
+/// A plan around what stands below its test plan.
+fn plan(inside: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\"><hashTree>\n\
+         <TestPlan testclass=\"TestPlan\" testname=\"p\"><elementProp \
+         name=\"TestPlan.user_defined_variables\" elementType=\"Arguments\"><collectionProp \
+         name=\"Arguments.arguments\">{}</collectionProp></elementProp></TestPlan>\n\
+         <hashTree>\n{inside}\n</hashTree></hashTree></jmeterTestPlan>",
+        argument("host", "127.0.0.1") + &argument("port", "${__P(port,8080)}")
+    )
+}
+
+fn argument(name: &str, value: &str) -> String {
+    format!(
+        "<elementProp name=\"{name}\" elementType=\"Argument\"><stringProp name=\"Argument.name\">\
+         {name}</stringProp><stringProp name=\"Argument.value\">{value}</stringProp></elementProp>"
+    )
+}
+
+fn group(inside: &str) -> String {
+    format!(
+        "<ThreadGroup testclass=\"ThreadGroup\" testname=\"Users\"><intProp \
+         name=\"ThreadGroup.num_threads\">2</intProp><stringProp \
+         name=\"ThreadGroup.ramp_time\">${{__P(ramp,3)}}</stringProp><elementProp \
+         name=\"ThreadGroup.main_controller\" elementType=\"LoopController\"><stringProp \
+         name=\"LoopController.loops\">5</stringProp></elementProp></ThreadGroup>\n\
+         <hashTree>\n{inside}</hashTree>"
+    )
+}
+
+fn sampler(name: &str, properties: &[(&str, &str)], below: &str) -> String {
+    let properties: String = properties
+        .iter()
+        .map(|(name, value)| format!("<stringProp name=\"{name}\">{value}</stringProp>"))
+        .collect();
+    format!(
+        "<HTTPSamplerProxy testclass=\"HTTPSamplerProxy\" testname=\"{name}\"><stringProp \
+         name=\"HTTPSampler.domain\">${{host}}</stringProp><stringProp \
+         name=\"HTTPSampler.port\">${{port}}</stringProp>{properties}</HTTPSamplerProxy>\n\
+         <hashTree>{below}</hashTree>\n"
+    )
+}
+
+fn element(class: &str, properties: &[(&str, &str)]) -> String {
+    let properties: String = properties
+        .iter()
+        .map(|(name, value)| format!("<stringProp name=\"{name}\">{value}</stringProp>"))
+        .collect();
+    format!("<{class} testclass=\"{class}\" testname=\"e\">{properties}</{class}>\n<hashTree/>\n")
+}
+
+fn load(inside: &str) -> Result<Plan, Vec<String>> {
+    load_with(inside, &Options::default())
+}
+
+fn load_with(inside: &str, options: &Options) -> Result<Plan, Vec<String>> {
+    let text = plan(inside);
+    match load_text(&text, Path::new(""), options) {
+        Ok(plan) => Ok(plan),
+        Err(JmxError::Problems(problems)) => {
+            Err(problems.iter().map(ToString::to_string).collect())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// All requests of a plan's first group.
+fn requests(plan: &Plan) -> Vec<Request> {
+    fn of(steps: &[Step], found: &mut Vec<Request>) {
+        for step in steps {
+            match step {
+                Step::Request(request) => found.push((**request).clone()),
+                Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
+                    of(steps, found);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    of(&plan.program.groups[0].steps, &mut found);
+    found
+}
+
+#[test]
+fn constants_and_properties_are_put_in_where_they_are_used() {
+    let inside = group(&sampler("get", &[("HTTPSampler.path", "a b")], ""));
+    let options =
+        Options { properties: vec![("port".to_owned(), "18080".to_owned())], ..Options::default() };
+    let plan = load_with(&inside, &options).expect("a plan");
+    let group = &plan.program.groups[0];
+    let Executor::Users(users) = &group.executor else { panic!("users") };
+    assert_eq!((users.users, users.ramp.as_secs(), users.iterations), (2, 3, Some(5)));
+    let Url::Parts { origin, target } = &requests(&plan)[0].url else { panic!("parts") };
+    assert_eq!((origin.host.as_str(), origin.port), ("127.0.0.1", 18080));
+    assert_eq!(target.as_fixed(), Some("/a%20b"));
+    assert_eq!(plan.program.labels, ["get"]);
+    assert!(plan.program.variables.is_empty(), "nothing changes");
+}
+
+#[test]
+fn what_an_extractor_changes_is_no_constant() {
+    let extractor = element(
+        "RegexExtractor",
+        &[("RegexExtractor.refname", "host"), ("RegexExtractor.regex", "h=(.*)")],
+    );
+    let inside = group(&sampler("get", &[("HTTPSampler.path", "/${host_g1}${other}")], &extractor));
+    let plan = load(&inside).expect("a plan");
+    assert!(matches!(requests(&plan)[0].url, Url::Whole(_)));
+    assert_eq!(plan.program.variables, ["host", "host_g1", "other"]);
+    assert_eq!(plan.program.initial.len(), 1);
+    let extractor = &requests(&plan)[0].extractors[0];
+    assert_eq!(extractor.more.len(), 1, "`host_g1` is mentioned");
+}
+
+#[test]
+fn settings_apply_from_the_nearest_level_outwards() {
+    let defaults = |path: &str| element("ConfigTestElement", &[("HTTPSampler.path", path)]);
+    let header = |value: &str| {
+        format!(
+            "<HeaderManager testclass=\"HeaderManager\" testname=\"h\"><collectionProp \
+             name=\"HeaderManager.headers\"><elementProp name=\"\" elementType=\"Header\">\
+             <stringProp name=\"Header.name\">X-Level</stringProp><stringProp \
+             name=\"Header.value\">{value}</stringProp></elementProp></collectionProp>\
+             </HeaderManager><hashTree/>"
+        )
+    };
+    let inner = format!(
+        "<GenericController testclass=\"GenericController\" testname=\"c\"/><hashTree>{}{}{}\
+         </hashTree>",
+        defaults("/inner"),
+        header("inner"),
+        sampler("b", &[], "")
+    );
+    let inside = defaults("/plan")
+        + &header("plan")
+        + &group(&(defaults("/group") + &sampler("a", &[], "") + &inner));
+    let plan = load(&inside).expect("a plan");
+    let seen: Vec<(String, String)> = requests(&plan)
+        .iter()
+        .map(|request| {
+            let Url::Parts { target, .. } = &request.url else { panic!("parts") };
+            let text = |text: &Text| text.as_fixed().expect("fixed").to_owned();
+            (text(target), text(&request.headers[0].1))
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [("/group".to_owned(), "plan".to_owned()), ("/inner".to_owned(), "inner".to_owned())]
+    );
+}
+
+#[test]
+fn bodies_and_queries_are_encoded_as_jmeter_does_it() {
+    let list = |arguments: &str| {
+        format!(
+            "<HTTPSamplerProxy testclass=\"HTTPSamplerProxy\" testname=\"s\"><elementProp \
+             name=\"HTTPsampler.Arguments\" elementType=\"Arguments\"><collectionProp \
+             name=\"Arguments.arguments\">{arguments}</collectionProp></elementProp><stringProp \
+             name=\"HTTPSampler.domain\">h</stringProp><stringProp \
+             name=\"HTTPSampler.method\">METHOD</stringProp></HTTPSamplerProxy><hashTree/>"
+        )
+    };
+    let encoded = |name: &str, value: &str, encode: bool| {
+        format!(
+            "<elementProp name=\"\" elementType=\"HTTPArgument\"><boolProp \
+             name=\"HTTPArgument.always_encode\">{encode}</boolProp><stringProp \
+             name=\"Argument.name\">{name}</stringProp><stringProp name=\"Argument.value\">{value}\
+             </stringProp><stringProp name=\"Argument.metadata\">=</stringProp></elementProp>"
+        )
+    };
+    let arguments = encoded("a", "b c/ä", true) + &encoded("q", "x%20y", false);
+    let all = list(&arguments).replace("METHOD", "GET")
+        + &list(&arguments).replace("METHOD", "POST")
+        + &list(&encoded("", "{&quot;a&quot;: 1}", false)).replace("METHOD", "POST")
+        + &list("").replace("METHOD", "DELETE");
+    let plan = load(&group(&all)).expect("a plan");
+    let requests = requests(&plan);
+    let Url::Parts { target, .. } = &requests[0].url else { panic!("parts") };
+    assert_eq!(target.as_fixed(), Some("/?a=b+c%2F%C3%A4&q=x%20y"));
+    let sent = |request: &Request| {
+        let Body::Bytes(body) = &request.body else { panic!("bytes") };
+        let is_type = |name: &Text| name.as_fixed() == Some("Content-Type");
+        let content_type = request.headers.iter().find(|(name, _)| is_type(name));
+        let content_type = content_type.and_then(|(_, value)| value.as_fixed()).map(str::to_owned);
+        (String::from_utf8_lossy(body).into_owned(), content_type.unwrap_or_default())
+    };
+    let form = "application/x-www-form-urlencoded; charset=UTF-8".to_owned();
+    assert!(matches!(requests[0].body, Body::None));
+    assert_eq!(sent(&requests[1]), ("a=b+c%2F%C3%A4&q=x+y".to_owned(), form.clone()));
+    assert_eq!(
+        sent(&requests[2]),
+        ("{\"a\": 1}".to_owned(), "text/plain; charset=UTF-8".to_owned())
+    );
+    assert_eq!(sent(&requests[3]), (String::new(), form));
+}
+
+#[test]
+fn once_in_a_loop_is_once_each_time_the_loop_is_entered() {
+    let inside = format!(
+        "<LoopController testclass=\"LoopController\" testname=\"l\"><stringProp \
+         name=\"LoopController.loops\">3</stringProp></LoopController><hashTree>{}\
+         <OnceOnlyController testclass=\"OnceOnlyController\" testname=\"o\"/><hashTree>{}\
+         </hashTree></hashTree>",
+        sampler("each", &[], ""),
+        sampler("once", &[], "")
+    );
+    let plan = load(&group(&inside)).expect("a plan");
+    let [Step::Request(first), Step::Request(once), Step::Loop { steps, .. }] =
+        plan.program.groups[0].steps.as_slice()
+    else {
+        panic!("{:?}", plan.program.groups[0].steps)
+    };
+    assert_eq!((first.label.0, once.label.0), (0, 1));
+    assert_eq!(steps.len(), 1);
+}
+
+#[test]
+fn what_the_lab_does_not_have_is_said_with_element_and_line() {
+    let script = element("JSR223PostProcessor", &[]);
+    let inside = group(
+        &(sampler("a", &[("HTTPSampler.path", "/${__groovy(1)}")], &script)
+            + &element("IfController", &[])
+            + &element("JSR223Sampler", &[])),
+    );
+    let problems = load(&inside).expect_err("refused");
+    assert_eq!(
+        problems,
+        [
+            "line 7: HTTPSamplerProxy `a`: the Lab runs no scripts: `__groovy` (`--lenient` skips it)",
+            "line 8: JSR223PostProcessor `e`: the Lab runs no scripts (`--lenient` skips it)",
+            "line 11: IfController `e`: the Lab does not have this element (`--lenient` skips it)",
+            "line 13: JSR223Sampler `e`: the Lab runs no scripts (`--lenient` skips it)",
+        ]
+    );
+    let lenient = Options { lenient: true, ..Options::default() };
+    let plan = load_with(&inside, &lenient).expect("a plan");
+    assert_eq!((plan.skipped.len(), requests(&plan).len()), (4, 1));
+}
+
+#[test]
+fn what_is_wrong_is_refused_even_when_lenient() {
+    let lenient = Options { lenient: true, ..Options::default() };
+    let csv = element("CSVDataSet", &[("filename", "/nowhere.csv"), ("variableNames", "a")]);
+    let problems = load_with(&group(&csv), &lenient).expect_err("refused");
+    assert!(problems[0].contains("`/nowhere.csv` cannot be read"), "{problems:?}");
+    for (text, said) in [
+        ("", "line 1: the plan ends in the middle"),
+        ("<html/>", "line 1: this is no JMeter plan: its root is not `jmeterTestPlan`"),
+        ("<jmeterTestPlan>\n<hashTree>\n", "line 3: the plan ends in the middle"),
+        ("<jmeterTestPlan><hashTree/></jmeterTestPlan>", "line 1: there is no `TestPlan` in it"),
+        ("<jmeterTestPlan>\n<a></b>", "line 2: this is no XML"),
+        ("<jmeterTestPlan>&nope;", "line 1: this is no XML: the entity `nope` is not known"),
+    ] {
+        let problems = match load_text(text, Path::new(""), &lenient) {
+            Err(JmxError::Problems(problems)) => problems,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert!(problems[0].to_string().starts_with(said), "{text}: {}", problems[0]);
+    }
+    let deep = "<a>".repeat(100_000);
+    assert!(load_text(&format!("<jmeterTestPlan>{deep}"), Path::new(""), &lenient).is_err());
+    let nested = format!("{}x{}", "${__P(a,".repeat(100), ")}".repeat(100));
+    assert!(load(&group(&sampler("a", &[("HTTPSampler.path", &nested)], ""))).is_err());
+}
+
+#[test]
+fn what_is_disabled_is_not_there() {
+    let off =
+        sampler("off", &[], "").replace("testname=\"off\"", "testname=\"off\" enabled=\"false\"");
+    let plan = load(&group(&(off + &sampler("on", &[], "")))).expect("a plan");
+    assert_eq!(plan.program.labels, ["on"]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_translated_or_refused(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "${", "}", "(", ")", ",", "\\", "$", "__P", "__Random", "__time", "__counter(", "'yy",
+            "__setProperty(", "__property(a,b,", "x", "é", " ", "9", "yyyy", "__FileToString(",
+        ]), 0..12)
+    ) {
+        let text = parts.concat();
+        let _ = load(&group(&sampler(&text, &[("HTTPSampler.path", &text)], "")));
+    }
+
+    #[test]
+    fn any_xml_is_read_or_refused(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "<jmeterTestPlan>", "</jmeterTestPlan>", "<hashTree>", "</hashTree>", "<hashTree/>",
+            "<TestPlan>", "</TestPlan>", "<ThreadGroup/>", "<stringProp name=\"a\">", "</stringProp>",
+            "<collectionProp name=\"Arguments.arguments\">", "</collectionProp>", "<doubleProp>",
+            "</doubleProp>", "<name>", "</name>", "x", "&amp;", "&#0;", "&#65;", "<![CDATA[", "]]>",
+            "<!--", "-->", "<?x", "?>", "<HTTPSamplerProxy testname='é'/>", "<CSVDataSet/>",
+        ]), 0..30)
+    ) {
+        let _ = load_text(&parts.concat(), Path::new(""), &Options::default());
+    }
+}

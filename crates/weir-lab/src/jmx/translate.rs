@@ -1,0 +1,345 @@
+//! From the tree of a plan to a [`Program`].
+
+use super::text::{self, Fault};
+use super::tree::{Element, Lookup as _, Properties, Property};
+use super::variables::Variables;
+use super::{JmxError, Options, Plan, Problem, control, threads};
+use crate::feeder::CsvFile;
+use crate::program::{Feeder, FeederId, Label, Program, Share, Text};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A translation under way.
+pub(super) struct Translation<'p> {
+    /// Variables, and the program.
+    pub(super) variables: Variables<'p>,
+    /// Names after `${` anywhere in the plan.
+    pub(super) mentioned: BTreeSet<String>,
+    /// Feeders by the line of their element.
+    pub(super) feeders: BTreeMap<u64, FeederId>,
+    lenient: bool,
+    problems: Vec<Problem>,
+}
+
+/// Translates the elements below a plan's root.
+pub(super) fn translate(
+    roots: &[Element],
+    folder: &Path,
+    options: &Options,
+) -> Result<Plan, JmxError> {
+    let mut program = Program { insecure: true, ..Program::default() };
+    let properties: BTreeMap<String, String> = options.properties.iter().cloned().collect();
+    let mut names = Names::default();
+    roots.iter().for_each(|element| names.of(element));
+    program.properties = properties.clone().into_iter().collect();
+    let variables = Variables {
+        program: &mut program,
+        constants: BTreeMap::new(),
+        changed: names.changed,
+        properties,
+        sets_properties: names.sets_properties,
+        folder: folder.to_owned(),
+    };
+    let mut translation = Translation {
+        variables,
+        mentioned: names.mentioned,
+        feeders: BTreeMap::new(),
+        lenient: options.lenient,
+        problems: Vec::new(),
+    };
+    match roots.iter().find(|element| element.class == "TestPlan") {
+        Some(plan) => translation.plan(plan),
+        None => translation.problems.push(Problem::new(1, "there is no `TestPlan` in it")),
+    }
+    let results = translation.results(roots);
+    let problems = translation.problems;
+    if problems.iter().any(|problem| !(problem.skippable && options.lenient)) {
+        return Err(JmxError::Problems(problems));
+    }
+    Ok(Plan { program, skipped: problems, results })
+}
+
+impl Translation<'_> {
+    fn plan(&mut self, plan: &Element) {
+        if let Some(arguments) = plan.properties.element("TestPlan.user_defined_variables") {
+            self.define(plan, arguments);
+        }
+        each(&plan.children, &mut |element| {
+            if element.class == "Arguments" {
+                self.define(element, &element.properties);
+            }
+        });
+        each(&plan.children, &mut |element| {
+            if element.class == "CSVDataSet" {
+                self.feeder(element);
+            }
+        });
+        self.variables.program.consecutive = plan.is("TestPlan.serialize_threadgroups");
+        let beside = |element: &&Element| !threads::is_group(element);
+        let beside: Vec<&Element> = plan.children.iter().filter(beside).collect();
+        for element in plan.children.iter().filter(|element| element.enabled) {
+            if threads::is_group(element) {
+                threads::group(self, element, &beside);
+            } else if !control::is_known_beside_samplers(element) {
+                self.missing(element, "the Lab does not have this element");
+            }
+        }
+        if self.variables.program.groups.is_empty() && self.problems.is_empty() {
+            self.problems
+                .push(Problem::new(plan.line, "the plan has no thread group that is enabled"));
+        }
+    }
+
+    /// Variables of the plan, in their order: a value may refer to those of elements before.
+    fn define(&mut self, element: &Element, arguments: &Properties) {
+        let mut values = Vec::new();
+        for argument in arguments.items("Arguments.arguments") {
+            let Property::Element(argument) = argument else { continue };
+            let name = argument.text("Argument.name").trim().to_owned();
+            values.push((name, self.text(element, argument.text("Argument.value"))));
+        }
+        values.into_iter().for_each(|(name, value)| self.variables.define(&name, value));
+    }
+
+    fn feeder(&mut self, element: &Element) {
+        let file = self.fixed(element, "filename");
+        let names = self.fixed(element, "variableNames");
+        let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let columns: Vec<String> = columns.map(str::to_owned).collect();
+        let encoding = self.fixed(element, "fileEncoding");
+        if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8" | "us-ascii") {
+            self.missing(element, &format!("the Lab reads UTF-8 only, not `{encoding}`"));
+        }
+        let delimiter = match self.fixed(element, "delimiter").as_str() {
+            "" => ',',
+            "\\t" => '\t',
+            other => other.chars().next().unwrap_or(','),
+        };
+        let csv = CsvFile {
+            path: self.variables.folder.join(&file),
+            skip_first: !columns.is_empty() && self.switch(element, "ignoreFirstLine", false),
+            columns,
+            delimiter,
+            quoted: self.switch(element, "quotedData", false),
+        };
+        let table = match csv.read() {
+            Ok(table) => table,
+            Err(error) => return self.wrong(element, &error.to_string()),
+        };
+        let share = match element.text("shareMode") {
+            "" | "shareMode.all" => Share::All,
+            "shareMode.group" => Share::Group,
+            "shareMode.thread" => Share::User,
+            other => return self.missing(element, &format!("sharing by `{other}` is not there")),
+        };
+        for column in &table.columns {
+            if let Some(value) = self.variables.constants.get(column).cloned() {
+                self.variables.changed.insert(column.clone());
+                self.variables.define(column, Text::fixed(value));
+            }
+        }
+        let variables = table.columns.iter().map(|name| self.variables.variable(name)).collect();
+        let rows = table.rows.into_iter();
+        let feeder = Feeder {
+            name: element.name.clone(),
+            variables,
+            rows: rows.map(|row| row.into_iter().map(String::into_boxed_str).collect()).collect(),
+            recycle: self.switch(element, "recycle", true),
+            stop_user: self.switch(element, "stopThread", false),
+            share,
+            random: false,
+        };
+        let feeders = &mut self.variables.program.feeders;
+        let id = FeederId(u32::try_from(feeders.len()).unwrap_or(u32::MAX));
+        feeders.push(Arc::new(feeder));
+        self.feeders.insert(element.line, id);
+    }
+
+    /// Files that listeners write to.
+    fn results(&mut self, roots: &[Element]) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        each(roots, &mut |element| {
+            if element.class == "ResultCollector" && !element.text("filename").is_empty() {
+                let file = self.fixed(element, "filename");
+                files.push(self.variables.folder.join(file));
+            }
+        });
+        files
+    }
+
+    /// Notes that something is wrong.
+    pub(super) fn wrong(&mut self, element: &Element, message: &str) {
+        self.note(element, message, false);
+    }
+
+    /// Notes something that the Lab does not have.
+    pub(super) fn missing(&mut self, element: &Element, message: &str) {
+        self.note(element, message, true);
+    }
+
+    fn note(&mut self, element: &Element, message: &str, skippable: bool) {
+        let hint = if skippable && !self.lenient { " (`--lenient` skips it)" } else { "" };
+        self.problems.push(Problem {
+            line: element.line,
+            element: format!("{} `{}`", element.tag, element.name),
+            message: format!("{message}{hint}"),
+            skippable,
+        });
+    }
+
+    /// A text of an element, parsed; as it is written if something is wrong with it.
+    pub(super) fn text(&mut self, element: &Element, raw: &str) -> Text {
+        match text::parse(raw, &mut self.variables) {
+            Ok(text) => text,
+            Err(Fault { message, skippable }) => {
+                self.note(element, &message, skippable);
+                Text::fixed(raw)
+            }
+        }
+    }
+
+    /// A property as text.
+    pub(super) fn property(&mut self, element: &Element, name: &str) -> Text {
+        self.text(element, element.text(name))
+    }
+
+    /// A property that must not change while the plan runs.
+    pub(super) fn fixed(&mut self, element: &Element, name: &str) -> String {
+        let raw = element.text(name).to_owned();
+        self.fixed_text(element, &raw, name)
+    }
+
+    /// A text that must not change while the plan runs; `what` names it.
+    pub(super) fn fixed_text(&mut self, element: &Element, raw: &str, what: &str) -> String {
+        let text = self.text(element, raw);
+        match text.as_fixed() {
+            Some(fixed) => fixed.to_owned(),
+            None => {
+                let message = format!("`{what}` changes while the plan runs: `{raw}`");
+                self.missing(element, &message);
+                raw.to_owned()
+            }
+        }
+    }
+
+    /// A property that is true or false.
+    pub(super) fn switch(&mut self, element: &Element, name: &str, default: bool) -> bool {
+        match self.fixed(element, name).trim() {
+            "" => default,
+            text => text.eq_ignore_ascii_case("true"),
+        }
+    }
+
+    /// A property that is a whole number; `default` if it is empty.
+    pub(super) fn number(&mut self, element: &Element, name: &str, default: i64) -> i64 {
+        let text = self.fixed(element, name);
+        match text.trim() {
+            "" => default,
+            // JMeter's GUI writes some numbers with decimals.
+            text => match text.parse::<i64>().ok().or_else(|| whole(text)) {
+                Some(number) => number,
+                None => {
+                    self.wrong(element, &format!("`{name}` is no whole number: `{text}`"));
+                    default
+                }
+            },
+        }
+    }
+
+    /// A property in seconds.
+    pub(super) fn seconds(&mut self, element: &Element, name: &str) -> Duration {
+        Duration::from_secs(u64::try_from(self.number(element, name, 0)).unwrap_or(0))
+    }
+
+    /// The label of an element.
+    pub(super) fn label(&mut self, element: &Element) -> Label {
+        let name = self.fixed_text(element, &element.name.clone(), "testname");
+        self.variables.program.label(&name)
+    }
+}
+
+fn whole(text: &str) -> Option<i64> {
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
+}
+
+/// Calls `seen` for every element that is enabled with all it stands in.
+pub(super) fn each<'e>(elements: &'e [Element], seen: &mut dyn FnMut(&'e Element)) {
+    for element in elements.iter().filter(|element| element.enabled) {
+        seen(element);
+        each(&element.children, seen);
+    }
+}
+
+/// Names in a plan, found before it is translated.
+#[derive(Default)]
+struct Names {
+    /// Variables that something changes.
+    changed: BTreeSet<String>,
+    /// Whatever stands after `${`.
+    mentioned: BTreeSet<String>,
+    /// `__setProperty` is called.
+    sets_properties: bool,
+}
+
+impl Names {
+    fn of(&mut self, element: &Element) {
+        if !element.enabled {
+            return;
+        }
+        let listed = match element.class.as_str() {
+            "CSVDataSet" => element.text("variableNames").split(',').collect(),
+            "JSONPostProcessor" => {
+                element.text("JSONPostProcessor.referenceNames").split(';').collect()
+            }
+            "RegexExtractor" => vec![element.text("RegexExtractor.refname")],
+            "CounterConfig" => vec![element.text("CounterConfig.name")],
+            "RandomVariableConfig" => vec![element.text("variableName")],
+            "UserParameters" => {
+                let names = element.properties.items("UserParameters.names");
+                names.iter().filter_map(Property::text).collect()
+            }
+            _ => Vec::new(),
+        };
+        self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
+        self.text(&element.name);
+        self.properties(&element.properties);
+        element.children.iter().for_each(|child| self.of(child));
+    }
+
+    fn properties(&mut self, properties: &Properties) {
+        properties.values().for_each(|property| self.property(property));
+    }
+
+    fn property(&mut self, property: &Property) {
+        match property {
+            Property::Text(text) => self.text(text),
+            Property::List(items) => items.iter().for_each(|item| self.property(item)),
+            Property::Element(properties) => self.properties(properties),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        for (at, _) in text.match_indices("${") {
+            let rest = &text[at + 2..];
+            let end = rest.find(['}', '(']).unwrap_or(rest.len());
+            let name = rest[..end].trim();
+            if !name.starts_with("__") {
+                let end = rest.find('}').unwrap_or(rest.len());
+                self.mentioned.insert(rest[..end].trim().to_owned());
+                continue;
+            }
+            self.sets_properties |= name == "__setProperty";
+            let kept = super::functions::KEEPS.iter().find(|(function, _)| *function == name);
+            if let Some((_, index)) = kept
+                && let Some(arguments) = rest.get(end + 1..)
+            {
+                let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
+                let argument = arguments.split(',').nth(*index).unwrap_or_default().trim();
+                self.changed.insert(argument.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The tree of a plan: elements with their properties and their line.
+//!
+//! In the file an element is followed by a sibling `hashTree` that holds what is below it; here
+//! that is its children. A property may be written as a string, a number or a boolean: all are
+//! texts, for any may be a function.
+
+use super::Problem;
+use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+use std::collections::BTreeMap;
+
+/// Deepest nesting of XML elements.
+const DEPTH: usize = 256;
+
+/// An element of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Element {
+    /// Its XML name, such as `ThreadGroup`.
+    pub(super) tag: String,
+    /// Its attribute `testclass`, if it has one, else its XML name; without a package.
+    pub(super) class: String,
+    /// Its attribute `testname` (or `name`).
+    pub(super) name: String,
+    /// Its attribute `enabled`.
+    pub(super) enabled: bool,
+    /// Line of its opening tag, from 1.
+    pub(super) line: u64,
+    /// Its properties.
+    pub(super) properties: Properties,
+    /// What is below it.
+    pub(super) children: Vec<Element>,
+}
+
+/// Properties by name.
+pub(super) type Properties = BTreeMap<String, Property>;
+
+/// A property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Property {
+    /// A text, number or boolean.
+    Text(String),
+    /// A list.
+    List(Vec<Property>),
+    /// An element within an element.
+    Element(Properties),
+}
+
+impl Property {
+    /// Its text, if it is one.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::List(_) | Self::Element(_) => None,
+        }
+    }
+}
+
+/// What properties say.
+pub(super) trait Lookup {
+    /// The text of a property; empty if it is not there.
+    fn text(&self, name: &str) -> &str;
+    /// The items of a list.
+    fn items(&self, name: &str) -> &[Property];
+    /// The properties of an element within.
+    fn element(&self, name: &str) -> Option<&Properties>;
+}
+
+impl Lookup for Properties {
+    fn text(&self, name: &str) -> &str {
+        self.get(name).and_then(Property::text).unwrap_or_default()
+    }
+
+    fn items(&self, name: &str) -> &[Property] {
+        match self.get(name) {
+            Some(Property::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    fn element(&self, name: &str) -> Option<&Properties> {
+        match self.get(name) {
+            Some(Property::Element(properties)) => Some(properties),
+            _ => None,
+        }
+    }
+}
+
+impl Element {
+    /// The text of a property; empty if it is not there.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.properties.text(name)
+    }
+
+    /// Whether a property is `true`.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.text(name).eq_ignore_ascii_case("true")
+    }
+}
+
+/// What is open while reading.
+enum Open {
+    /// The root or another frame that holds element and tree pairs.
+    Tree(Vec<Element>),
+    /// An element of the plan.
+    Element(Element),
+    /// A property: its name, and what it holds so far.
+    Property { name: String, value: Property },
+}
+
+/// Reads a plan: the elements below its root.
+///
+/// # Errors
+/// The text is no XML, is nested too deep, or its root is no `jmeterTestPlan`.
+pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    let mut lines = Lines { text, position: 0, line: 1 };
+    let mut open: Vec<Open> = Vec::new();
+    loop {
+        let line = lines.at(reader.buffer_position());
+        let event = reader.read_event();
+        let fault = |what: String| Problem::new(line, format!("this is no XML: {what}"));
+        match event.map_err(|error| fault(error.to_string()))? {
+            Event::Start(start) => {
+                if open.len() >= DEPTH {
+                    return Err(Problem::new(line, format!("nested deeper than {DEPTH} elements")));
+                }
+                // White space may stand between the last event and the tag.
+                let line = lines.at(start_of(text, reader.buffer_position()));
+                let frame =
+                    begin(&start, open.last(), line).map_err(|what| Problem::new(line, what))?;
+                open.push(frame);
+            }
+            Event::End(_) => {
+                let Some(frame) = open.pop() else { return Err(fault("an end too many".into())) };
+                match (open.last_mut(), frame) {
+                    (None, Open::Tree(elements)) => return Ok(elements),
+                    (None, _) => return Err(Problem::new(1, NO_PLAN)),
+                    (Some(parent), frame) => end(parent, frame),
+                }
+            }
+            Event::Text(content) => add(open.last_mut(), &content.xml10_content()),
+            Event::CData(content) => add(open.last_mut(), &content.xml10_content()),
+            Event::GeneralRef(reference) => {
+                let character = reference.resolve_char_ref();
+                let character = character.map_err(|error| fault(error.to_string()))?;
+                match character {
+                    Some(character) => add(open.last_mut(), character.encode_utf8(&mut [0; 4])),
+                    None => {
+                        let name = reference.xml10_content();
+                        let text = resolve_predefined_entity(&name)
+                            .ok_or_else(|| fault(format!("the entity `{name}` is not known")))?;
+                        add(open.last_mut(), text);
+                    }
+                }
+            }
+            Event::Eof => return Err(Problem::new(line, "the plan ends in the middle")),
+            Event::Empty(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_) => {}
+        }
+    }
+}
+
+const NO_PLAN: &str = "this is no JMeter plan: its root is not `jmeterTestPlan`";
+
+/// Where the tag that ends before `end` begins.
+fn start_of(text: &str, end: u64) -> u64 {
+    let end = usize::try_from(end).unwrap_or(text.len()).min(text.len());
+    // An attribute's value cannot hold `<`.
+    text.as_bytes()[..end].iter().rposition(|byte| *byte == b'<').unwrap_or(end) as u64
+}
+
+fn begin(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Open, String> {
+    let name = start.name();
+    let tag: &str = name.0;
+    let attribute = |wanted: &str| -> Option<String> {
+        let found = start.attributes().flatten().find(|found| found.key.0 == wanted)?;
+        found.normalized_value(XmlVersion::Implicit1_0).ok().map(Into::into)
+    };
+    match parent {
+        None if tag == "jmeterTestPlan" => Ok(Open::Tree(Vec::new())),
+        None => Err(NO_PLAN.to_owned()),
+        Some(Open::Tree(_)) if tag == "hashTree" => Ok(Open::Tree(Vec::new())),
+        Some(Open::Tree(_)) => {
+            let class = attribute("testclass").unwrap_or_else(|| tag.to_owned());
+            let class = class.rsplit('.').next().unwrap_or_default().to_owned();
+            Ok(Open::Element(Element {
+                tag: tag.to_owned(),
+                class,
+                name: attribute("testname").or_else(|| attribute("name")).unwrap_or_default(),
+                enabled: attribute("enabled").is_none_or(|enabled| enabled != "false"),
+                line,
+                ..Element::default()
+            }))
+        }
+        Some(Open::Element(_) | Open::Property { .. }) => {
+            let value = match tag {
+                "collectionProp" => Property::List(Vec::new()),
+                "elementProp" | "mapProp" | "objProp" => Property::Element(Properties::new()),
+                _ => Property::Text(String::new()),
+            };
+            Ok(Open::Property { name: attribute("name").unwrap_or_else(|| tag.to_owned()), value })
+        }
+    }
+}
+
+fn end(parent: &mut Open, frame: Open) {
+    match (parent, frame) {
+        (Open::Tree(elements), Open::Element(element)) => elements.push(element),
+        // The tree of the element before; the plan's own tree has none before.
+        (Open::Tree(elements), Open::Tree(below)) => match elements.last_mut() {
+            Some(element) => element.children.extend(below),
+            None => *elements = below,
+        },
+        (Open::Element(element), Open::Property { name, value }) => {
+            let (name, value) = named(name, value);
+            element.properties.insert(name, value);
+        }
+        (Open::Property { value: Property::List(items), .. }, Open::Property { value, .. }) => {
+            items.push(value);
+        }
+        (Open::Property { value: outer, .. }, Open::Property { name, value }) => match outer {
+            Property::Element(properties) => {
+                properties.insert(name, value);
+            }
+            // XStream's objects (`<value><time>true</time>…`): settings of listeners.
+            Property::Text(_) => *outer = Property::Element([(name, value)].into()),
+            Property::List(_) => {}
+        },
+        _ => {}
+    }
+}
+
+/// Numbers with decimals have their name and value in elements of their own.
+fn named(tag: String, value: Property) -> (String, Property) {
+    match &value {
+        Property::Element(parts) if matches!(tag.as_str(), "doubleProp" | "FloatProperty") => {
+            let text = |name: &str| parts.text(name).trim().to_owned();
+            (text("name"), Property::Text(text("value")))
+        }
+        _ => (tag, value),
+    }
+}
+
+/// Adds characters to the property that is open.
+fn add(open: Option<&mut Open>, characters: &str) {
+    if let Some(Open::Property { value: Property::Text(text), .. }) = open {
+        text.push_str(characters);
+    }
+}
+
+/// Counts lines as far as they are asked for.
+struct Lines<'t> {
+    text: &'t str,
+    position: usize,
+    line: u64,
+}
+
+impl Lines<'_> {
+    /// The line of a byte. Bytes are asked for in order, give or take one tag.
+    fn at(&mut self, position: u64) -> u64 {
+        let to = usize::try_from(position).unwrap_or(usize::MAX).min(self.text.len());
+        if to < self.position {
+            self.line -= newlines(&self.text.as_bytes()[to..self.position]);
+        } else {
+            self.line += newlines(&self.text.as_bytes()[self.position..to]);
+        }
+        self.position = to;
+        self.line
+    }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}

@@ -1,0 +1,122 @@
+//! JMeter's results file (`.jtl`) as CSV: one row a sample, in the columns that JMeter 5.6 writes
+//! when nothing else is set (`jmeter.save.saveservice.*`).
+
+mod reader;
+mod writer;
+
+pub use reader::{JtlError, read};
+pub use writer::Writer;
+
+use std::borrow::Cow;
+
+/// The first line.
+pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,\
+                          dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,\
+                          URL,Latency,IdleTime,Connect\n";
+
+/// One sample. Times are whole milliseconds, as JMeter has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row<'r> {
+    /// When it started, in milliseconds since 1970.
+    pub time_stamp: u64,
+    /// Until the last byte of the answer.
+    pub elapsed: u64,
+    /// Name of the request.
+    pub label: Cow<'r, str>,
+    /// Status, or `Non HTTP response code: <class>`.
+    pub code: Cow<'r, str>,
+    /// Reason phrase, or why there is no answer.
+    pub message: Cow<'r, str>,
+    /// Thread group and virtual user: `Users 1-17`.
+    pub thread: Cow<'r, str>,
+    /// `text`, `bin` or nothing.
+    pub data_type: Cow<'r, str>,
+    /// Status below 400 and all checks passed.
+    pub success: bool,
+    /// The first check that failed.
+    pub failure: Cow<'r, str>,
+    /// Bytes of the answer, head included.
+    pub bytes: u64,
+    /// Bytes of the request, head included.
+    pub sent_bytes: u64,
+    /// Virtual users of the group.
+    pub group_threads: u32,
+    /// Virtual users of all groups.
+    pub all_threads: u32,
+    /// What was asked for.
+    pub url: Cow<'r, str>,
+    /// Until the first byte of the answer.
+    pub latency: u64,
+    /// Time within the sample in which nothing was done.
+    pub idle: u64,
+    /// Until the connection stood; 0 on one that did.
+    pub connect: u64,
+}
+
+impl Row<'_> {
+    /// Appends it with its line end.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        number(self.time_stamp, out);
+        out.push(b',');
+        number(self.elapsed, out);
+        for text in [&self.label, &self.code, &self.message, &self.thread, &self.data_type] {
+            out.push(b',');
+            field(text, out);
+        }
+        out.extend_from_slice(if self.success { b",true," } else { b",false," });
+        field(&self.failure, out);
+        let numbers = [
+            self.bytes,
+            self.sent_bytes,
+            u64::from(self.group_threads),
+            u64::from(self.all_threads),
+        ];
+        for value in numbers {
+            out.push(b',');
+            number(value, out);
+        }
+        out.push(b',');
+        field(&self.url, out);
+        for value in [self.latency, self.idle, self.connect] {
+            out.push(b',');
+            number(value, out);
+        }
+        out.push(b'\n');
+    }
+}
+
+/// A text; in quotation marks if it holds what would end it.
+pub(crate) fn field(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    if !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    out.push(b'"');
+    for byte in bytes {
+        if *byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}
+
+/// Decimal digits.
+fn number(value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut from = digits.len();
+    let mut rest = value;
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[from..]);
+}
+
+#[cfg(test)]
+mod tests;

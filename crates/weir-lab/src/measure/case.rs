@@ -1,0 +1,469 @@
+//! A case on its way: its rounds, what is kept of them, and what they say in the end.
+
+use super::{Method, SERVER, Settings};
+use crate::program::{Label, Program};
+use crate::protocol::{Extent, Order, Outcome, Round, Rules, Stabilise, Use, fixed};
+use crate::record::Interval;
+use crate::results::{
+    Cell, Factor, Failure, Generator, Open, Published, RoundFigures, Server, ServerRow, Times,
+    Total, Traits,
+};
+use crate::stats::{Spread, spread};
+use crate::validity::{ERRORS, Evidence, Flaw, flaws};
+use crate::verdict::{Grounds, Verdict, judge};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Stretches of a single run that are kept; when there are more, two become one.
+const STRETCHES: usize = 20;
+/// Whole seconds below which a single run is not divided.
+const DIVIDED: usize = 10;
+
+/// A case that is to be measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name, unique in the run; empty if there is only one.
+    pub name: String,
+    /// Its factors.
+    pub factors: Vec<Factor>,
+    /// What published tables have columns for.
+    pub traits: Traits,
+    /// What the published test says about it.
+    pub published: Vec<Published>,
+    /// The program's labels.
+    pub labels: Vec<String>,
+    /// Those of them that are requests once more.
+    pub transactions: Vec<Label>,
+    /// Requests a second that an open model offers, and its pacing quantum.
+    pub rate: Option<(f64, Duration)>,
+    /// It is an open model, whatever its rate.
+    pub open: bool,
+    /// How much the first round does.
+    pub extent: Extent,
+}
+
+impl Case {
+    /// A case of a program; factors, traits and published figures may be set then.
+    #[must_use]
+    pub fn of(name: &str, program: &Program) -> Self {
+        let open = program.groups.iter().any(|group| {
+            use crate::program::Executor::{ArrivalRate, FindMax};
+            matches!(group.executor, ArrivalRate { .. } | FindMax(_))
+        });
+        Self {
+            name: name.to_owned(),
+            factors: Vec::new(),
+            traits: Traits::default(),
+            published: Vec::new(),
+            labels: program.labels.clone(),
+            transactions: program.transactions(),
+            rate: super::rate(program),
+            open,
+            extent: super::extent(program).unwrap_or(Extent::Iterations(1)),
+        }
+    }
+
+    /// Nothing yet.
+    fn total(&self) -> Total {
+        Total::new(self.labels.len(), self.open).without(&self.transactions)
+    }
+}
+
+/// What is left to do.
+#[derive(Debug)]
+pub(super) enum Rest {
+    /// One run, unless it is done.
+    Single(Option<Order>),
+    /// The protocol.
+    Stabilise(Box<Stabilise>, usize),
+}
+
+impl Rest {
+    pub(super) fn stabilise(rules: Rules, extent: Extent) -> Self {
+        let rounds = rules.rounds.max(3);
+        Self::Stabilise(Box::new(Stabilise::new(rules, extent)), rounds)
+    }
+}
+
+/// What was seen of server and host in a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    rows: u32,
+    busiest: f64,
+    cpu: f64,
+    memory: u64,
+    hosts: u32,
+    steal: f64,
+    /// Time of the last row of the server.
+    last: f64,
+}
+
+/// A round that counts.
+#[derive(Debug)]
+struct Kept {
+    number: usize,
+    total: Total,
+    seen: Seen,
+}
+
+/// A case on its way.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) case: Case,
+    rest: Rest,
+    /// The round under way.
+    total: Total,
+    seen: Seen,
+    /// Seconds of the round.
+    seconds: f64,
+    /// Requests answered in each second of a single run.
+    per_second: Vec<f64>,
+    stretches: Stretches,
+    /// The last rounds that count: those recorded are among them.
+    kept: VecDeque<Kept>,
+    /// The last round that does not.
+    flawed: Option<(Kept, Vec<Flaw>)>,
+    /// Failures told of as events already.
+    told: usize,
+    pub(super) given_up: Option<String>,
+}
+
+impl Progress {
+    pub(super) fn new(case: Case, method: &Method) -> Self {
+        Self {
+            rest: Rest::of(method, case.extent),
+            total: case.total(),
+            seen: Seen::default(),
+            seconds: 0.0,
+            per_second: Vec::new(),
+            stretches: Stretches::default(),
+            kept: VecDeque::new(),
+            flawed: None,
+            told: 0,
+            given_up: None,
+            case,
+        }
+    }
+
+    /// The next round.
+    pub(super) fn order(&self) -> Option<Order> {
+        if self.given_up.is_some() {
+            return None;
+        }
+        match &self.rest {
+            Rest::Single(order) => *order,
+            Rest::Stabilise(protocol, _) => protocol.order(),
+        }
+    }
+
+    pub(super) fn outcome(&self) -> Option<&Outcome> {
+        match &self.rest {
+            Rest::Single(_) => None,
+            Rest::Stabilise(protocol, _) => protocol.outcome(),
+        }
+    }
+
+    /// Seconds of the round that ended last.
+    pub(super) fn last_length(&self) -> f64 {
+        self.seconds
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.total = self.case.total();
+        self.seen = Seen::default();
+        self.seconds = 0.0;
+        self.told = 0;
+    }
+
+    pub(super) fn second(&mut self, second: &Interval, warm_up: bool) {
+        let last_end = second.labels.iter().map(|tally| tally.last_end).max().unwrap_or(0);
+        self.seconds = self.seconds.max(last_end as f64 / 1e9);
+        if matches!(self.rest, Rest::Single(_)) {
+            let samples = second.all(&self.case.transactions).samples();
+            let at = usize::try_from(second.second).unwrap_or(usize::MAX);
+            // A second without anything may not have been handed over.
+            if at < self.per_second.len() + 86_400 {
+                self.per_second.resize(self.per_second.len().max(at + 1), 0.0);
+                self.per_second[at] += samples as f64;
+            }
+            if !warm_up {
+                self.stretches.add(second, &self.case);
+            }
+        }
+        if !warm_up {
+            self.total.add(second);
+        }
+    }
+
+    pub(super) fn observe(&mut self, rows: &[ServerRow], cut: u64) {
+        for row in rows.iter().filter(|row| row.time > cut as f64) {
+            let seen = &mut self.seen;
+            if row.subject == SERVER {
+                seen.rows += 1;
+                seen.busiest += row.busiest_thread.unwrap_or_default();
+                seen.cpu += row.cpu.unwrap_or_default() * (row.time - seen.last.max(cut as f64));
+                seen.memory = seen.memory.max(row.memory.unwrap_or_default());
+                seen.last = row.time;
+            } else if let Some(steal) = row.steal {
+                seen.hosts += 1;
+                seen.steal += steal;
+            }
+        }
+    }
+
+    /// Ends the round under way.
+    pub(super) fn end(&mut self, undrained: bool, method: &Method) {
+        self.total.end_round(super::cut(method).saturating_mul(1_000_000_000));
+        let empty = self.case.total();
+        let total = std::mem::replace(&mut self.total, empty);
+        let evidence = Evidence { undrained, ..self.evidence(&total, &self.seen) };
+        let seen = self.seen;
+        match &mut self.rest {
+            Rest::Single(order) => {
+                *order = None;
+                let kept = Kept { number: 1, total, seen };
+                match flaws(&evidence, ERRORS) {
+                    found if found.is_empty() => self.kept.push_back(kept),
+                    found => self.flawed = Some((kept, found)),
+                }
+            }
+            Rest::Stabilise(protocol, rounds) => {
+                let Some(order) = protocol.order() else { return };
+                let found = flaws(&evidence, 0.0);
+                protocol.observe(Round {
+                    took: Duration::from_secs_f64(total.window()),
+                    throughput: evidence.throughput,
+                    flaws: found.clone(),
+                });
+                let kept = Kept { number: order.number, total, seen };
+                if found.is_empty() {
+                    self.kept.push_back(kept);
+                } else {
+                    self.flawed = Some((kept, found));
+                }
+                while self.kept.len() > *rounds {
+                    self.kept.pop_front();
+                }
+            }
+        }
+    }
+
+    fn evidence(&self, total: &Total, seen: &Seen) -> Evidence {
+        let (rate, quantum) = self.case.rate.unzip();
+        Evidence {
+            server: (seen.rows > 0).then(|| seen.busiest / f64::from(seen.rows)),
+            steal: seen.steal / f64::from(seen.hosts.max(1)),
+            ..total.evidence(rate, quantum.unwrap_or_default())
+        }
+    }
+
+    /// First failed samples of the round that ended last, each once, as events.
+    pub(super) fn take_failures(&mut self, start: f64) -> Vec<(f64, String)> {
+        let last = match (&self.flawed, self.kept.back()) {
+            (Some((flawed, _)), Some(kept)) if kept.number > flawed.number => kept,
+            (Some((flawed, _)), _) => flawed,
+            (None, Some(kept)) => kept,
+            (None, None) => return Vec::new(),
+        };
+        let errors = last.total.first_errors.get(self.told..).unwrap_or_default();
+        let told = |error| {
+            let failure = Failure::of(error, &self.case.labels);
+            let Failure { kind, label, message, .. } = &failure;
+            (start + failure.at, format!("{label}: {kind}: {message}"))
+        };
+        let events = errors.iter().map(told).collect();
+        self.told = last.total.first_errors.len();
+        events
+    }
+
+    /// What the case says in the end.
+    pub(super) fn cell(self, settings: &Settings) -> Cell {
+        let mut cell = Cell {
+            name: self.case.name.clone(),
+            factors: self.case.factors.clone(),
+            traits: self.case.traits.clone(),
+            published: self.case.published.clone(),
+            ..Cell::default()
+        };
+        if let Some(why) = &self.given_up {
+            (cell.verdict, cell.reasons) = (Verdict::Invalid, vec![why.clone()]);
+        }
+        let mut unstable = None;
+        match &self.rest {
+            Rest::Single(_) => self.single(&mut cell, settings),
+            Rest::Stabilise(protocol, _) => unstable = self.stabilised(&mut cell, protocol),
+        }
+        cell.thresholds = settings
+            .thresholds
+            .iter()
+            .map(|threshold| threshold.check(&cell.name, &cell.labels))
+            .collect();
+        if self.given_up.is_none() {
+            (cell.verdict, cell.reasons) = judge(&Grounds {
+                flaws: &cell.flaws,
+                unstable: unstable.as_deref(),
+                thresholds: &cell.thresholds,
+                quick: settings.quick,
+            });
+        }
+        cell
+    }
+
+    /// Fills in what the protocol found; gives why it is unstable.
+    fn stabilised(&self, cell: &mut Cell, protocol: &Stabilise) -> Option<String> {
+        use crate::protocol::Ending;
+        cell.rounds = protocol.log().to_vec();
+        cell.protocol = protocol.outcome().cloned();
+        let ending = cell.protocol.as_ref().map(|outcome| outcome.result);
+        let because = cell.protocol.as_ref().map(|outcome| outcome.because.clone());
+        if let Some(outcome) = &cell.protocol {
+            (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
+            cell.remarks = outcome.remarks.clone();
+        }
+        let recorded = |number: usize| {
+            cell.rounds.iter().any(|round| round.number == number && round.used == Use::Recorded)
+        };
+        // Without a steady state, the last rounds say how it was, and nothing is recorded.
+        let shown: Vec<&Kept> = match ending {
+            Some(Ending::Stable) => self.kept.iter().filter(|kept| recorded(kept.number)).collect(),
+            Some(Ending::Invalid) => self.flawed.iter().map(|(kept, _)| kept).collect(),
+            _ => self.kept.iter().collect(),
+        };
+        if ending == Some(Ending::Stable) {
+            let names = &self.case.labels;
+            cell.recorded =
+                shown.iter().map(|kept| figures(kept.number, &kept.total, names)).collect();
+        }
+        self.fill(cell, &shown);
+        match ending {
+            Some(Ending::Stable) => None,
+            Some(Ending::Invalid) => {
+                let found = self.flawed.as_ref().map(|(_, flaws)| flaws.clone());
+                cell.flaws = found.filter(|found| !found.is_empty()).unwrap_or(vec![Flaw::Nothing]);
+                None
+            }
+            Some(Ending::Unstable) => because,
+            None => Some("it was stopped before the server was stable".to_owned()),
+        }
+    }
+
+    fn single(&self, cell: &mut Cell, settings: &Settings) {
+        let shown: Vec<&Kept> = self.kept.iter().chain(self.flawed.iter().map(|f| &f.0)).collect();
+        self.fill(cell, &shown);
+        cell.flaws = self.flawed.as_ref().map(|(_, flaws)| flaws.clone()).unwrap_or_default();
+        if shown.is_empty() {
+            cell.flaws.push(Flaw::Nothing);
+        }
+        // The last second is not whole.
+        let whole = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
+        let cut = usize::try_from(super::cut(&settings.method)).unwrap_or(usize::MAX);
+        let evaluated = fixed::evaluate(&self.per_second[..whole], cut);
+        let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
+        cell.throughput = mean.and_then(|mean| match evaluated.throughput {
+            Some(found) if whole.saturating_sub(cut) >= DIVIDED => Some(Spread { mean, ..found }),
+            _ => spread(&[mean]),
+        });
+        if whole.saturating_sub(cut) >= DIVIDED {
+            cell.interval = evaluated.interval;
+            cell.recorded = self.stretches.figures(&self.case.labels);
+        }
+        cell.remarks = match settings.method {
+            Method::Fixed { .. } => Vec::new(),
+            _ => evaluated.remarks.clone(),
+        };
+        if matches!(settings.method, Method::Fixed { .. }) {
+            cell.fixed = Some(evaluated);
+        }
+    }
+
+    /// Figures of rounds together.
+    fn fill(&self, cell: &mut Cell, rounds: &[&Kept]) {
+        let mut total = self.case.total();
+        let mut seen = Seen::default();
+        for kept in rounds {
+            total.merge(&kept.total);
+            seen.rows += kept.seen.rows;
+            seen.busiest += kept.seen.busiest;
+            seen.cpu += kept.seen.cpu;
+            seen.memory = seen.memory.max(kept.seen.memory);
+        }
+        cell.labels = total.figures(&self.case.labels);
+        cell.window = total.window();
+        let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
+        let busiest = total.busiest_loop();
+        cell.generator = Generator { cpu_us: total.generator_cpu * 1e6 / samples, busiest };
+        cell.server = (seen.rows > 0).then(|| Server {
+            cpu_us: seen.cpu * 1e6 / samples,
+            busiest: Some(seen.busiest / f64::from(seen.rows)),
+            memory: seen.memory,
+        });
+        if self.case.open {
+            let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
+            let planned = total.offered as f64 / cell.window.max(f64::MIN_POSITIVE);
+            let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
+            let send_lag = Times::of(&total.send_lag);
+            cell.open = Some(Open { offered, achieved, dropped: total.dropped, send_lag });
+        }
+        cell.failures =
+            total.first_errors.iter().map(|error| Failure::of(error, &self.case.labels)).collect();
+    }
+}
+
+fn figures(number: usize, total: &Total, names: &[String]) -> RoundFigures {
+    let all = total.figures(names).into_iter().next().unwrap_or_default();
+    RoundFigures { number, throughput: all.throughput, response: all.response }
+}
+
+/// A single run in stretches of equal length, of which there are never many: when there are, two
+/// become one.
+#[derive(Debug)]
+struct Stretches {
+    width: u64,
+    /// Each with the number of seconds in it.
+    all: Vec<(Total, u64)>,
+}
+
+impl Default for Stretches {
+    fn default() -> Self {
+        Self { width: 1, all: Vec::new() }
+    }
+}
+
+impl Stretches {
+    fn add(&mut self, second: &Interval, case: &Case) {
+        let full = self.all.last().is_none_or(|(_, seconds)| *seconds >= self.width);
+        if full && self.all.len() == STRETCHES {
+            self.halve();
+        }
+        if full {
+            self.all.push((case.total(), 0));
+        }
+        if let Some((total, seconds)) = self.all.last_mut() {
+            total.add(second);
+            *seconds += 1;
+        }
+    }
+
+    fn halve(&mut self) {
+        self.width *= 2;
+        let mut pairs = std::mem::take(&mut self.all).into_iter();
+        while let Some((mut total, mut seconds)) = pairs.next() {
+            if let Some((next, more)) = pairs.next() {
+                total.merge(&next);
+                seconds += more;
+            }
+            self.all.push((total, seconds));
+        }
+    }
+
+    /// Figures of the stretches that are whole, without the last one, whose last second is not.
+    fn figures(&self, names: &[String]) -> Vec<RoundFigures> {
+        let whole = self.all.len().saturating_sub(1);
+        let stretch = |(at, (total, seconds)): (usize, &(Total, u64))| {
+            let mut found = figures(at + 1, total, names);
+            found.throughput = total.all().samples() as f64 / (*seconds).max(1) as f64;
+            found
+        };
+        self.all[..whole].iter().enumerate().map(stretch).collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! Pauses in a JVM's unified garbage collection log (JEP 158, `-Xlog:gc`).
+//!
+//! ```text
+//! [2024-05-01T10:00:00.123+0000][12.345s][info][gc] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.345ms
+//! ```
+//!
+//! Only lines of pauses with their length count: phases inside of a pause and concurrent work do
+//! not stop the program. Pauses of ZGC are lines of `gc,phases`, with `y: ` or `o: ` before them where
+//! it has generations.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes read at once.
+const CHUNK: u64 = 1024 * 1024;
+
+/// A log that is read as it grows.
+#[derive(Debug)]
+pub struct GcLog {
+    file: File,
+    /// The beginning of a line whose end has not been written yet.
+    rest: String,
+    /// Uptime in the last line that had one.
+    last: Option<Duration>,
+}
+
+/// A pause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pause {
+    /// When, since the JVM's start, if the log says so.
+    pub at: Option<Duration>,
+    /// How long.
+    pub length: Duration,
+}
+
+impl GcLog {
+    /// Opens a log at its end: what is there already is not of this run.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn follow(path: &Path) -> io::Result<Self> {
+        let mut log = Self::whole(path)?;
+        log.file.seek(SeekFrom::End(0))?;
+        Ok(log)
+    }
+
+    /// Opens a log at its beginning.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn whole(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, rest: String::new(), last: None })
+    }
+
+    /// The JVM's uptime at the last line that was read; `None` if the log has none.
+    #[must_use]
+    pub fn uptime(&self) -> Option<Duration> {
+        self.last
+    }
+
+    /// Pauses that were written since the last time.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&mut self) -> io::Result<Vec<Pause>> {
+        let mut pauses = Vec::new();
+        loop {
+            let mut bytes = Vec::new();
+            let read = (&mut self.file).take(CHUNK).read_to_end(&mut bytes)?;
+            if read == 0 {
+                return Ok(pauses);
+            }
+            self.rest.push_str(&String::from_utf8_lossy(&bytes));
+            let Some(end) = self.rest.rfind('\n') else { continue };
+            for line in self.rest[..end].lines() {
+                let (uptime, message) = split(line);
+                self.last = uptime.or(self.last);
+                pauses.extend(length(message).map(|length| Pause { at: uptime, length }));
+            }
+            self.rest.drain(..=end);
+        }
+    }
+}
+
+/// Uptime and message of a line.
+fn split(line: &str) -> (Option<Duration>, &str) {
+    let mut uptime = None;
+    let mut rest = line.trim();
+    while let Some((decoration, behind)) =
+        rest.strip_prefix('[').and_then(|text| text.split_once(']'))
+    {
+        uptime = uptime.or_else(|| time(decoration.trim()));
+        rest = behind.trim_start();
+    }
+    (uptime, rest)
+}
+
+/// How long the pause of a message was, if it tells of one that is over.
+fn length(message: &str) -> Option<Duration> {
+    let text = message.strip_prefix("GC(")?.split_once(')')?.1.trim_start();
+    let generation = ["y: ", "Y: ", "o: ", "O: "].iter().find_map(|of| text.strip_prefix(of));
+    if !generation.unwrap_or(text).starts_with("Pause") {
+        return None;
+    }
+    time(text.rsplit(' ').next()?)
+}
+
+/// `3.345ms`, `12.345s` (some locales write a comma).
+fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = if let Some(number) = text.strip_suffix("ms") {
+        (number, 1e-3)
+    } else if let Some(number) = text.strip_suffix("us") {
+        (number, 1e-6)
+    } else {
+        (text.strip_suffix('s')?, 1.0)
+    };
+    let number: f64 = number.replace(',', ".").parse().ok()?;
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
+/// GC throughput in percent: (1 − Σ pause / T) · 100, the share of the time in which the program
+/// was not stopped.
+pub fn throughput(pauses: &[Pause], time: Duration) -> f64 {
+    let paused: Duration = pauses.iter().map(|pause| pause.length).sum();
+    let share = paused.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE);
+    (1.0 - share.min(1.0)) * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_whole_pauses_count() {
+        let log = "\
+[0.004s][info][gc] Using G1
+[12.345s][info][gc,start    ] GC(7) Pause Young (Normal) (G1 Evacuation Pause)
+[12.348s][info][gc,phases   ] GC(7)   Evacuate Collection Set: 2.1ms
+[12.349s][info][gc          ] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.345ms
+[12.500s][info][gc          ] GC(8) Concurrent Mark Cycle 12.345ms
+[12.600s][info][gc,phases   ] GC(8) y: Pause Mark Start 0.021ms
+[2024-05-01T10:00:00.123+0000][13.000s][info][gc] GC(9) Pause Full (System.gc()) 10M->3M(20M) 1,5ms
+GC(10) Pause Remark 9M->9M(20M) 0.655ms
+";
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut reader = GcLog::whole(file.path()).unwrap();
+        let (first, second) = log.split_at(log.find("3.345").unwrap());
+        file.write_all(first.as_bytes()).unwrap();
+        assert_eq!(reader.read().unwrap(), []);
+        file.write_all(second.as_bytes()).unwrap();
+        let pauses = reader.read().unwrap();
+        let micros: Vec<u128> = pauses.iter().map(|pause| pause.length.as_micros()).collect();
+        assert_eq!(micros, [3345, 21, 1500, 655]);
+        assert_eq!(reader.uptime(), Some(Duration::from_secs(13)));
+        assert_eq!(pauses[0].at, Some(Duration::from_millis(12_349)));
+        assert_eq!(pauses[3].at, None);
+        assert!((throughput(&pauses, Duration::from_micros(552_100)) - 99.0).abs() < 1e-9);
+        assert_eq!(GcLog::follow(file.path()).unwrap().read().unwrap(), []);
+    }
+}

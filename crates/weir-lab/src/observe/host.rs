@@ -1,0 +1,102 @@
+//! The machine.
+
+use crate::results::ServerRow;
+use procfs::{Current, CurrentSI, KernelStats, Meminfo};
+use std::time::Instant;
+
+/// The machine as a whole.
+#[derive(Debug)]
+pub struct Host {
+    before: Option<Seen>,
+}
+
+/// Counters of `/proc/stat` at one moment, in ticks of all cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counters {
+    all: u64,
+    /// Without idle time and what waits for a disk.
+    busy: u64,
+    /// What the hypervisor gave to others.
+    stolen: u64,
+    switches: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    at: Instant,
+    counters: Counters,
+}
+
+impl Host {
+    /// `None` where there is no `/proc/stat`.
+    pub fn new() -> Option<Self> {
+        KernelStats::current().ok().map(|_| Self { before: None })
+    }
+
+    /// Looks at it. Rates are since the last time; without one they are missing.
+    pub fn sample(&mut self, now: Instant) -> ServerRow {
+        let mut row = ServerRow::default();
+        if let Ok(memory) = Meminfo::current() {
+            let free = memory.mem_available.unwrap_or(memory.mem_free);
+            row.memory = Some(memory.mem_total.saturating_sub(free));
+        }
+        let Ok(stats) = KernelStats::current() else { return row };
+        let counters = Counters::of(&stats);
+        if let Some(before) = &self.before {
+            let seconds = now.duration_since(before.at).as_secs_f64();
+            counters.compare(&before.counters, seconds, &mut row);
+        }
+        self.before = Some(Seen { at: now, counters });
+        row
+    }
+}
+
+impl Counters {
+    fn of(stats: &KernelStats) -> Self {
+        let cpu = &stats.total;
+        let idle = cpu.idle + cpu.iowait.unwrap_or(0);
+        let stolen = cpu.steal.unwrap_or(0);
+        let interrupts = cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
+        // Time of guests is in that of users already.
+        let busy = cpu.user + cpu.nice + cpu.system + interrupts;
+        Self { all: busy + idle + stolen, busy, stolen, switches: stats.ctxt }
+    }
+
+    fn compare(&self, before: &Self, seconds: f64, row: &mut ServerRow) {
+        let all = self.all.saturating_sub(before.all);
+        if all == 0 || seconds <= 0.0 {
+            return;
+        }
+        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / all as f64;
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
+        row.cpu = Some(share(self.busy, before.busy) * cores);
+        row.steal = Some(share(self.stolen, before.stolen));
+        row.switches = Some(self.switches.saturating_sub(before.switches) as f64 / seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_all_time() {
+        let before = Counters { all: 1000, busy: 100, stolen: 10, switches: 5 };
+        let now = Counters { all: 1200, busy: 200, stolen: 20, switches: 205 };
+        let mut row = ServerRow::default();
+        now.compare(&before, 2.0, &mut row);
+        let cores = std::thread::available_parallelism().unwrap().get() as f64;
+        assert_eq!(row.cpu, Some(0.5 * cores));
+        assert_eq!((row.steal, row.switches), (Some(0.05), Some(100.0)));
+        let mut same = ServerRow::default();
+        now.compare(&now, 2.0, &mut same);
+        assert_eq!(same, ServerRow::default());
+    }
+
+    #[test]
+    fn this_machine_can_be_seen() {
+        let mut host = Host::new().unwrap();
+        let first = host.sample(Instant::now());
+        assert!(first.memory.unwrap() > 1 << 20 && first.cpu.is_none());
+    }
+}

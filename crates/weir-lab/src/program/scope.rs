@@ -1,0 +1,296 @@
+//! What texts are put together from: a user's values, and what all users share.
+
+use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable};
+use crate::form::form_encode;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::SystemTime;
+
+/// Longest text that `RandomString` makes.
+const LONGEST_RANDOM: i64 = 1024 * 1024;
+
+/// What users of a run share: positions in feeders, counters, properties.
+#[derive(Debug, Default)]
+pub struct State {
+    properties: RwLock<HashMap<String, String>>,
+    /// Calls of each counter: of all users, then of each group.
+    counters: Vec<Vec<AtomicU64>>,
+    /// Rows taken of each feeder, likewise.
+    feeders: Vec<Vec<AtomicU64>>,
+    /// Values that variables have at first.
+    initial: Vec<Option<String>>,
+}
+
+/// What one user has of its own.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// Values of the program's variables.
+    variables: Vec<Option<String>>,
+    /// Index of its group.
+    group: usize,
+    /// Number in the group, from 0.
+    number: u32,
+    random: fastrand::Rng,
+    /// Calls of each counter that is its own.
+    counters: Vec<u64>,
+    /// Rows taken of each feeder that is its own.
+    feeders: Vec<u64>,
+}
+
+/// Where texts are put together: one user of a run.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    /// What is run.
+    pub program: &'a Program,
+    /// What its users share.
+    pub state: &'a State,
+    /// The user.
+    pub values: &'a mut Values,
+}
+
+impl State {
+    /// The state at the start of a run.
+    pub fn new(program: &Program) -> Self {
+        let shares = program.groups.len() + 1;
+        let zeros = |things: usize| {
+            let row = || (0..shares).map(|_| AtomicU64::new(0)).collect();
+            (0..things).map(|_| row()).collect()
+        };
+        let mut state = Self {
+            properties: RwLock::new(program.properties.iter().cloned().collect()),
+            counters: zeros(program.counters.len()),
+            feeders: zeros(program.feeders.len()),
+            initial: vec![None; program.variables.len()],
+        };
+        let mut values = Values::new(program, &state, 0, 0, 0);
+        for (variable, text) in &program.initial {
+            let text = {
+                let mut scope = Scope { program, state: &state, values: &mut values };
+                text.render(&mut scope).into_owned()
+            };
+            values.set(*variable, Some(text));
+        }
+        state.initial = values.variables;
+        state
+    }
+
+    /// A property's value.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.properties.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Sets a property; gives the value before.
+    pub fn set_property(&self, name: String, value: String) -> Option<String> {
+        self.properties.write().unwrap_or_else(PoisonError::into_inner).insert(name, value)
+    }
+}
+
+impl Values {
+    /// Those of a new user; `seed` makes its random numbers.
+    pub fn new(program: &Program, state: &State, group: usize, number: u32, seed: u64) -> Self {
+        Self {
+            variables: state.initial.clone(),
+            group,
+            number,
+            random: fastrand::Rng::with_seed(seed),
+            counters: vec![0; program.counters.len()],
+            feeders: vec![0; program.feeders.len()],
+        }
+    }
+
+    /// A variable's value.
+    pub fn get(&self, variable: Variable) -> Option<&str> {
+        self.variables.get(variable.0 as usize)?.as_deref()
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, variable: Variable, value: Option<String>) {
+        if let Some(slot) = self.variables.get_mut(variable.0 as usize) {
+            *slot = value;
+        }
+    }
+
+    /// Number of the user in its group, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Random numbers of this user.
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+
+    /// What begins anew with each iteration does so.
+    pub(crate) fn begin_iteration(&mut self, program: &Program) {
+        for (count, counter) in self.counters.iter_mut().zip(&program.counters) {
+            if counter.reset_each_iteration && counter.share == Share::User {
+                *count = 0;
+            }
+        }
+    }
+}
+
+impl Scope<'_> {
+    pub(super) fn write_variable(&self, variable: Variable, out: &mut String) {
+        if let Some(value) = self.values.get(variable) {
+            return out.push_str(value);
+        }
+        let name = self.program.variables.get(variable.0 as usize).map_or("", String::as_str);
+        // Writing to a string cannot fail.
+        let _ = write!(out, "${{{name}}}");
+    }
+
+    /// Appends what a function gives.
+    pub(super) fn call(&mut self, function: &Function, out: &mut String) {
+        let start = out.len();
+        let keep = match function {
+            Function::Random { least, most, keep } => {
+                let (least, most) = (least.integer(self), most.integer(self));
+                let number = self.values.random.i64(least.min(most)..=most.max(least));
+                let _ = write!(out, "{number}");
+                *keep
+            }
+            Function::RandomString { length, of, keep } => {
+                self.random_string(length, of, out);
+                *keep
+            }
+            Function::Time { divisor, keep } => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let millis = now.unwrap_or_default().as_millis() as u64;
+                let _ = write!(out, "{}", millis / (*divisor).max(1));
+                *keep
+            }
+            Function::TimeFormat { pattern, keep } => {
+                let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+                if let Ok(text) = jiff::fmt::strtime::format(pattern, &now) {
+                    out.push_str(&text);
+                }
+                *keep
+            }
+            Function::UserNumber => {
+                let _ = write!(out, "{}", u64::from(self.values.number) + 1);
+                None
+            }
+            Function::Counter { id, keep } => {
+                out.push_str(&self.count(*id));
+                *keep
+            }
+            Function::Uuid => {
+                let random = self.values.random.u128(..).to_ne_bytes();
+                let _ = write!(out, "{}", uuid::Builder::from_random_bytes(random).into_uuid());
+                None
+            }
+            Function::Property { name, default, keep } => {
+                let name = name.render(self);
+                match self.state.property(&name) {
+                    Some(value) => out.push_str(&value),
+                    None => default.write(self, out),
+                }
+                *keep
+            }
+            Function::FormEncode { text } => {
+                out.push_str(&form_encode(&text.render(self)));
+                None
+            }
+            Function::SetProperty { name, value, give_old } => {
+                let name = name.render(self).into_owned();
+                let value = value.render(self).into_owned();
+                let old = self.state.set_property(name, value);
+                if *give_old {
+                    out.push_str(old.as_deref().unwrap_or_default());
+                }
+                None
+            }
+        };
+        if let Some(variable) = keep {
+            self.values.set(variable, Some(out[start..].to_owned()));
+        }
+    }
+
+    fn random_string(&mut self, length: &Text, of: &Text, out: &mut String) {
+        let length = length.integer(self).clamp(0, LONGEST_RANDOM);
+        let of: Vec<char> = of.render(self).chars().collect();
+        for _ in 0..length {
+            let random = &mut self.values.random;
+            let character = match of.get(random.usize(..of.len().max(1))) {
+                Some(character) => *character,
+                None => char::from(random.u8(b' '..=b'~')),
+            };
+            out.push(character);
+        }
+    }
+
+    /// The next value of a counter; sets its variable as well.
+    pub fn count(&mut self, id: CounterId) -> String {
+        let at = id.0 as usize;
+        let program = self.program;
+        let Some(counter) = program.counters.get(at) else { return String::new() };
+        let calls = match counter.share {
+            Share::User => {
+                let calls = self.values.counters[at];
+                self.values.counters[at] += 1;
+                calls
+            }
+            Share::All => self.state.counters[at][0].fetch_add(1, Ordering::Relaxed),
+            Share::Group => {
+                self.state.counters[at][self.values.group + 1].fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        let value = self.counter_value(counter, calls);
+        self.values.set(counter.variable, Some(value.clone()));
+        value
+    }
+
+    /// What a counter shows after so many calls.
+    fn counter_value(&mut self, counter: &Counter, calls: u64) -> String {
+        let (start, step) = (counter.start.integer(self), counter.increment.integer(self));
+        let maximum = counter.maximum.render(self);
+        let calls = match maximum.trim().parse::<i64>() {
+            Ok(maximum) if step > 0 && maximum >= start => {
+                calls % (maximum.abs_diff(start) / step.unsigned_abs() + 1)
+            }
+            _ => calls,
+        };
+        let value = start.wrapping_add((calls as i64).wrapping_mul(step));
+        format!("{}{value:0width$}", counter.prefix, width = usize::from(counter.digits))
+    }
+
+    /// Takes the next row of a feeder into its variables; `false` if there is none and the user is
+    /// to end.
+    pub fn feed(&mut self, id: FeederId) -> bool {
+        let at = id.0 as usize;
+        let program = self.program;
+        let Some(feeder) = program.feeders.get(at) else { return true };
+        let rows = feeder.rows.len() as u64;
+        let next = match feeder.share {
+            _ if feeder.random && rows > 0 => self.values.random.u64(..rows),
+            Share::User => {
+                let taken = self.values.feeders[at];
+                self.values.feeders[at] += 1;
+                taken
+            }
+            Share::All => self.state.feeders[at][0].fetch_add(1, Ordering::Relaxed),
+            Share::Group => {
+                self.state.feeders[at][self.values.group + 1].fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        let next = if feeder.recycle && rows > 0 { next % rows } else { next };
+        let row = usize::try_from(next).ok().and_then(|next| feeder.rows.get(next));
+        if row.is_none() && feeder.stop_user {
+            return false;
+        }
+        for (column, variable) in feeder.variables.iter().enumerate() {
+            let value = match row {
+                Some(row) => row.get(column).map(|value| value.to_string()),
+                None => Some("<EOF>".to_owned()),
+            };
+            self.values.set(*variable, value);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+use super::*;
+use crate::program::{Feeder, Piece};
+use std::sync::Arc;
+
+fn with_scope<T>(program: &Program, run: impl FnOnce(&mut Scope<'_>) -> T) -> T {
+    let state = State::new(program);
+    let mut values = Values::new(program, &state, 0, 6, 1);
+    run(&mut Scope { program, state: &state, values: &mut values })
+}
+
+#[test]
+fn a_variable_without_value_stays_as_it_is_written() {
+    let mut program = Program::default();
+    let (known, unknown) = (program.variable("known"), program.variable("unknown"));
+    program.initial = vec![(known, Text::fixed("1"))];
+    let text = Text::from_pieces([
+        Piece::Variable(known),
+        Piece::Literal("-".into()),
+        Piece::Variable(unknown),
+    ]);
+    assert_eq!(with_scope(&program, |scope| text.render(scope).into_owned()), "1-${unknown}");
+}
+
+#[test]
+fn functions_give_what_they_say() {
+    let mut program = Program::default();
+    let kept = program.variable("kept");
+    program.properties = vec![("p".to_owned(), "v".to_owned())];
+    let call = |function| Text::from_pieces([Piece::Function(Box::new(function))]);
+    with_scope(&program, |scope| {
+        let random =
+            Function::Random { least: Text::fixed("3"), most: Text::fixed("4"), keep: Some(kept) };
+        let mut seen = [false; 2];
+        for _ in 0..64 {
+            let number: usize = call(random.clone()).render(scope).parse().unwrap();
+            assert_eq!(scope.values.get(kept), Some(number.to_string().as_str()));
+            seen[number - 3] = true;
+        }
+        assert_eq!(seen, [true, true], "both ends come");
+        let string =
+            Function::RandomString { length: Text::fixed("5"), of: Text::fixed("ab"), keep: None };
+        let text = call(string).render(scope).into_owned();
+        assert!(text.len() == 5 && text.chars().all(|c| "ab".contains(c)), "{text}");
+        assert_eq!(call(Function::UserNumber).render(scope), "7");
+        let property = |name: &str| Function::Property {
+            name: Text::fixed(name),
+            default: Text::fixed("none"),
+            keep: None,
+        };
+        assert_eq!(call(property("p")).render(scope), "v");
+        assert_eq!(call(property("q")).render(scope), "none");
+        let set = Function::SetProperty {
+            name: Text::fixed("q"),
+            value: Text::fixed("set"),
+            give_old: false,
+        };
+        assert_eq!(call(set).render(scope), "");
+        assert_eq!(call(property("q")).render(scope), "set");
+        assert_eq!(call(Function::Uuid).render(scope).len(), 36);
+    });
+}
+
+#[test]
+fn a_counter_begins_again_after_its_maximum() {
+    let mut program = Program::default();
+    let variable = program.variable("n");
+    program.counters = vec![Counter {
+        variable,
+        start: Text::fixed("1"),
+        increment: Text::fixed("2"),
+        maximum: Text::fixed("6"),
+        digits: 3,
+        prefix: "id".to_owned(),
+        share: Share::User,
+        reset_each_iteration: false,
+    }];
+    let seen: Vec<_> =
+        with_scope(&program, |scope| (0..4).map(|_| scope.count(CounterId(0))).collect());
+    assert_eq!(seen, ["id001", "id003", "id005", "id001"]);
+}
+
+#[test]
+fn a_feeder_recycles_ends_or_says_so() {
+    let mut program = Program::default();
+    let variable = program.variable("row");
+    let mut feeder = Feeder {
+        variables: vec![variable],
+        rows: vec![vec!["a".into()], vec!["b".into()]],
+        recycle: true,
+        ..Feeder::default()
+    };
+    let take = |feeder: &Feeder| {
+        let mut program = program.clone();
+        program.feeders = vec![Arc::new(feeder.clone())];
+        with_scope(&program, |scope| {
+            let row = |scope: &mut Scope<'_>| {
+                scope.feed(FeederId(0)).then(|| scope.values.get(variable).map(str::to_owned))
+            };
+            (0..3).map(|_| row(scope).flatten().unwrap_or_default()).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(take(&feeder), ["a", "b", "a"]);
+    feeder.recycle = false;
+    assert_eq!(take(&feeder), ["a", "b", "<EOF>"]);
+    feeder.stop_user = true;
+    assert_eq!(take(&feeder), ["a", "b", ""]);
+}

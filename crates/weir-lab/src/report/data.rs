@@ -1,0 +1,265 @@
+//! What the charts over time are drawn from, as JSON in the page.
+//!
+//! Bounded: a case has at most [`POINTS`] points (fewer if there are many cases), each of which
+//! stands for a whole number of seconds of one round.
+
+use crate::protocol::Use;
+use crate::results::series::{self, BUCKETS, Heat, Second};
+use crate::results::{ServerRow, Stored, server_rows};
+use crate::sample::ErrorKind;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Points of a case.
+const POINTS: usize = 1_200;
+/// Points of all cases together.
+const ALL_POINTS: usize = 24_000;
+/// Points of each observed subject.
+const OBSERVED: usize = 2_000;
+/// Subjects that are drawn.
+const SUBJECTS: usize = 40;
+
+/// Everything.
+#[derive(Debug, Serialize)]
+pub(super) struct Data {
+    cells: Vec<CellData>,
+    /// By subject.
+    observed: BTreeMap<String, Observed>,
+}
+
+/// A case over time. Every list is as long as `time`.
+#[derive(Debug, Serialize)]
+struct CellData {
+    name: String,
+    /// Seconds that a point stands for.
+    every: usize,
+    /// End of the point, seconds since the run started.
+    time: Vec<f64>,
+    round: Vec<usize>,
+    stage: Vec<String>,
+    /// By name: `offered`, `rate`, `p50`… `None` where nothing was seen.
+    values: BTreeMap<String, Vec<Option<f64>>>,
+    /// Failures a second by kind, of those kinds that there are.
+    errors: BTreeMap<&'static str, Vec<Option<f64>>>,
+    /// Of each point, how many response times fell into which range.
+    heat: Vec<BTreeMap<usize, u64>>,
+    /// Rounds that were recorded; empty without the protocol.
+    recorded: Vec<usize>,
+    /// Percentile spectra: (percent, ms).
+    service: Vec<(f64, f64)>,
+    response: Vec<(f64, f64)>,
+}
+
+/// A subject over time.
+#[derive(Debug, Default, Serialize)]
+struct Observed {
+    time: Vec<f64>,
+    /// By name: `cpu`, `memory`… of those that were seen.
+    values: BTreeMap<&'static str, Vec<Option<f64>>>,
+}
+
+/// How several seconds become one point.
+#[derive(Clone, Copy)]
+enum Fold {
+    Mean,
+    Largest,
+}
+
+/// Columns that are drawn, under which name, and how seconds become a point: rates are averaged,
+/// of times the worst second stands, so that no peak is lost.
+const COLUMNS: [(&str, &str, Fold); 16] = [
+    ("offered", "offered", Fold::Mean),
+    ("dropped", "dropped", Fold::Mean),
+    ("in_flight", "in_flight", Fold::Largest),
+    ("users", "users", Fold::Largest),
+    ("started", "started", Fold::Mean),
+    ("received", "received", Fold::Mean),
+    ("body", "body", Fold::Mean),
+    ("decoded", "decoded", Fold::Mean),
+    ("sent", "sent", Fold::Mean),
+    ("response_p50", "p50", Fold::Mean),
+    ("response_p95", "p95", Fold::Largest),
+    ("response_p99", "p99", Fold::Largest),
+    ("response_max", "max", Fold::Largest),
+    ("service_p50", "service_p50", Fold::Mean),
+    ("service_p99", "service_p99", Fold::Largest),
+    ("ok", "rate", Fold::Mean),
+];
+
+/// Reads what a folder has.
+pub(super) fn of(stored: &Stored) -> Data {
+    let (columns, seconds) = series::read(&stored.path.join("series.csv")).unwrap_or_default();
+    let heat = series::read_heat(&stored.path.join("heat.csv")).unwrap_or_default();
+    let cells = &stored.summary.cells;
+    let points = (ALL_POINTS / cells.len().max(1)).clamp(60, POINTS);
+    let cells = cells.iter().enumerate().map(|(at, cell)| {
+        let seconds: Vec<&Second> =
+            seconds.iter().filter(|row| row.cell == at && row.label == "TOTAL").collect();
+        let heat: Vec<&Heat> = heat.iter().filter(|row| row.cell == at).collect();
+        let mut data = cell_data(&columns, &seconds, &heat, points);
+        data.name.clone_from(&cell.name);
+        let recorded = cell.rounds.iter().filter(|round| round.used == Use::Recorded);
+        data.recorded = recorded.map(|round| round.number).collect();
+        if let Some(total) = cell.total() {
+            data.service = total.service_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
+            data.response = total.response_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
+        }
+        data
+    });
+    let rows = server_rows(&stored.path.join("server.csv")).unwrap_or_default();
+    Data { cells: cells.collect(), observed: observed(&rows) }
+}
+
+fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: usize) -> CellData {
+    let every = seconds.len().div_ceil(points).max(1);
+    let mut data = CellData {
+        name: String::new(),
+        every,
+        time: Vec::new(),
+        round: Vec::new(),
+        stage: Vec::new(),
+        values: BTreeMap::new(),
+        errors: BTreeMap::new(),
+        heat: Vec::new(),
+        recorded: Vec::new(),
+        service: Vec::new(),
+        response: Vec::new(),
+    };
+    let mut heat = heat.iter().peekable();
+    for round in seconds.chunk_by(|a, b| a.round == b.round) {
+        for point in round.chunks(every) {
+            let Some(last) = point.last() else { continue };
+            data.time.push(last.time);
+            data.round.push(last.round);
+            data.stage.push(last.stage.clone());
+            for (column, name, fold) in COLUMNS {
+                let values = point.iter().filter_map(|second| second.value(columns, column));
+                data.values.entry(name.to_owned()).or_default().push(folded(values, fold));
+            }
+            for kind in ErrorKind::ALL {
+                let values = point.iter().filter_map(|second| second.value(columns, kind.name()));
+                data.errors.entry(kind.name()).or_default().push(folded(values, Fold::Mean));
+            }
+            let mut counts = BTreeMap::new();
+            while let Some(row) = heat.next_if(|row| row.time <= last.time + 1e-6) {
+                for (bucket, count) in row.counts() {
+                    *counts.entry(bucket.min(BUCKETS)).or_default() += count;
+                }
+            }
+            data.heat.push(counts);
+        }
+    }
+    // Expected statuses are answers too.
+    if let Some(rate) = data.values.get_mut("rate") {
+        let expected = seconds.iter().any(|s| s.value(columns, "expected").unwrap_or(0.0) > 0.0);
+        if expected {
+            add_expected(rate, columns, seconds, every);
+        }
+    }
+    let some = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
+    data.errors.retain(|_, values| some(values));
+    data.values.retain(|_, values| values.iter().any(Option::is_some));
+    data
+}
+
+fn add_expected(rate: &mut [Option<f64>], columns: &[String], seconds: &[&Second], every: usize) {
+    let rounds = seconds.chunk_by(|a, b| a.round == b.round);
+    for (rate, point) in rate.iter_mut().zip(rounds.flat_map(|round| round.chunks(every))) {
+        let values = point.iter().filter_map(|second| second.value(columns, "expected"));
+        if let (Some(rate), Some(expected)) = (rate, folded(values, Fold::Mean)) {
+            *rate += expected;
+        }
+    }
+}
+
+fn folded(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
+    let (mut sum, mut count, mut largest) = (0.0, 0.0, f64::NEG_INFINITY);
+    for value in values {
+        sum += value;
+        count += 1.0;
+        largest = largest.max(value);
+    }
+    let value = match fold {
+        Fold::Mean => sum / count,
+        Fold::Largest => largest,
+    };
+    (count > 0.0).then_some((value * 1e3).round() / 1e3)
+}
+
+fn observed(rows: &[ServerRow]) -> BTreeMap<String, Observed> {
+    let mut subjects: BTreeMap<String, Vec<&ServerRow>> = BTreeMap::new();
+    for row in rows {
+        if subjects.len() < SUBJECTS || subjects.contains_key(&row.subject) {
+            subjects.entry(row.subject.clone()).or_default().push(row);
+        }
+    }
+    let of = |rows: Vec<&ServerRow>| {
+        let every = rows.len().div_ceil(OBSERVED).max(1);
+        let mut found = Observed::default();
+        for row in rows.iter().step_by(every) {
+            found.time.push(row.time);
+            let whole = |value: Option<u64>| value.map(|value| value as f64);
+            let values = [
+                ("cpu", row.cpu),
+                ("memory", whole(row.memory)),
+                ("descriptors", whole(row.descriptors)),
+                ("threads", whole(row.threads)),
+                ("switches", row.switches),
+                ("busiest_thread", row.busiest_thread),
+                ("preempted", row.preempted),
+                ("steal", row.steal),
+                ("gauge", row.gauge),
+            ];
+            for (name, value) in values {
+                found.values.entry(name).or_default().push(value);
+            }
+        }
+        found.values.retain(|_, values| values.iter().any(Option::is_some));
+        found
+    };
+    subjects.into_iter().map(|(subject, rows)| (subject, of(rows))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(time: f64, round: usize, ok: f64, p99: f64) -> Second {
+        let columns = series::columns();
+        let mut values = vec![None; columns.len() - 5];
+        let mut set = |name: &str, value| {
+            let at = columns.iter().position(|column| column == name).expect(name);
+            values[at - 5] = Some(value);
+        };
+        set("ok", ok);
+        set("response_p99", p99);
+        set("timeout", 0.0);
+        set("http_503", if time > 9.5 { 4.0 } else { 0.0 });
+        let (stage, label) = ("recording".to_owned(), "TOTAL".to_owned());
+        Second { time, cell: 0, round, stage, label, values }
+    }
+
+    #[test]
+    fn points_stay_within_rounds_and_keep_peaks() {
+        let seconds: Vec<Second> = (1..=10)
+            .map(|at| {
+                let round = if at <= 7 { 1 } else { 2 };
+                second(f64::from(at), round, 100.0, if at == 3 { 900.0 } else { 5.0 })
+            })
+            .collect();
+        let seconds: Vec<&Second> = seconds.iter().collect();
+        let heat = [
+            Heat { time: 2.0, cell: 0, counts: "3:5 4:1".to_owned() },
+            Heat { time: 3.0, cell: 0, counts: "3:5".to_owned() },
+        ];
+        let heat: Vec<&Heat> = heat.iter().collect();
+        let data = cell_data(&series::columns(), &seconds, &heat, 3);
+        assert_eq!(data.every, 4);
+        assert_eq!((data.time, data.round), (vec![4.0, 7.0, 10.0], vec![1, 1, 2]));
+        assert_eq!(data.values["p99"], [Some(900.0), Some(5.0), Some(5.0)]);
+        assert_eq!(data.values["rate"][0], Some(100.0));
+        assert_eq!(data.heat[0], [(3, 10), (4, 1)].into());
+        assert_eq!(data.errors.keys().collect::<Vec<_>>(), [&"http_503"]);
+        assert!(!data.values.contains_key("offered"), "nothing was seen of it");
+    }
+}

@@ -1,0 +1,197 @@
+//! Lines over the levels of a factor: throughput and 99th percentile, a line a level of another
+//! factor, a pair of charts for each combination of the others.
+
+use super::super::html::{escape, number, time};
+use super::{Scale, ticks};
+use crate::results::{Cell, LabelFigures};
+use std::fmt::Write;
+
+const WIDTH: f64 = 530.0;
+const HEIGHT: f64 = 270.0;
+/// Lines that can be told apart.
+const LINES: usize = 8;
+/// Pairs of charts.
+const PAIRS: usize = 12;
+
+/// A factor and its levels, in the order of the cases.
+struct Levels<'a> {
+    name: &'a str,
+    values: Vec<&'a str>,
+}
+
+/// Charts of a run with a factor of at least three levels, or of two factors; empty otherwise.
+pub(in crate::report) fn matrix(cells: &[Cell]) -> String {
+    let mut factors = levels(cells);
+    let numeric = |factor: &Levels<'_>| {
+        factor.values.iter().all(|value| value.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    factors.sort_by_key(|factor| {
+        let users = factor.name == "users";
+        std::cmp::Reverse((users, numeric(factor), factor.values.len()))
+    });
+    let enough = factors.first().is_some_and(|x| x.values.len() >= 3) || factors.len() >= 2;
+    if !enough || !factors.first().is_some_and(numeric) {
+        return String::new();
+    }
+    let x = factors.remove(0);
+    factors.sort_by_key(|factor| std::cmp::Reverse(factor.values.len()));
+    let series = (!factors.is_empty()).then(|| factors.remove(0));
+    let mut out = String::new();
+    for chosen in combinations(&factors).into_iter().take(PAIRS) {
+        let fits = |cell: &&Cell| chosen.iter().all(|(n, value)| cell.factor(n) == Some(*value));
+        let cells: Vec<&Cell> = cells.iter().filter(fits).collect();
+        let title: Vec<String> =
+            chosen.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        out.push_str(&pair(&title.join(", "), &cells, &x, series.as_ref()));
+    }
+    out
+}
+
+fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>>) -> String {
+    let lines: Vec<&str> = series.map_or_else(|| vec![""], |series| series.values.clone());
+    let of = |line: &str, figure: fn(&Cell) -> Option<f64>| -> Vec<Option<f64>> {
+        let wanted = |cell: &&&Cell, level: &str| {
+            cell.factor(x.name) == Some(level)
+                && series.is_none_or(|series| cell.factor(series.name) == Some(line))
+        };
+        let at = |level: &&str| {
+            cells.iter().find(|cell| wanted(cell, level)).and_then(|cell| figure(cell))
+        };
+        x.values.iter().map(at).collect()
+    };
+    let throughput: Vec<_> =
+        lines.iter().take(LINES).map(|line| of(line, |cell| Some(cell.throughput?.mean))).collect();
+    let slow =
+        |cell: &Cell| cell.total().filter(|t| t.samples > 0).map(|t: &LabelFigures| t.response.p99);
+    let p99: Vec<_> = lines.iter().take(LINES).map(|line| of(line, slow)).collect();
+    let mut out = String::new();
+    if !title.is_empty() {
+        let _ = write!(out, "<h3>{}</h3>", escape(title));
+    }
+    if let Some(series) = series {
+        let _ = write!(out, "<p class=\"legend\">{}: ", escape(series.name));
+        for (at, line) in lines.iter().take(LINES).enumerate() {
+            let _ = write!(out, "<span class=\"key s{at}\"></span>{} ", escape(line));
+        }
+        out.push_str("</p>");
+    }
+    let _ = write!(
+        out,
+        "<div class=\"pair\">{}{}</div>",
+        chart("Throughput, requests a second", x, &throughput, number),
+        chart("Response time, 99th percentile", x, &p99, time)
+    );
+    out
+}
+
+fn chart(
+    title: &str,
+    x: &Levels<'_>,
+    lines: &[Vec<Option<f64>>],
+    show: fn(f64) -> String,
+) -> String {
+    let largest = lines.iter().flatten().flatten().copied().fold(0.0, f64::max);
+    let marks = ticks(0.0, if largest > 0.0 { largest } else { 1.0 }, 4);
+    let high = marks.last().copied().unwrap_or(1.0);
+    let across =
+        Scale { low: -0.3, high: x.values.len() as f64 - 0.7, from: 84.0, to: WIDTH - 12.0 };
+    let up = Scale { low: 0.0, high, from: HEIGHT - 46.0, to: 30.0 };
+    let mut out = format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\
+         <text class=\"title\" x=\"0\" y=\"14\">{title}</text>"
+    );
+    for mark in marks {
+        let at = up.at(mark);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            across.from,
+            across.to,
+            across.from - 8.0,
+            at + 4.0,
+            show(mark)
+        );
+    }
+    for (at, level) in x.values.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            across.at(at as f64),
+            HEIGHT - 28.0,
+            escape(level)
+        );
+    }
+    for (number, values) in lines.iter().enumerate() {
+        line(&mut out, number, values, across, up, show);
+    }
+    let _ = write!(
+        out,
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text></svg>",
+        (across.from + across.to) / 2.0,
+        HEIGHT - 6.0,
+        escape(x.name)
+    );
+    out
+}
+
+fn line(
+    out: &mut String,
+    number: usize,
+    values: &[Option<f64>],
+    across: Scale,
+    up: Scale,
+    show: fn(f64) -> String,
+) {
+    let mut path = String::new();
+    let mut dots = String::new();
+    let mut pen = 'M';
+    for (at, value) in values.iter().enumerate() {
+        // Where there is no number, the line breaks.
+        let Some(value) = value else {
+            pen = 'M';
+            continue;
+        };
+        let (x, y) = (across.at(at as f64), up.at(*value));
+        let _ = write!(path, "{pen}{x:.1} {y:.1}");
+        let _ = write!(
+            dots,
+            "<circle class=\"dot s{number}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>",
+            show(*value)
+        );
+        pen = 'L';
+    }
+    let _ = write!(out, "<path class=\"line s{number}\" d=\"{path}\"/>{dots}");
+}
+
+/// Factors with more than one level.
+fn levels(cells: &[Cell]) -> Vec<Levels<'_>> {
+    let mut found: Vec<Levels<'_>> = Vec::new();
+    for factor in cells.iter().flat_map(|cell| &cell.factors) {
+        let at = found.iter().position(|known| known.name == factor.name).unwrap_or_else(|| {
+            found.push(Levels { name: &factor.name, values: Vec::new() });
+            found.len() - 1
+        });
+        if !found[at].values.contains(&factor.value.as_str()) {
+            found[at].values.push(&factor.value);
+        }
+    }
+    found.retain(|factor| factor.values.len() > 1);
+    found
+}
+
+/// Every combination of levels.
+fn combinations<'a>(factors: &[Levels<'a>]) -> Vec<Vec<(&'a str, &'a str)>> {
+    let mut all = vec![Vec::new()];
+    for factor in factors {
+        let with = |chosen: &Vec<(&'a str, &'a str)>| {
+            factor
+                .values
+                .iter()
+                .map(|value| [chosen.clone(), vec![(factor.name, *value)]].concat())
+                .collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(with).take(PAIRS).collect();
+    }
+    all
+}

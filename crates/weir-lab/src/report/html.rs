@@ -1,0 +1,117 @@
+//! Text in HTML.
+
+use std::fmt::Write;
+
+/// `text` so that it is text wherever it stands in a page, in attributes too.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            character if character.is_control() && !matches!(character, '\n' | '\t') => {
+                out.push('\u{fffd}');
+            }
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+/// JSON so that it can stand in a script element.
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// A table: heads, then rows of cells that are HTML already. Columns whose head begins with `#`
+/// hold numbers.
+pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let number = |at: usize| heads.get(at).is_some_and(|head| head.starts_with('#'));
+    let class = |at| if number(at) { " class=\"n\"" } else { "" };
+    let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
+    for (at, head) in heads.iter().enumerate() {
+        let text = escape(head.trim_start_matches('#'));
+        let _ = write!(out, "<th scope=\"col\"{}>{text}</th>", class(at));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows {
+        out.push_str("<tr>");
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(out, "<td{}>{cell}</td>", class(at));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    out
+}
+
+/// A number as people read it: three to four digits that matter, thousands apart.
+pub(super) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let digits = match value.abs() {
+        0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), ""), |(a, b)| (a, b));
+    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |whole| ("−", whole));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    if rest.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{rest}") }
+}
+
+/// Milliseconds, or another unit where that reads better.
+pub(super) fn time(ms: f64) -> String {
+    match ms {
+        ms if ms >= 10_000.0 => format!("{} s", number(ms / 1e3)),
+        ms if ms >= 1.0 || ms == 0.0 => format!("{} ms", number(ms)),
+        ms => format!("{} µs", number(ms * 1e3)),
+    }
+}
+
+/// Bytes, in powers of 1024.
+pub(super) fn bytes(count: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count;
+    let mut at = 0;
+    while value >= 1024.0 && at + 1 < units.len() {
+        value /= 1024.0;
+        at += 1;
+    }
+    format!("{} {}", number(value), units[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_its_place() {
+        assert_eq!(escape("<a href='x'>&\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;\u{fffd}");
+        assert_eq!(json(&"</script><!--"), "\"\\u003c/script>\\u003c!--\"");
+    }
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(number(1_234_567.8), "1\u{202f}234\u{202f}568");
+        assert_eq!((number(12.345).as_str(), number(0.01234).as_str()), ("12.3", "0.012"));
+        assert_eq!(number(-1_500.0), "−1\u{202f}500");
+        assert_eq!(number(f64::NAN), "–");
+        assert_eq!((time(0.25).as_str(), time(12_000.0).as_str()), ("250 µs", "12.0 s"));
+        assert_eq!(bytes(1536.0), "1.50 KiB");
+    }
+}

@@ -1,0 +1,267 @@
+//! Figures of a label: counts, rates and times, as they are reported.
+
+use crate::record::Tally;
+use crate::sample::ErrorKind;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Figures of times, in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation of the population.
+    pub deviation: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 75th percentile.
+    pub p75: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 98th percentile.
+    pub p98: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    #[serde(rename = "p99.9")]
+    pub p99_9: f64,
+    /// 99.99th percentile.
+    #[serde(rename = "p99.99")]
+    pub p99_99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A point of a percentile spectrum.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// From 0 to 100.
+    pub percent: f64,
+    /// Milliseconds.
+    pub ms: f64,
+}
+
+/// Figures of the samples of a label.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LabelFigures {
+    /// The label; `TOTAL` for all samples together.
+    pub label: String,
+    /// Samples that ended.
+    pub samples: u64,
+    /// Those that succeeded.
+    pub ok: u64,
+    /// Those whose status was declared as expected and is no success.
+    pub expected: u64,
+    /// Those that failed, by kind; every kind is there.
+    pub errors: BTreeMap<String, u64>,
+    /// Samples a second.
+    pub throughput: f64,
+    /// From the actual send to the end.
+    pub service: Times,
+    /// From the intended send to the end: the same in a closed model.
+    pub response: Times,
+    /// Mean time to the first byte, in milliseconds.
+    pub latency: f64,
+    /// Connections opened.
+    pub connects: u64,
+    /// Mean time to open one, in milliseconds.
+    pub connect: f64,
+    /// Bytes received, heads included.
+    pub received: u64,
+    /// Bytes sent, heads included.
+    pub sent: u64,
+    /// Bytes of bodies on the wire.
+    pub body: u64,
+    /// Bytes of bodies, decoded.
+    pub decoded: u64,
+    /// Percentile spectrum of service times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service_spectrum: Vec<Point>,
+    /// Percentile spectrum of response times; empty in a closed model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_spectrum: Vec<Point>,
+}
+
+/// Milliseconds of nanoseconds.
+fn ms(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e6
+}
+
+impl Times {
+    /// Percentiles that are reported, by their names.
+    pub const PERCENTILES: [(&'static str, f64); 8] = [
+        ("p50", 50.0),
+        ("p75", 75.0),
+        ("p90", 90.0),
+        ("p95", 95.0),
+        ("p98", 98.0),
+        ("p99", 99.0),
+        ("p99.9", 99.9),
+        ("p99.99", 99.99),
+    ];
+
+    /// Figures of a histogram of nanoseconds; zeros of an empty one.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let at = |percent| ms(histogram.value_at_percentile(percent) as f64);
+        Self {
+            mean: ms(histogram.mean()),
+            deviation: ms(histogram.stdev()),
+            min: ms(histogram.min() as f64),
+            p50: at(50.0),
+            p75: at(75.0),
+            p90: at(90.0),
+            p95: at(95.0),
+            p98: at(98.0),
+            p99: at(99.0),
+            p99_9: at(99.9),
+            p99_99: at(99.99),
+            max: ms(histogram.max() as f64),
+        }
+    }
+
+    /// One of [`Self::PERCENTILES`].
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let at = Self::PERCENTILES.iter().position(|(_, known)| *known == percent)?;
+        Some(self.percentiles()[at])
+    }
+
+    /// All of [`Self::PERCENTILES`], in order.
+    #[must_use]
+    pub fn percentiles(&self) -> [f64; 8] {
+        let Self { p50, p75, p90, p95, p98, p99, p99_9, p99_99, .. } = *self;
+        [p50, p75, p90, p95, p98, p99, p99_9, p99_99]
+    }
+}
+
+impl LabelFigures {
+    /// Figures of `tally`, whose samples took `window` seconds together.
+    #[must_use]
+    pub fn of(label: &str, tally: &Tally, window: f64) -> Self {
+        let samples = tally.samples();
+        let mean = |sum: u128, count: u64| ms(sum as f64 / count.max(1) as f64);
+        let mut service = Times::of(&tally.service);
+        if samples > 0 {
+            // The sums are exact, the histogram is not.
+            service.mean = mean(tally.service_sum, samples);
+        }
+        let response = tally.response.as_ref().map_or_else(|| service.clone(), Times::of);
+        Self {
+            label: label.to_owned(),
+            samples,
+            ok: tally.ok,
+            expected: tally.expected,
+            errors: ErrorKind::ALL
+                .iter()
+                .map(|kind| (kind.name().to_owned(), tally.errors[kind.index()]))
+                .collect(),
+            throughput: if window > 0.0 { samples as f64 / window } else { 0.0 },
+            latency: mean(tally.latency_sum, samples),
+            connects: tally.connects,
+            connect: mean(tally.connect_sum, tally.connects),
+            received: tally.received,
+            sent: tally.sent,
+            body: tally.body,
+            decoded: tally.decoded,
+            service_spectrum: spectrum(&tally.service),
+            response_spectrum: tally.response.as_ref().map(spectrum).unwrap_or_default(),
+            service,
+            response,
+        }
+    }
+
+    /// Samples that failed.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Share of the samples that failed.
+    #[must_use]
+    pub fn error_share(&self) -> f64 {
+        self.failed() as f64 / self.samples.max(1) as f64
+    }
+
+    /// The most frequent kind of failure.
+    #[must_use]
+    pub fn first_error(&self) -> Option<&str> {
+        let most = self.errors.iter().max_by_key(|(_, count)| **count)?;
+        (*most.1 > 0).then_some(most.0.as_str())
+    }
+}
+
+/// Points of a percentile spectrum: five for each halving of what is above, as HdrHistogram's own
+/// output has them, up to the last sample.
+fn spectrum(histogram: &Histogram<u64>) -> Vec<Point> {
+    if histogram.is_empty() {
+        return Vec::new();
+    }
+    let mut points: Vec<Point> = Vec::new();
+    for value in histogram.iter_quantiles(5) {
+        let percent = 100.0 * value.quantile_iterated_to();
+        let at = ms(value.value_iterated_to() as f64);
+        match points.last_mut() {
+            // Of a level stretch its end says all.
+            Some(last) if last.ms == at => last.percent = percent,
+            _ => points.push(Point { percent, ms: at }),
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand samples of 1 ms to 1000 ms.
+    fn tally() -> Tally {
+        let mut tally = Tally::new(false);
+        for millisecond in 1..=1000_u64 {
+            let time = millisecond * 1_000_000;
+            tally.service.record(time).expect("in range");
+            tally.service_sum += u128::from(time);
+            tally.ok += 1;
+        }
+        tally.ok -= 3;
+        tally.errors[ErrorKind::Timeout.index()] = 2;
+        tally.errors[ErrorKind::Refused.index()] = 1;
+        tally
+    }
+
+    #[test]
+    fn figures_are_in_milliseconds_and_seconds() {
+        let figures = LabelFigures::of("echo", &tally(), 10.0);
+        assert_eq!((figures.samples, figures.failed(), figures.throughput), (1000, 3, 100.0));
+        assert_eq!(figures.service.mean, 500.5);
+        assert!((figures.service.p99 - 990.0).abs() < 1.0, "{:?}", figures.service);
+        assert_eq!(figures.response, figures.service, "a closed model");
+        assert_eq!(figures.first_error(), Some("timeout"));
+        assert_eq!(figures.errors.len(), ErrorKind::ALL.len(), "zeros are there");
+    }
+
+    #[test]
+    fn a_spectrum_rises_to_the_last_sample() {
+        let points = LabelFigures::of("", &tally(), 1.0).service_spectrum;
+        assert!(points.len() > 20 && points.len() < 200, "{}", points.len());
+        assert!(points.windows(2).all(|p| p[0].percent < p[1].percent && p[0].ms < p[1].ms));
+        assert!((points.last().expect("some").ms - 1000.0).abs() < 1.0);
+        assert_eq!(spectrum(&crate::record::histogram()), Vec::new());
+    }
+
+    #[test]
+    fn names_survive_json() {
+        let figures = LabelFigures::of("echo", &tally(), 10.0);
+        let json = serde_json::to_value(&figures).expect("plain");
+        assert!(json["service"]["p99.9"].is_number());
+        assert_eq!(serde_json::from_value::<LabelFigures>(json).expect("the same"), figures);
+    }
+}

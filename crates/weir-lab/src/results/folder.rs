@@ -1,0 +1,296 @@
+//! The folder itself: written while a run is under way, read by comparison and report.
+
+use super::{Event, Place, Run, ServerRow, Summary, hlog, jmeter, junit, series, table};
+use crate::program::Label;
+use crate::record::{Interval, histogram};
+use crate::tables::Report;
+use hdrhistogram::Histogram;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Seconds in an interval of `hist.hlog`.
+const HISTOGRAM_SECONDS: u64 = 10;
+
+/// Why a folder could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file could not be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{}: {what}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// There is a run in it already.
+    #[error("{} has results already; a run writes into a new folder", .0.display())]
+    Used(PathBuf),
+}
+
+/// A folder that a run writes into. Every method appends; only [`Folder::finish`] writes whole
+/// files.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    series: csv::Writer<File>,
+    heat: csv::Writer<File>,
+    server: csv::Writer<File>,
+    events: BufWriter<File>,
+    histograms: BufWriter<File>,
+    pending: Pending,
+}
+
+/// Histograms of the seconds since the last line of `hist.hlog`.
+#[derive(Debug, Default)]
+struct Pending {
+    start: f64,
+    seconds: u64,
+    /// Service and response times by label; response times in an open model only.
+    labels: Vec<(Histogram<u64>, Option<Histogram<u64>>)>,
+}
+
+impl Folder {
+    /// Makes the folder, with `run.json` in it; the log of histograms starts at `start`.
+    ///
+    /// # Errors
+    /// It cannot be made, or has results already.
+    pub fn create(path: &Path, run: &Run, start: SystemTime) -> Result<Self, FolderError> {
+        fs::create_dir_all(path).map_err(|source| file_error(path, source))?;
+        if path.join("run.json").exists() {
+            return Err(FolderError::Used(path.to_owned()));
+        }
+        let make = |name: &str| {
+            let path = path.join(name);
+            File::create(&path).map_err(|source| file_error(&path, source))
+        };
+        let mut folder = Self {
+            series: csv::Writer::from_writer(make("series.csv")?),
+            heat: csv::Writer::from_writer(make("heat.csv")?),
+            server: csv::Writer::from_writer(make("server.csv")?),
+            events: BufWriter::new(make("events.jsonl")?),
+            histograms: BufWriter::new(make("hist.hlog")?),
+            pending: Pending::default(),
+            path: path.to_owned(),
+        };
+        folder.write_run(run)?;
+        let begun = folder
+            .series
+            .write_record(series::columns())
+            .and_then(|()| folder.heat.write_record(["time", "cell", "counts"]))
+            .map_err(io::Error::other)
+            .and_then(|()| hlog::head(&mut folder.histograms, start));
+        begun.map_err(|source| file_error(path, source))?;
+        Ok(folder)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A second of load. `cell` is the name of the case, `names` are the program's labels, of which
+    /// `transactions` are requests once more.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn second(
+        &mut self,
+        place: Place,
+        cell: &str,
+        second: &Interval,
+        names: &[String],
+        transactions: &[Label],
+    ) -> Result<(), FolderError> {
+        for row in series::rows(place, second, names, transactions) {
+            self.series.write_record(row).map_err(|error| self.csv_error("series.csv", error))?;
+        }
+        let time = format!("{:.3}", place.start + second.second as f64 + 1.0);
+        let heat = [time, place.cell.to_string(), series::heat(second, transactions)];
+        self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
+        self.keep_histograms(place, second);
+        if self.pending.seconds >= HISTOGRAM_SECONDS {
+            self.write_histograms(cell, names)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a round: what is left of its histograms is written, and everything reaches the disk's
+    /// cache.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn end_round(&mut self, cell: &str, names: &[String]) -> Result<(), FolderError> {
+        self.write_histograms(cell, names)?;
+        self.flush()
+    }
+
+    /// What was seen of the server, the host or a gauge.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn server(&mut self, row: &ServerRow) -> Result<(), FolderError> {
+        self.server.serialize(row).map_err(|error| self.csv_error("server.csv", error))
+    }
+
+    /// Something that happened.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn event(&mut self, event: &Event) -> Result<(), FolderError> {
+        let written = serde_json::to_string(event)
+            .map_err(io::Error::from)
+            .and_then(|line| writeln!(self.events, "{line}"));
+        written.map_err(|source| file_error(&self.path.join("events.jsonl"), source))
+    }
+
+    /// Ends the run: `run.json` once more, with its end, the summary in all its forms, and the
+    /// report.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self, run: &Run, summary: &Summary) -> Result<PathBuf, FolderError> {
+        self.flush()?;
+        self.write_run(run)?;
+        write_summary(&self.path, summary)?;
+        crate::report::write(&self.path)?;
+        Ok(self.path)
+    }
+
+    fn write_run(&self, run: &Run) -> Result<(), FolderError> {
+        write_json(&self.path.join("run.json"), run)
+    }
+
+    fn keep_histograms(&mut self, place: Place, second: &Interval) {
+        let pending = &mut self.pending;
+        if pending.seconds == 0 {
+            pending.start = place.start + second.second as f64;
+            pending.labels.clear();
+        }
+        pending.seconds += 1;
+        for (at, tally) in second.labels.iter().enumerate() {
+            if pending.labels.len() <= at {
+                pending.labels.push((histogram(), tally.response.is_some().then(histogram)));
+            }
+            let (service, response) = &mut pending.labels[at];
+            // Both grow by themselves and have the same digits.
+            let _ = service.add(&tally.service);
+            if let (Some(sum), Some(times)) = (response, &tally.response) {
+                let _ = sum.add(times);
+            }
+        }
+    }
+
+    fn write_histograms(&mut self, cell: &str, names: &[String]) -> Result<(), FolderError> {
+        let pending = std::mem::take(&mut self.pending);
+        let start = Duration::from_secs_f64(pending.start.max(0.0));
+        let length = Duration::from_secs(pending.seconds);
+        for (name, (service, response)) in names.iter().zip(pending.labels) {
+            let times = [(false, Some(service)), (true, response)];
+            for (is_response, histogram) in times {
+                let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else {
+                    continue;
+                };
+                let tag = hlog::tag(cell, name, is_response);
+                let interval = hlog::Interval { tag, start, length, histogram };
+                hlog::line(&mut self.histograms, &interval)
+                    .map_err(|source| file_error(&self.path.join("hist.hlog"), source))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), FolderError> {
+        let flushed = self
+            .series
+            .flush()
+            .and_then(|()| self.heat.flush())
+            .and_then(|()| self.server.flush())
+            .and_then(|()| self.events.flush())
+            .and_then(|()| self.histograms.flush());
+        flushed.map_err(|source| file_error(&self.path, source))
+    }
+
+    fn csv_error(&self, name: &str, error: csv::Error) -> FolderError {
+        file_error(&self.path.join(name), io::Error::other(error))
+    }
+}
+
+/// A folder that was read.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Where it is.
+    pub path: PathBuf,
+    /// `run.json`.
+    pub run: Run,
+    /// `summary.json`.
+    pub summary: Summary,
+}
+
+impl Stored {
+    /// Reads what was run and what came out.
+    ///
+    /// # Errors
+    /// There is no finished run in it, or its files are damaged.
+    pub fn read(path: &Path) -> Result<Self, FolderError> {
+        let run = read_json(&path.join("run.json"))?;
+        let summary = read_json(&path.join("summary.json"))?;
+        Ok(Self { path: path.to_owned(), run, summary })
+    }
+
+    /// `events.jsonl`; lines that cannot be read are left out.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        let text = fs::read_to_string(self.path.join("events.jsonl")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+/// Writes the summary in all its forms but the report.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
+    write_json(&path.join("summary.json"), summary)?;
+    let make = |name: &str| {
+        let path = path.join(name);
+        File::create(&path).map(BufWriter::new).map_err(|source| file_error(&path, source))
+    };
+    let wrong =
+        |name: &str, error: csv::Error| file_error(&path.join(name), io::Error::other(error));
+    table::write(make("summary.csv")?, summary).map_err(|error| wrong("summary.csv", error))?;
+    let reports = [(Report::Summary, "summary"), (Report::Aggregate, "aggregate")];
+    for (report, name) in reports {
+        let name = format!("{name}-report.csv");
+        jmeter::write(make(&name)?, summary, report).map_err(|error| wrong(&name, error))?;
+    }
+    junit::write(make("junit.xml")?, summary)
+        .map_err(|source| file_error(&path.join("junit.xml"), source))
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), FolderError> {
+    let written = serde_json::to_string_pretty(value)
+        .map_err(io::Error::from)
+        .and_then(|text| fs::write(path, text + "\n"));
+    written.map_err(|source| file_error(path, source))
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
+    let text = fs::read_to_string(path).map_err(|source| file_error(path, source))?;
+    serde_json::from_str(&text)
+        .map_err(|error| FolderError::Content { path: path.to_owned(), what: error.to_string() })
+}
+
+pub(crate) fn file_error(path: &Path, source: io::Error) -> FolderError {
+    FolderError::File { path: path.to_owned(), source }
+}

@@ -1,0 +1,100 @@
+//! `run.json`: what was run, by which version, where.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// A run, as it was asked for. Written when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Version of the folder's format: 1.
+    pub lab: u32,
+    /// Name of the scenario, suite or plan.
+    pub name: String,
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// When it ended; empty as long as it has not.
+    #[serde(default)]
+    pub ended: String,
+    /// The command that reproduces it, secrets left out.
+    pub command: Vec<String>,
+    /// Version of weir.
+    pub version: String,
+    /// SHA-256 of the scenario file or plan, in hexadecimal.
+    #[serde(default)]
+    pub scenario_sha256: String,
+    /// The scenario itself, as it was resolved.
+    #[serde(default)]
+    pub scenario: serde_json::Value,
+    /// Base URL of the target.
+    pub target: String,
+    /// What serves: program and version, as far as it is known.
+    #[serde(default)]
+    pub server: String,
+    /// Whether it is a reduced run.
+    #[serde(default)]
+    pub quick: bool,
+    /// The machine of the generator.
+    pub host: Host,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// System and kernel, such as `Linux 6.1.0 x86_64`.
+    pub kernel: String,
+    /// Model of its processor.
+    pub processor: String,
+    /// Cores that the process may use.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+impl Host {
+    /// This machine; what cannot be found out is empty.
+    #[must_use]
+    pub fn here() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let kernel = |name: &str| read(&format!("/proc/sys/kernel/{name}")).trim().to_owned();
+        let field = |path: &str, name: &str| {
+            let text = read(path);
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
+        };
+        let kilobytes = field("/proc/meminfo", "MemTotal");
+        let kilobytes = kilobytes.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        Self {
+            name: kernel("hostname"),
+            kernel: format!(
+                "{} {} {}",
+                kernel("ostype"),
+                kernel("osrelease"),
+                std::env::consts::ARCH
+            ),
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory: kilobytes.unwrap_or_default().saturating_mul(1024),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known() {
+        let host = Host::here();
+        assert!(host.cores > 0 && host.memory > 1 << 20, "{host:?}");
+        assert!(host.kernel.starts_with("Linux "), "{host:?}");
+    }
+
+    #[test]
+    fn an_older_file_without_later_fields_can_be_read() {
+        let text = r#"{"lab":1,"name":"x","started":"","command":[],"version":"","target":"",
+            "host":{"name":"","kernel":"","processor":"","cores":2,"memory":0}}"#;
+        assert_eq!(serde_json::from_str::<Run>(text).expect("run").host.cores, 2);
+    }
+}

@@ -1,0 +1,259 @@
+//! `series.csv` and `heat.csv`: what happened in each second.
+//!
+//! `series.csv` has a row a second and label, `TOTAL` first. Columns: `time` (end of the second, in
+//! seconds since the run started), `cell`, `round`, `stage`, `label`; `offered`, `dropped`,
+//! `in_flight`, `users` (in the row of `TOTAL` only); `started`, `ok`, `expected`, a column for
+//! each kind of error; bytes `received`, `body`, `decoded`, `sent`; then service and response times
+//! in milliseconds.
+//!
+//! `heat.csv` has the response times of each second, counted in ranges: `bucket` n is from
+//! 10^(n/10) to 10^((n+1)/10) microseconds.
+
+use super::Total;
+use crate::program::Label;
+use crate::protocol::Stage;
+use crate::record::{Interval, Tally};
+use crate::sample::ErrorKind;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Columns before those of errors.
+const HEAD: [&str; 12] = [
+    "time",
+    "cell",
+    "round",
+    "stage",
+    "label",
+    "offered",
+    "dropped",
+    "in_flight",
+    "users",
+    "started",
+    "ok",
+    "expected",
+];
+/// Columns after those of errors, up to the times.
+const BYTES: [&str; 4] = ["received", "body", "decoded", "sent"];
+/// Times of a second, for service and response each.
+const TIMES: [&str; 6] = ["p50", "p90", "p95", "p99", "p99.9", "max"];
+/// Ranges of response times: eight decades from a microsecond on.
+pub const BUCKETS: usize = 80;
+
+/// Where a second belongs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// The case, by its place in the summary.
+    pub cell: usize,
+    /// The round, from 1.
+    pub round: usize,
+    /// What it is run for; `None` in a run without the protocol.
+    pub stage: Option<Stage>,
+    /// The second is part of the warm-up that is cut off.
+    pub warm_up: bool,
+    /// When the round started, seconds since the run started.
+    pub start: f64,
+}
+
+impl Place {
+    /// The word in the column `stage`.
+    #[must_use]
+    pub fn stage_name(self) -> &'static str {
+        match self.stage {
+            _ if self.warm_up => "warm-up",
+            None => "measuring",
+            Some(Stage::Calibrating) => "calibrating",
+            Some(Stage::Stabilising) => "stabilising",
+            Some(Stage::Recording) => "recording",
+        }
+    }
+}
+
+/// Names of all columns of `series.csv`.
+#[must_use]
+pub fn columns() -> Vec<String> {
+    let errors = ErrorKind::ALL.iter().map(|kind| kind.name());
+    let times = ["service", "response"];
+    let times = times.iter().flat_map(|of| TIMES.iter().map(move |time| format!("{of}_{time}")));
+    let plain = HEAD.into_iter().chain(errors).chain(BYTES).map(str::to_owned);
+    plain.chain(times).collect()
+}
+
+/// The rows of a second: all labels but transactions together, then each that has samples begun or ended.
+pub(super) fn rows(
+    place: Place,
+    second: &Interval,
+    names: &[String],
+    transactions: &[Label],
+) -> Vec<Vec<String>> {
+    let open = second.labels.first().is_some_and(|tally| tally.response.is_some());
+    let mut total = Total::new(second.labels.len(), open).without(transactions);
+    total.add(second);
+    let mut rows = vec![row(place, second, "TOTAL", &total.all(), true)];
+    for (name, tally) in names.iter().zip(&second.labels) {
+        if tally.started > 0 || tally.samples() > 0 {
+            rows.push(row(place, second, name, tally, false));
+        }
+    }
+    rows
+}
+
+fn row(place: Place, second: &Interval, label: &str, tally: &Tally, whole: bool) -> Vec<String> {
+    let only_whole = |count: u64| if whole { count.to_string() } else { String::new() };
+    let mut row = vec![
+        format!("{:.3}", place.start + second.second as f64 + 1.0),
+        place.cell.to_string(),
+        place.round.to_string(),
+        place.stage_name().to_owned(),
+        label.to_owned(),
+        only_whole(second.offered),
+        only_whole(second.dropped),
+        only_whole(second.in_flight),
+        only_whole(second.users),
+    ];
+    let counts = [tally.started, tally.ok, tally.expected];
+    let bytes = [tally.received, tally.body, tally.decoded, tally.sent];
+    let counts = counts.iter().chain(&tally.errors).chain(&bytes);
+    row.extend(counts.map(u64::to_string));
+    for times in [&tally.service, tally.response()] {
+        row.extend(of_second(times));
+    }
+    row
+}
+
+fn of_second(times: &Histogram<u64>) -> [String; TIMES.len()] {
+    if times.is_empty() {
+        return Default::default();
+    }
+    let show = |nanoseconds: u64| format!("{:.3}", nanoseconds as f64 / 1e6);
+    let at = |percent| show(times.value_at_percentile(percent));
+    [at(50.0), at(90.0), at(95.0), at(99.0), at(99.9), show(times.max())]
+}
+
+/// A row of `heat.csv`: `bucket:count` for each range that has some.
+pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
+    let mut counts = [0_u64; BUCKETS];
+    let is_request = |at: &usize| !transactions.iter().any(|label| label.0 as usize == *at);
+    for (_, tally) in second.labels.iter().enumerate().filter(|(at, _)| is_request(at)) {
+        for value in tally.response().iter_recorded() {
+            let microseconds = (value.value_iterated_to() as f64 / 1e3).max(1.0);
+            let bucket = (10.0 * microseconds.log10()) as usize;
+            counts[bucket.min(BUCKETS - 1)] += value.count_since_last_iteration();
+        }
+    }
+    let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    some.map(|(bucket, count)| format!("{bucket}:{count}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A second of a case, as read back from `series.csv`; of the row of `TOTAL`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Second {
+    /// End of the second, since the run started.
+    pub time: f64,
+    /// The case.
+    pub cell: usize,
+    /// The round.
+    pub round: usize,
+    /// See [`Place::stage_name`].
+    pub stage: String,
+    /// The label.
+    pub label: String,
+    /// Counts and times, in the order of [`columns`] from `offered` on; `None` for an empty one.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Second {
+    /// Value of a column, by its name.
+    #[must_use]
+    pub fn value(&self, columns: &[String], name: &str) -> Option<f64> {
+        let at = columns.iter().position(|column| column == name)?.checked_sub(5)?;
+        self.values.get(at).copied().flatten()
+    }
+}
+
+/// Reads `series.csv`, with the names of its columns; lines that cannot be read are left out, such
+/// as the last one of a run that was killed.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> csv::Result<(Vec<String>, Vec<Second>)> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
+    let columns: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+    let seconds = reader.records().filter_map(Result::ok).filter_map(|row| second(&row));
+    Ok((columns, seconds.collect()))
+}
+
+fn second(row: &csv::StringRecord) -> Option<Second> {
+    Some(Second {
+        time: row.get(0)?.parse().ok()?,
+        cell: row.get(1)?.parse().ok()?,
+        round: row.get(2)?.parse().ok()?,
+        stage: row.get(3)?.to_owned(),
+        label: row.get(4)?.to_owned(),
+        values: row.iter().skip(5).map(|text| text.parse().ok()).collect(),
+    })
+}
+
+/// A row of `heat.csv`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct Heat {
+    /// End of the second, since the run started.
+    pub(crate) time: f64,
+    /// The case.
+    pub(crate) cell: usize,
+    /// `bucket:count`, separated by spaces.
+    pub(crate) counts: String,
+}
+
+impl Heat {
+    /// Ranges and how many fell into them.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.split(' ').filter_map(|pair| {
+            let (bucket, count) = pair.split_once(':')?;
+            Some((bucket.parse().ok()?, count.parse().ok()?))
+                .filter(|(bucket, _)| *bucket < BUCKETS)
+        })
+    }
+}
+
+/// Reads `heat.csv`, likewise.
+pub(crate) fn read_heat(path: &Path) -> csv::Result<Vec<Heat>> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
+    Ok(reader.deserialize().filter_map(Result::ok).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::total::tests::second as sample;
+    use super::*;
+
+    fn place() -> Place {
+        Place { cell: 2, round: 7, stage: Some(Stage::Recording), warm_up: false, start: 100.0 }
+    }
+
+    #[test]
+    fn a_row_has_every_column() {
+        let rows =
+            rows(place(), &sample(3, 250, 4), &["echo, x".to_owned(), "unused".to_owned()], &[]);
+        assert_eq!(rows.len(), 2, "all together and one label");
+        assert!(rows.iter().all(|row| row.len() == columns().len()));
+        let value = |name: &str| {
+            let at = columns().iter().position(|column| column == name).expect(name);
+            rows[0][at].clone()
+        };
+        assert_eq!(value("time"), "104.000");
+        assert_eq!((value("stage").as_str(), value("offered").as_str()), ("recording", "250"));
+        assert_eq!(value("http_503"), "0", "zeros are there");
+        assert!(value("response_p99").starts_with("8.0"), "{}", value("response_p99"));
+        assert_eq!(rows[1][5], "", "what is offered belongs to no label");
+    }
+
+    #[test]
+    fn heat_counts_every_response_time() {
+        let heat = heat(&sample(0, 250, 4), &[]);
+        // 8 ms are 8000 µs: 10 · log10 is 39.03.
+        assert_eq!(heat, "39:250");
+        let row = Heat { time: 0.0, cell: 0, counts: "0:1 79:2 80:9 x:1".to_owned() };
+        assert_eq!(row.counts().collect::<Vec<_>>(), [(0, 1), (79, 2)]);
+    }
+}

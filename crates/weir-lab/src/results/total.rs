@@ -1,0 +1,250 @@
+//! Seconds of a round or a run, added up.
+
+use super::LabelFigures;
+use crate::program::Label;
+use crate::record::{FirstError, Interval, Tally, histogram};
+use crate::validity::Evidence;
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// First failed samples kept of each label and kind.
+const SAMPLES: usize = 3;
+/// Failed samples kept at most.
+const ALL_SAMPLES: usize = 100;
+
+/// What happened in some seconds.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// By label.
+    labels: Vec<Tally>,
+    /// Labels that are not part of all together.
+    left_out: Vec<Label>,
+    /// Seconds from the first request to the last answer, of all that was added.
+    window: f64,
+    /// Iterations that the schedule of an open model asked for.
+    pub offered: u64,
+    /// Iterations dropped.
+    pub dropped: u64,
+    /// How late requests were sent, nanoseconds.
+    pub send_lag: Histogram<u64>,
+    /// CPU time of the generator, in seconds.
+    pub generator_cpu: f64,
+    /// The busiest second of the busiest loop, 0 to 1, averaged over seconds.
+    busiest: f64,
+    seconds: u64,
+    /// First failed samples.
+    pub first_errors: Vec<FirstError>,
+}
+
+impl Total {
+    /// Nothing yet, of a program with this many labels; `open` keeps response times apart.
+    #[must_use]
+    pub fn new(labels: usize, open: bool) -> Self {
+        Self {
+            labels: vec![Tally::new(open); labels],
+            left_out: Vec::new(),
+            window: 0.0,
+            offered: 0,
+            dropped: 0,
+            send_lag: histogram(),
+            generator_cpu: 0.0,
+            busiest: 0.0,
+            seconds: 0,
+            first_errors: Vec::new(),
+        }
+    }
+
+    /// Leaves labels out of what is all together: transactions, whose requests have labels of their
+    /// own.
+    #[must_use]
+    pub fn without(mut self, transactions: &[Label]) -> Self {
+        self.left_out = transactions.to_vec();
+        self
+    }
+
+    /// Adds a second of a round.
+    pub fn add(&mut self, second: &Interval) {
+        for (total, tally) in self.labels.iter_mut().zip(&second.labels) {
+            total.add(tally);
+        }
+        self.offered += second.offered;
+        self.dropped += second.dropped;
+        if let Some(lag) = &second.send_lag {
+            // Both grow by themselves and have the same digits.
+            let _ = self.send_lag.add(lag);
+        }
+        self.generator_cpu += second.generator_cpu as f64 / 1e9;
+        self.busiest += second.busiest_loop;
+        self.seconds += 1;
+        self.keep_errors(&second.first_errors);
+    }
+
+    /// Ends a round that began counting `from` nanoseconds after its start (0, or where the
+    /// warm-up was cut off): its window is from there, or from its first request, to its last
+    /// answer.
+    pub fn end_round(&mut self, from: u64) {
+        let first = self.labels.iter().map(|tally| tally.first_start).min();
+        let last = self.labels.iter().map(|tally| tally.last_end).max();
+        if let (Some(first), Some(last)) = (first, last) {
+            self.window += last.saturating_sub(first.max(from)) as f64 / 1e9;
+        }
+        for tally in &mut self.labels {
+            (tally.first_start, tally.last_end) = (u64::MAX, 0);
+        }
+    }
+
+    /// Adds another round.
+    pub fn merge(&mut self, other: &Self) {
+        for (total, tally) in self.labels.iter_mut().zip(&other.labels) {
+            total.add(tally);
+        }
+        self.window += other.window;
+        self.offered += other.offered;
+        self.dropped += other.dropped;
+        let _ = self.send_lag.add(&other.send_lag);
+        self.generator_cpu += other.generator_cpu;
+        self.busiest += other.busiest;
+        self.seconds += other.seconds;
+        self.keep_errors(&other.first_errors);
+    }
+
+    fn keep_errors(&mut self, errors: &[FirstError]) {
+        for error in errors {
+            let alike = |kept: &&FirstError| kept.label == error.label && kept.kind == error.kind;
+            let room = self.first_errors.len() < ALL_SAMPLES;
+            if room && self.first_errors.iter().filter(alike).count() < SAMPLES {
+                self.first_errors.push(error.clone());
+            }
+        }
+    }
+
+    /// Seconds from the first request to the last answer of each round, added up.
+    #[must_use]
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// All labels together but those left out.
+    #[must_use]
+    pub fn all(&self) -> Tally {
+        let open = self.labels.first().is_some_and(|tally| tally.response.is_some());
+        let mut all = Tally::new(open);
+        for (index, tally) in self.labels.iter().enumerate() {
+            if !self.left_out.iter().any(|label| label.0 as usize == index) {
+                all.add(tally);
+            }
+        }
+        all
+    }
+
+    /// Figures: of all samples, then of every label that has some. `names` are the program's.
+    #[must_use]
+    pub fn figures(&self, names: &[String]) -> Vec<LabelFigures> {
+        let mut figures = vec![LabelFigures::of("TOTAL", &self.all(), self.window)];
+        for (name, tally) in names.iter().zip(&self.labels) {
+            if tally.samples() > 0 {
+                figures.push(LabelFigures::of(name, tally, self.window));
+            }
+        }
+        figures
+    }
+
+    /// Share of its core that the busiest loop of the generator used.
+    #[must_use]
+    pub fn busiest_loop(&self) -> f64 {
+        self.busiest / self.seconds.max(1) as f64
+    }
+
+    /// What validity is judged by, as far as the load itself knows it: the server, the host's
+    /// steal and the queues are added by whoever observed them. `rate` is that of an open model.
+    #[must_use]
+    pub fn evidence(&self, rate: Option<f64>, quantum: Duration) -> Evidence {
+        let all = LabelFigures::of("", &self.all(), self.window);
+        let milliseconds = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
+        Evidence {
+            requests: all.samples,
+            errors: all.failed(),
+            first_error: all.first_error().map(str::to_owned),
+            window: Duration::from_secs_f64(self.window),
+            throughput: all.throughput,
+            offered: rate,
+            dropped: self.dropped,
+            send_lag: Duration::from_nanos(self.send_lag.value_at_percentile(99.0)),
+            quantum,
+            p99: milliseconds(all.response.p99),
+            generator: self.busiest_loop(),
+            ..Evidence::default()
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A second with `ok` samples of `ms` milliseconds of label 0 of two.
+    pub(crate) fn second(at: u64, ok: u64, ms: u64) -> Interval {
+        let mut tally = Tally::new(true);
+        (tally.ok, tally.started) = (ok, ok);
+        let time = ms * 1_000_000;
+        tally.service.record_n(time, ok).expect("in range");
+        tally.response.as_mut().expect("open").record_n(2 * time, ok).expect("in range");
+        tally.service_sum = u128::from(time) * u128::from(ok);
+        (tally.received, tally.sent) = (100 * ok, 50 * ok);
+        tally.first_start = at * 1_000_000_000;
+        tally.last_end = (at + 1) * 1_000_000_000;
+        let mut lag = histogram();
+        lag.record_n(500_000, ok).expect("in range");
+        Interval {
+            second: at,
+            labels: vec![tally, Tally::new(true)],
+            offered: ok,
+            send_lag: Some(lag),
+            busiest_loop: 0.25,
+            generator_cpu: 250_000_000,
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn rounds_add_up() {
+        let round = |ok| {
+            let mut round = Total::new(2, true);
+            (0..4).for_each(|at| round.add(&second(at, ok, 3)));
+            round.end_round(0);
+            round
+        };
+        let mut total = Total::new(2, true);
+        total.merge(&round(100));
+        total.merge(&round(200));
+        assert_eq!(total.window(), 8.0);
+        let figures = total.figures(&["echo".to_owned(), "unused".to_owned()]);
+        let labels: Vec<&str> = figures.iter().map(|figures| figures.label.as_str()).collect();
+        assert_eq!(labels, ["TOTAL", "echo"]);
+        assert_eq!((figures[0].samples, figures[0].throughput), (1200, 150.0));
+        assert_eq!(figures[1].service.mean, 3.0);
+        assert!((figures[1].response.p50 - 6.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_warm_up_cut_off_is_not_part_of_the_window() {
+        let mut total = Total::new(2, true);
+        (2..10).for_each(|at| total.add(&second(at, 100, 3)));
+        total.end_round(2_500_000_000);
+        assert_eq!(total.window(), 7.5);
+    }
+
+    #[test]
+    fn evidence_is_what_was_seen() {
+        let mut total = Total::new(2, true);
+        (0..4).for_each(|at| total.add(&second(at, 100, 3)));
+        total.end_round(0);
+        let evidence = total.evidence(Some(100.0), Duration::from_millis(1));
+        assert_eq!((evidence.requests, evidence.errors, evidence.throughput), (400, 0, 100.0));
+        assert_eq!(evidence.generator, 0.25);
+        let lag = evidence.send_lag.as_secs_f64();
+        assert!((lag - 0.0005).abs() < 1e-6, "{lag}");
+        let flaws = crate::validity::flaws(&evidence, 0.0);
+        assert_eq!(flaws, Vec::new());
+    }
+}

@@ -1,0 +1,120 @@
+//! Bodies of requests.
+
+use super::fields::Fields;
+use super::request::Context;
+use super::texts::Known;
+use crate::form::form_encode;
+use crate::generate::{Corpus, GenerateError, Payload};
+use crate::program::{Body, Function, Piece, Text};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use weir_config::document::{Node, Report};
+use weir_config::finding::codes;
+
+const JSON: &str = "application/json";
+
+/// Bodies that were made, by their descriptions: cells share them.
+pub(super) type Bodies = RefCell<BTreeMap<String, Vec<Bytes>>>;
+
+/// The body of a request and the type that it has by itself.
+pub(super) fn body(
+    request: &Node,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> (Body, Option<&'static str>) {
+    let known = context.known;
+    let fields = Fields(request);
+    if let (Some(body), Some(json)) = (fields.get("body"), fields.get("json")) {
+        report
+            .error(codes::CONFLICT, json.at, "`body` and `json` exclude each other")
+            .related(body.at, "stands here");
+    }
+    // A JSON null is a body as well.
+    if let Some(node) = request.get("json") {
+        let text = node.to_json().unwrap_or_default();
+        return (plain(known.text(&text, node, report)), Some(JSON));
+    }
+    let Some(node) = fields.get("body") else { return (Body::None, None) };
+    if node.members().is_none() {
+        return (plain(known.node(node, report)), None);
+    }
+    let fields = Fields(node);
+    if let Some(form) = fields.get("form") {
+        return (plain(encoded(form, known, report)), Some("application/x-www-form-urlencoded"));
+    }
+    let (payload, content_type) = payload(fields, context.folder);
+    match made(&payload, context.bodies) {
+        Ok(mut bodies) if bodies.len() == 1 => (Body::Bytes(bodies.remove(0)), content_type),
+        Ok(bodies) if !bodies.is_empty() => (Body::Each(bodies), content_type),
+        Ok(_) => (Body::None, None),
+        Err(error) => {
+            report.error(codes::BAD_VALUE, node.at, error.to_string());
+            (Body::None, None)
+        }
+    }
+}
+
+fn made(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError> {
+    let mut bodies = bodies.borrow_mut();
+    let key = format!("{payload:?}");
+    if let Some(made) = bodies.get(&key) {
+        return Ok(made.clone());
+    }
+    let made = payload.make()?;
+    bodies.insert(key, made.clone());
+    Ok(made)
+}
+
+fn plain(text: Text) -> Body {
+    match text.as_fixed() {
+        Some(fixed) => Body::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
+        None => Body::Text(text),
+    }
+}
+
+fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>) {
+    let size = fields.size("size").unwrap_or(1024);
+    if let Some(file) = fields.text("file") {
+        return (Payload::File(folder.join(file)), None);
+    }
+    match fields.text("generate") {
+        Some("grid") => {
+            let (rows, fields) = (fields.integer("rows"), fields.integer("fields"));
+            let grid = Payload::Grid { rows: rows.unwrap_or(10), fields: fields.unwrap_or(10) };
+            (grid, Some(JSON))
+        }
+        Some("corpus") => {
+            let usual = Corpus::default();
+            let corpus = Corpus {
+                documents: fields.integer("documents").unwrap_or(usual.documents),
+                words: fields.integer("words").unwrap_or(usual.words),
+                vocabulary: fields.integer("vocabulary").unwrap_or(usual.vocabulary),
+                seed: fields.integer("seed").unwrap_or(usual.seed),
+                exponent: usual.exponent,
+            };
+            (Payload::Corpus(corpus), Some(JSON))
+        }
+        Some("filler") => (Payload::Filler { size }, None),
+        _ => (Payload::Array { size }, Some(JSON)),
+    }
+}
+
+/// The fields of a form; what is known is encoded now.
+fn encoded(form: &Node, known: &Known, report: &mut Report) -> Text {
+    let mut pieces = Vec::new();
+    for member in form.members().unwrap_or_default() {
+        let and = if pieces.is_empty() { "" } else { "&" };
+        pieces.push(Piece::Literal(format!("{and}{}=", form_encode(&member.key)).into()));
+        let value = known.node(&member.value, report);
+        pieces.extend(value.pieces().iter().map(|piece| match piece {
+            Piece::Literal(text) => Piece::Literal(form_encode(text).into()),
+            other => {
+                let text = Text::from_pieces([other.clone()]);
+                Piece::Function(Box::new(Function::FormEncode { text }))
+            }
+        }));
+    }
+    Text::from_pieces(pieces)
+}

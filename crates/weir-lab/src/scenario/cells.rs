@@ -1,0 +1,180 @@
+//! Cells: a matrix and the levels of factors, multiplied out, and `${name}` filled in.
+
+use serde_json::{Value, json};
+use weir_config::document::{Data, Member, Node, Report, Scalar};
+use weir_config::finding::codes;
+use weir_config::units;
+
+/// Most cells of a scenario.
+const CELLS: usize = 2_000;
+
+/// One combination.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Combination {
+    /// Names of the matrix and their values.
+    pub(super) values: Vec<(String, Scalar)>,
+    /// Factors and their levels.
+    pub(super) case: Vec<(String, Scalar)>,
+}
+
+/// All combinations, the last name changing fastest; one if nothing is to be combined.
+pub(super) fn combinations(root: &Node, report: &mut Report) -> Vec<Combination> {
+    let matrix = axes(root.get("matrix"), report);
+    let factors = axes(root.get("cases").and_then(|cases| cases.get("factors")), report);
+    for (name, _) in &factors {
+        if matrix.iter().any(|(other, _)| other == name) {
+            let at = root.get("cases").map_or(root.at, |node| node.at);
+            report.error(codes::DUPLICATE_NAME, at, format!("`{name}` is in the matrix as well"));
+        }
+    }
+    let count = matrix.iter().chain(&factors).map(|(_, values)| values.len());
+    let count = count.fold(1_usize, usize::saturating_mul);
+    if count > CELLS {
+        let message = format!("these are {count} cells, more than {CELLS}");
+        report.error(codes::TOO_MANY, root.get("matrix").unwrap_or(root).at, message);
+        return Vec::new();
+    }
+    let mut all = vec![Combination::default()];
+    for (name, values) in &matrix {
+        all = multiply(&all, values, |cell, value| cell.values.push((name.clone(), value)));
+    }
+    for (name, values) in &factors {
+        all = multiply(&all, values, |cell, value| cell.case.push((name.clone(), value)));
+    }
+    all
+}
+
+fn multiply(
+    all: &[Combination],
+    values: &[Scalar],
+    add: impl Fn(&mut Combination, Scalar),
+) -> Vec<Combination> {
+    let each = all.iter().flat_map(|cell| values.iter().map(move |value| (cell, value)));
+    each.map(|(cell, value)| {
+        let mut cell = cell.clone();
+        add(&mut cell, value.clone());
+        cell
+    })
+    .collect()
+}
+
+/// Names and the values that they take.
+fn axes(node: Option<&Node>, report: &mut Report) -> Vec<(String, Vec<Scalar>)> {
+    let members = node.and_then(Node::members).unwrap_or_default();
+    let mut axes = Vec::new();
+    for member in members {
+        let items = member.value.items().unwrap_or(std::slice::from_ref(&member.value));
+        let values: Vec<Scalar> = items.iter().filter_map(Node::scalar).cloned().collect();
+        if values.len() != items.len() || values.is_empty() {
+            report.error(
+                codes::WRONG_TYPE,
+                member.value.at,
+                format!("`{}` takes a list of values", member.key),
+            );
+            continue;
+        }
+        axes.push((member.key.clone(), values));
+    }
+    axes
+}
+
+/// The scenario with the values of one cell in it. `matrix` and `cases.factors` stay as they are.
+pub(super) fn fill_in(root: &Node, cell: &Combination) -> Node {
+    let mut root = root.clone();
+    if let Data::Map(members) = &mut root.data {
+        for member in members.iter_mut().filter(|member| member.key != "matrix") {
+            node(&mut member.value, cell);
+        }
+    }
+    root
+}
+
+fn node(node_: &mut Node, cell: &Combination) {
+    match &mut node_.data {
+        Data::Scalar(scalar) => {
+            if let Some(filled) = scalar_with(scalar, cell) {
+                *scalar = filled;
+            }
+        }
+        Data::List(items) => items.iter_mut().for_each(|item| node(item, cell)),
+        Data::Map(members) => {
+            for Member { key, value, .. } in members {
+                if key != "factors" {
+                    node(value, cell);
+                }
+            }
+        }
+    }
+}
+
+/// A scalar with the cell's values; `None` if it has none of its names.
+fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
+    if !scalar.text.contains("${") {
+        return None;
+    }
+    // A value that stands alone keeps its type: `"${users}"` is the number 100.
+    if let Some(name) = scalar.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
+        && let Some(value) = value_of(name.trim(), cell)
+    {
+        return Some(value);
+    }
+    let mut out = String::new();
+    let mut rest = scalar.text.as_str();
+    let mut changed = false;
+    while let Some(open) = rest.find("${") {
+        let end = rest[open..].find('}').map_or(rest.len(), |end| open + end + 1);
+        let escaped = rest[..open].ends_with('$');
+        let name = rest[open..end].trim_start_matches("${").trim_end_matches('}').trim();
+        match value_of(name, cell).filter(|_| !escaped) {
+            Some(value) => {
+                out.push_str(&rest[..open]);
+                out.push_str(&value.text);
+                changed = true;
+            }
+            None => out.push_str(&rest[..end]),
+        }
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    changed.then(|| Scalar { text: out, plain: false, ..scalar.clone() })
+}
+
+/// The value of a name, or with `.bytes` the size that it is.
+fn value_of(name: &str, cell: &Combination) -> Option<Scalar> {
+    let find = |name: &str| {
+        let mut all = cell.values.iter().chain(&cell.case);
+        all.find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
+    find(name).or_else(|| {
+        let value = find(name.strip_suffix(".bytes")?)?;
+        let bytes = value.integer().or_else(|| units::size(&value.text).ok())?;
+        Some(Scalar { text: bytes.to_string(), ..value })
+    })
+}
+
+/// Lets a schema accept `${name}` wherever a value of another type stands.
+pub(super) fn loosen(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let typed = members.get("type").and_then(Value::as_str);
+            if matches!(typed, Some("integer" | "boolean")) && !members.contains_key("anyOf") {
+                let mut alone = std::mem::take(members);
+                let description = alone.remove("description");
+                let filled = json!({ "type": "string", "pattern": r"^\$\{.*\}$" });
+                members.insert("anyOf".to_owned(), json!([alone, filled]));
+                members.extend(description.map(|text| ("description".to_owned(), text)));
+                return;
+            }
+            if let Some(Value::String(pattern)) = members.get_mut("pattern") {
+                pattern.push_str(r"|\$\{");
+            }
+            for (name, value) in members.iter_mut() {
+                if name != "propertyNames" {
+                    loosen(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(loosen),
+        _ => {}
+    }
+}

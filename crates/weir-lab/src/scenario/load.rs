@@ -1,0 +1,182 @@
+//! Loads: executors and groups of users.
+
+use super::fields::{Fields, rate};
+use super::keys::PERCENTILES;
+use crate::program::{Cookies, Executor, FindMax, Group, OnError, Phase, Stage, Step, Users};
+use std::time::Duration;
+use weir_config::document::{Node, Report};
+use weir_config::finding::codes;
+
+/// Keys that mean something to every executor.
+const COMMON: [&str; 7] =
+    ["executor", "groups", "delay", "pacing", "cookies", "new_user", "on_error"];
+/// Keys that each executor needs, and those that it takes beside.
+const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
+    ("constant-vus", &["vus"], &["ramp", "duration", "iterations"]),
+    ("ramping-vus", &["stages"], &["vus"]),
+    ("shared-iterations", &["vus", "iterations"], &["duration"]),
+    ("ramp-users", &["users"], &["over", "iterations", "duration"]),
+    ("constant-arrival-rate", &["rate", "duration"], &["quantum", "max_in_flight", "backlog"]),
+    ("ramping-arrival-rate", &["stages"], &["rate", "quantum", "max_in_flight", "backlog"]),
+    ("find-max", &["slo"], &["start", "precision", "hold", "confirm", "quantum", "max_in_flight"]),
+];
+/// Time whose iterations may wait for a user, unless the scenario says how many may.
+const BACKLOG_SECONDS: f64 = 10.0;
+
+/// How the requests of a load are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// All in one iteration.
+    Together,
+    /// Each a group of its own, one after the other.
+    Consecutive,
+    /// Each a group of its own, all at once.
+    Parallel,
+}
+
+/// How a load groups its requests.
+pub(super) fn grouping(load: &Node) -> Grouping {
+    match Fields(load).text("groups") {
+        Some("consecutive") => Grouping::Consecutive,
+        Some("parallel") => Grouping::Parallel,
+        _ => Grouping::Together,
+    }
+}
+
+/// The group of a load that does these steps.
+pub(super) fn group(
+    load: &Node,
+    name: String,
+    steps: Vec<Step>,
+    report: &mut Report,
+) -> Option<Group> {
+    let fields = Fields(load);
+    let executor = executor(load, report)?;
+    let mut all = Vec::new();
+    all.extend(fields.duration("pacing").map(Step::Pacing));
+    all.extend(steps);
+    Some(Group {
+        name,
+        phase: Phase::Main,
+        executor,
+        delay: fields.duration("delay").unwrap_or_default(),
+        steps: all,
+        on_error: match fields.text("on_error") {
+            Some("next-iteration") => OnError::NextIteration,
+            Some("stop-user") => OnError::StopUser,
+            Some("stop") => OnError::StopRun,
+            _ => OnError::Continue,
+        },
+        cookies: match (fields.bool("cookies", false), fields.bool("new_user", false)) {
+            (false, _) => Cookies::Ignored,
+            (true, false) => Cookies::Kept,
+            (true, true) => Cookies::KeptForIteration,
+        },
+        fresh_user: fields.bool("new_user", false),
+    })
+}
+
+fn executor(load: &Node, report: &mut Report) -> Option<Executor> {
+    let fields = Fields(load);
+    let name = fields.text("executor")?;
+    let (_, needed, taken) = EXECUTORS.iter().find(|(known, _, _)| *known == name)?;
+    let mut complete = true;
+    for key in needed.iter().filter(|key| fields.get(key).is_none()) {
+        report.error(codes::MISSING_KEY, load.at, format!("`{name}` needs `{key}`"));
+        complete = false;
+    }
+    for member in load.members().unwrap_or_default() {
+        let known = |keys: &[&str]| keys.contains(&member.key.as_str());
+        let other = EXECUTORS.iter().any(|(_, needed, taken)| known(needed) || known(taken));
+        if other && !known(needed) && !known(taken) && !known(&COMMON) {
+            let takes: Vec<String> =
+                needed.iter().chain(*taken).map(|key| format!("`{key}`")).collect();
+            report
+                .error(codes::CONFLICT, member.at, format!("`{name}` takes no `{}`", member.key))
+                .help(format!("it takes {}", takes.join(", ")));
+        }
+    }
+    if !complete {
+        return None;
+    }
+    Some(match name {
+        "constant-vus" => {
+            let (iterations, duration) =
+                (fields.integer("iterations"), fields.duration("duration"));
+            if iterations.is_none() && duration.is_none() {
+                report
+                    .error(codes::MISSING_KEY, load.at, "this load has no end")
+                    .help("give it a `duration` or `iterations`");
+            }
+            let users = fields.integer("vus")?;
+            let ramp = fields.duration("ramp").unwrap_or_default();
+            Executor::Users(Users { users, ramp, iterations, duration })
+        }
+        "ramp-users" => Executor::Users(Users {
+            users: fields.integer("users")?,
+            ramp: fields.duration("over").unwrap_or_default(),
+            iterations: Some(fields.integer("iterations").unwrap_or(1)),
+            duration: fields.duration("duration"),
+        }),
+        "ramping-vus" => Executor::RampingVus {
+            start: fields.integer("vus").unwrap_or(0),
+            stages: stages(load)?,
+        },
+        "shared-iterations" => Executor::SharedIterations {
+            vus: fields.integer("vus")?,
+            iterations: fields.integer("iterations")?,
+            limit: fields.duration("duration"),
+        },
+        "find-max" => Executor::FindMax(find_max(fields)?),
+        _ => arrivals(load)?,
+    })
+}
+
+/// `constant-arrival-rate` and `ramping-arrival-rate`.
+fn arrivals(load: &Node) -> Option<Executor> {
+    let fields = Fields(load);
+    let start = fields.rate("rate");
+    let stages = match fields.duration("duration") {
+        Some(duration) => vec![Stage { duration, target: start? }],
+        None => stages(load)?,
+    };
+    let highest = stages.iter().map(|stage| stage.target).fold(start.unwrap_or(0.0), f64::max);
+    Some(Executor::ArrivalRate {
+        start: start.unwrap_or(0.0),
+        stages,
+        quantum: quantum(fields),
+        max_in_flight: max_in_flight(fields),
+        backlog: fields.integer("backlog").unwrap_or((highest * BACKLOG_SECONDS).ceil() as u64),
+    })
+}
+
+fn quantum(fields: Fields<'_>) -> Duration {
+    fields.duration("quantum").unwrap_or(Duration::from_millis(1))
+}
+
+fn max_in_flight(fields: Fields<'_>) -> u32 {
+    fields.integer("max_in_flight").unwrap_or(1_000)
+}
+
+fn stages(load: &Node) -> Option<Vec<Stage>> {
+    let stages = Fields(load).many("stages").iter().map(|stage| {
+        let duration = Fields(stage).duration("duration")?;
+        Some(Stage { duration, target: rate(stage.get("target")?)? })
+    });
+    stages.collect()
+}
+
+fn find_max(fields: Fields<'_>) -> Option<FindMax> {
+    let slo = fields.object("slo")?;
+    let limits = PERCENTILES.iter().filter_map(|(key, p)| Some((*p, slo.duration(key)?)));
+    Some(FindMax {
+        start: fields.rate("start").unwrap_or(100.0),
+        errors: slo.share("errors").unwrap_or(0.0),
+        limits: limits.collect(),
+        precision: fields.share("precision").unwrap_or(0.02),
+        hold: fields.duration("hold").unwrap_or(Duration::from_secs(10)),
+        confirm: fields.duration("confirm").unwrap_or(Duration::from_secs(60)),
+        quantum: quantum(fields),
+        max_in_flight: max_in_flight(fields),
+    })
+}

@@ -1,0 +1,330 @@
+//! From text to [`Scenario`].
+
+use super::body::Bodies;
+use super::cells::{self, Combination};
+use super::fields::Fields;
+use super::load::{self, Grouping};
+use super::request::{self, Context};
+use super::texts::{self, Known};
+use super::{Cell, Scenario, Target, keys, settings};
+use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
+use crate::program::{Feeder, FeederId, Origin, Program, Share, Step};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use weir_config::document::{Document, Node, Report, check};
+use weir_config::finding::{Findings, codes};
+
+/// What is made once, however many cells there are.
+struct Shared<'s> {
+    folder: &'s Path,
+    /// Rows by the feeder's name and description.
+    tables: BTreeMap<(String, String), Table>,
+    /// Feeders as programs have them: those of cells with the same variables are one.
+    feeders: Vec<Arc<Feeder>>,
+    /// Bodies by their description.
+    bodies: Bodies,
+    /// Files that servers need.
+    files: BTreeMap<PathBuf, String>,
+}
+
+impl Shared<'_> {
+    /// This feeder, or the one like it that is there.
+    fn one(&mut self, feeder: Feeder) -> Arc<Feeder> {
+        let known = self.feeders.iter().find(|known| ***known == feeder).cloned();
+        known.unwrap_or_else(|| {
+            let feeder = Arc::new(feeder);
+            self.feeders.push(feeder.clone());
+            feeder
+        })
+    }
+}
+
+/// Reads a scenario; `path` stands for it.
+pub(super) fn resolve(path: &Path, text: &str) -> Result<(Scenario, Findings), Findings> {
+    let mut document = Document::read(path, text);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let scenario = match document.root.take() {
+        Some(root) => scenario(&root, path, folder, &mut document.report),
+        None => None,
+    };
+    if scenario.is_none() && !document.report.has_errors() {
+        document.report.error_nowhere(codes::BAD_VALUE, "this scenario cannot be resolved");
+    }
+    let findings = document.findings();
+    match scenario {
+        Some(scenario) if !findings.has_errors() => Ok((scenario, findings)),
+        _ => Err(findings),
+    }
+}
+
+fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Option<Scenario> {
+    let combinations = cells::combinations(root, report);
+    let mut shared = Shared {
+        folder,
+        tables: BTreeMap::new(),
+        feeders: Vec::new(),
+        bodies: Bodies::default(),
+        files: BTreeMap::new(),
+    };
+    let mut cells = Vec::new();
+    let mut first = None;
+    for combination in &combinations {
+        let filled = cells::fill_in(root, combination);
+        check(&filled, &keys::ROOT, report);
+        // Further cells would say the same again.
+        if report.has_errors() {
+            return None;
+        }
+        cells.push(cell(&filled, combination, &mut shared, report)?);
+        if report.has_errors() {
+            return None;
+        }
+        first.get_or_insert(filled);
+    }
+    // What is beside the load is the same in all cells.
+    let root = first?;
+    let name = Fields(&root)
+        .owned("name")
+        .or_else(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    let (method, idle) = settings::protocol(&root, report);
+    Some(Scenario {
+        name: name.unwrap_or_default(),
+        target: settings::target(&root)?,
+        server: settings::server(&root, folder),
+        order: settings::order(&root),
+        method,
+        idle,
+        observe: settings::observe(&root, folder, report),
+        thresholds: settings::thresholds(&root, report),
+        files: shared.files.into_iter().collect(),
+        cells,
+    })
+}
+
+fn cell(
+    root: &Node,
+    combination: &Combination,
+    shared: &mut Shared<'_>,
+    report: &mut Report,
+) -> Option<Cell> {
+    let target = settings::target(root)?;
+    let mut program = Program { insecure: target.insecure, ..Program::default() };
+    let named = |list: &[(String, weir_config::document::Scalar)]| {
+        list.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect::<Vec<_>>()
+    };
+    let mut known = Known::default();
+    known.constants.extend(Fields(root).pairs("variables"));
+    feeders(root, shared, &mut known, &mut program, report);
+    extracted(root, &mut known, &mut program, report);
+    groups(root, &target, shared, &known, &mut program, report)?;
+    let apply = Fields(root).object("cases").and_then(|cases| cases.object("apply"));
+    let apply = apply.unwrap_or(Fields(root));
+    let has_cases = root.get("cases").is_some();
+    let pairs = |key: &str| if has_cases { apply.pairs(key) } else { Vec::new() };
+    Some(Cell {
+        values: named(&combination.values),
+        case: named(&combination.case),
+        sets: pairs("set"),
+        env: pairs("env"),
+        args: if has_cases { apply.texts("args") } else { Vec::new() },
+        backend: settings::backend(root),
+        program,
+    })
+}
+
+/// Names that requests take out of answers.
+fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut Report) {
+    for request in Fields(root).many("requests") {
+        for member in Fields(request).members("extract") {
+            if known.constants.contains_key(&member.key) {
+                let message = format!("`{}` is one of `variables` as well", member.key);
+                report.error(codes::DUPLICATE_NAME, member.at, message);
+            }
+            texts::changing(known, program, &member.key);
+        }
+    }
+}
+
+fn feeders(
+    root: &Node,
+    shared: &mut Shared<'_>,
+    known: &mut Known,
+    program: &mut Program,
+    report: &mut Report,
+) {
+    for member in Fields(root).members("feeders") {
+        let Some(table) = table(&member.key, &member.value, shared, report) else { continue };
+        let fields = Fields(&member.value);
+        let variables = table
+            .columns
+            .iter()
+            .map(|column| texts::changing(known, program, &format!("{}.{column}", member.key)))
+            .collect();
+        let stop = fields.text("at_end") == Some("stop");
+        let feeder = Feeder {
+            name: member.key.clone(),
+            variables,
+            rows: table
+                .rows
+                .iter()
+                .map(|row| row.iter().map(|value| value.as_str().into()).collect())
+                .collect(),
+            recycle: !stop,
+            stop_user: stop,
+            share: match fields.text("share") {
+                Some("group") => Share::Group,
+                Some("user") => Share::User,
+                _ => Share::All,
+            },
+            random: fields.bool("random", false),
+        };
+        program.feeders.push(shared.one(feeder));
+    }
+}
+
+/// The rows of a feeder, made or read once.
+fn table<'s>(
+    name: &str,
+    feeder: &Node,
+    shared: &'s mut Shared<'_>,
+    report: &mut Report,
+) -> Option<&'s Table> {
+    let key = (name.to_owned(), feeder.to_json().unwrap_or_default());
+    if !shared.tables.contains_key(&key) {
+        let fields = Fields(feeder);
+        let made = match fields.object("jwt") {
+            Some(jwt) => tokens(jwt, shared),
+            None => csv(fields.get("csv")?, shared.folder).read().map_err(|e| e.to_string()),
+        };
+        match made {
+            Ok(table) => {
+                shared.tables.insert(key.clone(), table);
+            }
+            Err(message) => {
+                report.error(codes::BAD_VALUE, feeder.at, message);
+                return None;
+            }
+        }
+    }
+    shared.tables.get(&key)
+}
+
+fn csv(node: &Node, folder: &Path) -> CsvFile {
+    if let Some(file) = node.text() {
+        return CsvFile::new(folder.join(file));
+    }
+    let fields = Fields(node);
+    let file = CsvFile::new(folder.join(fields.text("file").unwrap_or_default()));
+    CsvFile {
+        columns: fields.texts("columns"),
+        delimiter: fields.text("delimiter").and_then(|text| text.chars().next()).unwrap_or(','),
+        quoted: fields.bool("quotes", true),
+        ..file
+    }
+}
+
+fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
+    let key = match jwt.text("key") {
+        Some(file) => {
+            let path = shared.folder.join(file);
+            let read = std::fs::read_to_string(&path);
+            Some(read.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?)
+        }
+        None => None,
+    };
+    let claims = match jwt.get("claims").and_then(|node| node.to_json().ok()) {
+        Some(json) => match serde_json::from_str(&json) {
+            Ok(Value::Object(claims)) => claims,
+            _ => return Err("`claims` is a mapping".to_owned()),
+        },
+        None => serde_json::Map::new(),
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let tokens = Tokens {
+        count: jwt.integer("count").unwrap_or(1),
+        algorithm: match jwt.text("algorithm") {
+            Some("ES256") => Algorithm::Es256,
+            Some("HS256") => Algorithm::Hs256,
+            _ => Algorithm::Rs256,
+        },
+        key: key.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
+        key_id: jwt.owned("kid").unwrap_or_else(|| "lab".to_owned()),
+        claims,
+        now: now.as_secs(),
+        lifetime: jwt.duration("lifetime").map_or(86_400, |time| time.as_secs()),
+    };
+    let signed = tokens.make().map_err(|error| error.to_string())?;
+    if let Some(file) = jwt.text("jwks") {
+        shared.files.insert(shared.folder.join(file), signed.jwks.to_string());
+    }
+    Ok(signed.table)
+}
+
+fn groups(
+    root: &Node,
+    target: &Target,
+    shared: &Shared<'_>,
+    known: &Known,
+    program: &mut Program,
+    report: &mut Report,
+) -> Option<()> {
+    let fields = Fields(root);
+    let Ok((origin, _)) = Origin::parse(&target.base) else {
+        let at = fields.get("target").map_or(root.at, |node| node.at);
+        report.error(codes::BAD_VALUE, at, format!("`{}` is no base URL", target.base));
+        return None;
+    };
+    let (folder, bodies) = (shared.folder, &shared.bodies);
+    let context = Context { target, origin: &origin, folder, bodies, known };
+    let requests = fields.many("requests");
+    let mut steps = Vec::new();
+    for node in requests {
+        steps.push((node, request::steps(node, &context, program, report)?));
+    }
+    let loads = fields.many("load");
+    for (index, node) in loads.iter().enumerate() {
+        let number = if loads.len() > 1 { format!(" {}", index + 1) } else { String::new() };
+        let grouping = load::grouping(node);
+        if grouping == Grouping::Parallel && loads.len() > 1 {
+            report
+                .error(codes::CONFLICT, node.at, "loads of several cannot be parallel inside")
+                .help("write a scenario of its own for it");
+        }
+        program.consecutive |= grouping == Grouping::Consecutive || loads.len() > 1;
+        if grouping == Grouping::Together {
+            let mut all = feed(requests, program);
+            all.extend(steps.iter().flat_map(|(_, steps)| steps.iter().cloned()));
+            program.groups.push(load::group(node, format!("users{number}"), all, report)?);
+            continue;
+        }
+        for (request, own) in &steps {
+            let mut all = feed(std::slice::from_ref(*request), program);
+            all.extend(own.iter().cloned());
+            let label = own.iter().find_map(|step| match step {
+                Step::Request(request) => program.labels.get(request.label.0 as usize).cloned(),
+                _ => None,
+            });
+            let name = format!("{}{number}", label.unwrap_or_default());
+            program.groups.push(load::group(node, name, all, report)?);
+        }
+    }
+    Some(())
+}
+
+/// Takes a row of each feeder that these requests mention.
+fn feed(requests: &[Node], program: &Program) -> Vec<Step> {
+    let mut mentioned = vec![false; program.feeders.len()];
+    for request in requests {
+        request.each_scalar(&mut |node| {
+            let text = node.text().unwrap_or_default();
+            for (feeder, mentioned) in program.feeders.iter().zip(&mut mentioned) {
+                *mentioned |= text.contains(&format!("${{{}.", feeder.name));
+            }
+        });
+    }
+    let ids = mentioned.iter().enumerate().filter(|(_, mentioned)| **mentioned);
+    ids.map(|(index, _)| Step::Feed(FeederId(u32::try_from(index).unwrap_or(u32::MAX)))).collect()
+}

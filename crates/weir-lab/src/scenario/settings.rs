@@ -1,0 +1,153 @@
+//! Everything of a scenario beside its requests and load.
+
+use super::fields::Fields;
+use super::{Backend, Idle, Observe, Process, Restart, Server, Start, Target};
+use crate::measure::Method;
+use crate::protocol::{Arrangement, Rules};
+use crate::threshold::Threshold;
+use std::path::Path;
+use std::time::Duration;
+use weir_config::document::{Node, Report};
+use weir_config::finding::codes;
+
+/// `target`.
+pub(super) fn target(root: &Node) -> Option<Target> {
+    let target = Fields(root).object("target")?;
+    Some(Target {
+        base: target.text("base")?.trim_end_matches('/').to_owned(),
+        http2: target.bool("http2", false),
+        insecure: target.bool("insecure", false),
+        connect_timeout: target.duration("connect_timeout").unwrap_or(Duration::from_secs(10)),
+        timeout: target.duration("timeout").unwrap_or(Duration::from_secs(60)),
+    })
+}
+
+/// `server`.
+pub(super) fn server(root: &Node, folder: &Path) -> Option<Server> {
+    let server = Fields(root).object("server")?;
+    let start = match server.text("weir") {
+        Some(file) => Start::Weir(folder.join(file)),
+        None => Start::Command(server.texts("command")),
+    };
+    Some(Server {
+        start,
+        folder: server.text("folder").map_or(folder.to_owned(), |path| folder.join(path)),
+        env: server.pairs("env"),
+        ready: server.owned("ready"),
+        patience: server.duration("patience").unwrap_or(Duration::from_secs(30)),
+        restart: match server.text("restart") {
+            Some("cell") => Restart::Cell,
+            Some("never") => Restart::Never,
+            _ => Restart::Case,
+        },
+    })
+}
+
+/// `backend`.
+pub(super) fn backend(root: &Node) -> Option<Backend> {
+    let backend = Fields(root).object("backend")?;
+    Some(match backend.object("echo") {
+        Some(echo) => Backend::Echo {
+            port: echo.integer("port").unwrap_or(8688),
+            delay: echo.duration("delay").unwrap_or_default(),
+        },
+        None => {
+            Backend::Command { command: backend.texts("command"), ready: backend.owned("ready") }
+        }
+    })
+}
+
+/// `cases.order`.
+pub(super) fn order(root: &Node) -> Arrangement {
+    match Fields(root).object("cases").and_then(|cases| cases.text("order")) {
+        Some("sequential") => Arrangement::Sequential,
+        Some("randomized") => Arrangement::Randomized,
+        _ => Arrangement::Interleaved,
+    }
+}
+
+/// `protocol`: how a cell is measured, and what is waited for between rounds.
+pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
+    let at_once = Idle::Time(Duration::ZERO);
+    let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, at_once) };
+    if let Some(fixed) = protocol.object("fixed") {
+        let cut = fixed.duration("cut").unwrap_or_default();
+        if cut.subsec_nanos() > 0 {
+            report.error(codes::BAD_VALUE, fixed.0.at, "`cut` takes whole seconds");
+        }
+        return (Method::Fixed { cut }, at_once);
+    }
+    let Some(rounds) = protocol.object("stabilise") else { return (Method::Once, at_once) };
+    let usual = Rules::default();
+    let seconds = |key, default| rounds.duration(key).map_or(default, |time| time.as_secs_f64());
+    let rules = Rules {
+        rounds: rounds.integer("rounds").unwrap_or(usual.rounds),
+        margin: rounds.share("margin").unwrap_or(usual.margin),
+        alpha: usual.alpha,
+        max_rounds: rounds.integer("max_rounds").unwrap_or(usual.max_rounds),
+        least: seconds("least", usual.least),
+        longest: seconds("longest", usual.longest),
+        variation: rounds.share("variation").unwrap_or(usual.variation),
+        exact: rounds.bool("exact", usual.exact),
+    };
+    if rules.max_rounds < rules.rounds * 3 {
+        report
+            .error(codes::CONFLICT, rounds.0.at, "`max_rounds` leaves no room for `rounds`")
+            .help(format!("at least {} rounds decide and are recorded", rules.rounds * 3));
+    }
+    let idle = match rounds.text("idle") {
+        Some("drained") => Idle::Drained,
+        _ => Idle::Time(rounds.duration("idle").unwrap_or_default()),
+    };
+    (Method::Stabilise(rules), idle)
+}
+
+/// `observe`.
+pub(super) fn observe(root: &Node, folder: &Path, report: &mut Report) -> Observe {
+    let nothing = Observe {
+        every: Duration::from_secs(1),
+        processes: Vec::new(),
+        metrics: None,
+        gauges: Vec::new(),
+        gc_log: None,
+    };
+    let Some(observe) = Fields(root).object("observe") else { return nothing };
+    let mut processes = Vec::new();
+    for node in observe.many("pids") {
+        match node.text().unwrap_or_default() {
+            "gateway" | "server" => processes.push(Process::Server),
+            "backend" => processes.push(Process::Backend),
+            text => match text.parse() {
+                Ok(pid) => processes.push(Process::Pid(pid)),
+                Err(_) => {
+                    report
+                        .error(codes::BAD_VALUE, node.at, format!("`{text}` is no process"))
+                        .help("write `gateway`, `backend` or the number of a process");
+                }
+            },
+        }
+    }
+    Observe {
+        every: observe.duration("every").unwrap_or(nothing.every),
+        processes,
+        metrics: observe.owned("metrics"),
+        gauges: observe.texts("gauges"),
+        gc_log: observe.text("gc_log").map(|path| folder.join(path)),
+    }
+}
+
+/// `thresholds`.
+pub(super) fn thresholds(root: &Node, report: &mut Report) -> Vec<Threshold> {
+    let mut thresholds = Vec::new();
+    for node in Fields(root).many("thresholds") {
+        match Threshold::parse(node.text().unwrap_or_default()) {
+            Ok(threshold) => thresholds.push(threshold),
+            Err(error) => {
+                report
+                    .error(codes::BAD_VALUE, node.at, error.to_string())
+                    .help("for example `p99<500ms for echo`, `error-rate<=0` or `rps>=1000`");
+            }
+        }
+    }
+    thresholds
+}

@@ -1,0 +1,77 @@
+//! Where a long run's warm-up ends: MSER-5.
+//!
+//! K. P. White, "An effective truncation heuristic for bias reduction in simulation output",
+//! Simulation 69 (1997): of batches of five observations, those are cut off at the beginning
+//! without which the marginal standard error of the rest is smallest.
+
+use serde::{Deserialize, Serialize};
+
+/// Observations in a batch.
+const BATCH: usize = 5;
+
+/// Where to cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncation {
+    /// How many observations at the beginning are warm-up.
+    pub cut: usize,
+    /// Whether the minimum lies in the first half. If not, the sequence is too short for its
+    /// warm-up, and the cut says nothing.
+    pub settled: bool,
+}
+
+/// MSER-5 of observations at equal distances; `None` with fewer than ten batches or if one is no
+/// finite number.
+#[must_use]
+pub fn mser5(values: &[f64]) -> Option<Truncation> {
+    let batches: Vec<f64> =
+        values.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+    if batches.len() < 10 || batches.iter().any(|mean| !mean.is_finite()) {
+        return None;
+    }
+    // From the end, so that each rest is one more batch: sums of it and of its squares, around the
+    // mean of all, because squares of large numbers lose what differs.
+    let middle = batches.iter().sum::<f64>() / batches.len() as f64;
+    let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+    let (mut best, mut least) = (0, f64::INFINITY);
+    // A rest of fewer than five batches looks calm by chance.
+    for (at, mean) in batches.iter().enumerate().rev() {
+        let off = mean - middle;
+        sum += off;
+        squares += off * off;
+        count += 1.0;
+        let error = (squares - sum * sum / count).max(0.0) / (count * count);
+        if count >= 5.0 && error <= least {
+            (best, least) = (at, error);
+        }
+    }
+    Some(Truncation { cut: best * BATCH, settled: best <= batches.len() / 2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise without a generator: a sequence that fills −1..1 evenly.
+    fn noise(at: usize) -> f64 {
+        (at as f64 * 0.618_033_988_75).fract() * 2.0 - 1.0
+    }
+
+    #[test]
+    fn cuts_a_warm_up_and_nothing_else() {
+        let warming: Vec<f64> = (0..200)
+            .map(|at| 1000.0 * (1.0 - 0.5 * (-(at as f64) / 10.0).exp()) + 10.0 * noise(at))
+            .collect();
+        let found = mser5(&warming).expect("long enough");
+        assert!(found.settled && (20..=60).contains(&found.cut), "{found:?}");
+        let flat: Vec<f64> = (0..200).map(|at| 1000.0 + 10.0 * noise(at)).collect();
+        let found = mser5(&flat).expect("long enough");
+        assert!(found.settled && found.cut <= 20, "{found:?}");
+    }
+
+    #[test]
+    fn a_run_that_only_warms_up_is_not_settled() {
+        let rising: Vec<f64> = (0..100).map(|at| 100.0 + at as f64).collect();
+        assert_eq!(mser5(&rising).map(|found| found.settled), Some(false));
+        assert_eq!(mser5(&rising[..49]), None);
+    }
+}

@@ -1,0 +1,280 @@
+//! Promises a run has to keep, such as `p99<500ms for echo`.
+//!
+//! ```text
+//! METRIC OPERATOR VALUE [for LABEL]
+//! ```
+//!
+//! Metrics: `error-rate` (`1%` or `0.01`), `errors`, `rps`, `samples`, `dropped`, `mean`, `min`,
+//! `max` and `p50` to `p99.99` (response time; `service-p99` for service time). Operators: `<`,
+//! `<=`, `>`, `>=`, `=`. Times have a unit: `us`, `ms`, `s` or `m`.
+
+use crate::results::{LabelFigures, Times};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// As it was written.
+    pub text: String,
+    /// For this label only; all samples together without.
+    pub label: Option<String>,
+    metric: Metric,
+    operator: Operator,
+    /// Milliseconds for times, a share for rates.
+    value: f64,
+}
+
+/// Whether it was kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The threshold as it was written.
+    pub threshold: String,
+    /// The case it was looked at in.
+    pub cell: String,
+    /// Whether it was kept.
+    pub kept: bool,
+    /// What was found, in words.
+    pub found: String,
+    /// Whether it is about counts of errors, which stay true in a run that is not valid otherwise.
+    pub about_errors: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Metric {
+    ErrorRate,
+    Errors,
+    Rate,
+    Samples,
+    Time { service: bool, of: Statistic },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Statistic {
+    Mean,
+    Min,
+    Max,
+    /// From 0 to 100.
+    Percentile(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+    Equal,
+}
+
+/// Why a text is no threshold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ThresholdError {
+    /// It has no operator.
+    #[error("a threshold needs one of <, <=, >, >=, =, as in p99<500ms")]
+    Operator,
+    /// The metric is not known.
+    #[error(
+        "{0:?} is no metric; there are error-rate, errors, rps, samples, mean, min, max, p50 to \
+         p99.99, and service- before a time"
+    )]
+    Metric(String),
+    /// The value does not fit the metric.
+    #[error("{0:?} is no {1}")]
+    Value(String, &'static str),
+}
+
+impl Threshold {
+    /// Reads a threshold.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn parse(text: &str) -> Result<Self, ThresholdError> {
+        let text = text.trim();
+        let at = text.find(['<', '>', '=']).ok_or(ThresholdError::Operator)?;
+        let (metric, rest) = text.split_at(at);
+        let (operator, rest) = operator(rest);
+        let (value, label) = match rest.split_once(" for ") {
+            Some((value, label)) => (value, Some(label.trim().to_owned())),
+            None => (rest, None),
+        };
+        let metric = metric.trim();
+        let metric =
+            Metric::parse(metric).ok_or_else(|| ThresholdError::Metric(metric.to_owned()))?;
+        let value = metric.value(value.trim())?;
+        Ok(Self { text: text.to_owned(), label, metric, operator, value })
+    }
+
+    /// Whether `labels` of a case keep it; the first of them is all samples together. A label that
+    /// did not occur has not kept anything.
+    #[must_use]
+    pub fn check(&self, cell: &str, labels: &[LabelFigures]) -> Kept {
+        let figures = match &self.label {
+            None => labels.first(),
+            Some(label) => labels.iter().skip(1).find(|figures| figures.label == *label),
+        };
+        let found = figures.and_then(|figures| self.metric.of(figures));
+        Kept {
+            threshold: self.text.clone(),
+            cell: cell.to_owned(),
+            kept: found.is_some_and(|found| self.operator.holds(found, self.value)),
+            found: found.map_or_else(|| "no sample".to_owned(), |found| self.metric.show(found)),
+            about_errors: matches!(self.metric, Metric::ErrorRate | Metric::Errors),
+        }
+    }
+}
+
+fn operator(text: &str) -> (Operator, &str) {
+    let two = [("<=", Operator::AtMost), (">=", Operator::AtLeast), ("==", Operator::Equal)];
+    let one = [("<", Operator::Below), (">", Operator::Above), ("=", Operator::Equal)];
+    two.into_iter()
+        .chain(one)
+        .find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
+        .unwrap_or((Operator::Equal, text))
+}
+
+impl Metric {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "error-rate" => Self::ErrorRate,
+            "errors" => Self::Errors,
+            "rps" => Self::Rate,
+            "samples" => Self::Samples,
+            _ => {
+                let (service, name) = match name.strip_prefix("service-") {
+                    Some(name) => (true, name),
+                    None => (false, name),
+                };
+                let of = match name {
+                    "mean" => Statistic::Mean,
+                    "min" => Statistic::Min,
+                    "max" => Statistic::Max,
+                    _ => {
+                        let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+                        let known = Times::PERCENTILES.iter().any(|(_, known)| *known == percent);
+                        known.then_some(Statistic::Percentile(percent))?
+                    }
+                };
+                Self::Time { service, of }
+            }
+        })
+    }
+
+    fn value(self, text: &str) -> Result<f64, ThresholdError> {
+        let number = |text: &str| {
+            text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let (value, what) = match self {
+            Self::ErrorRate => {
+                let percent = text.strip_suffix('%');
+                (percent.map_or_else(|| number(text), |text| Some(number(text)? / 100.0)), "share")
+            }
+            Self::Errors | Self::Samples | Self::Rate => (number(text), "number"),
+            Self::Time { .. } => {
+                let units = [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("m", 6e4)];
+                let unit = units.iter().find_map(|(unit, factor)| {
+                    number(text.strip_suffix(unit)?).map(|value| value * factor)
+                });
+                (unit, "time with a unit, such as 500ms")
+            }
+        };
+        value.ok_or_else(|| ThresholdError::Value(text.to_owned(), what))
+    }
+
+    fn of(self, figures: &LabelFigures) -> Option<f64> {
+        (figures.samples > 0).then_some(())?;
+        Some(match self {
+            Self::ErrorRate => figures.failed() as f64 / figures.samples as f64,
+            Self::Errors => figures.failed() as f64,
+            Self::Samples => figures.samples as f64,
+            Self::Rate => figures.throughput,
+            Self::Time { service, of } => {
+                let times = if service { &figures.service } else { &figures.response };
+                match of {
+                    Statistic::Mean => times.mean,
+                    Statistic::Min => times.min,
+                    Statistic::Max => times.max,
+                    Statistic::Percentile(percent) => times.percentile(percent)?,
+                }
+            }
+        })
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::ErrorRate => format!("{:.3} %", 100.0 * value),
+            Self::Errors | Self::Samples => format!("{value}"),
+            Self::Rate => format!("{value:.1}/s"),
+            Self::Time { .. } => format!("{value:.2} ms"),
+        }
+    }
+}
+
+impl Operator {
+    fn holds(self, found: f64, value: f64) -> bool {
+        match self {
+            Self::Below => found < value,
+            Self::AtMost => found <= value,
+            Self::Above => found > value,
+            Self::AtLeast => found >= value,
+            Self::Equal => found == value,
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels() -> Vec<LabelFigures> {
+        let times = |p99| Times { mean: 3.0, p99, max: 40.0, ..Times::default() };
+        let figures = |label: &str, ok, errors: u64, p99| LabelFigures {
+            label: label.to_owned(),
+            samples: ok + errors,
+            ok,
+            errors: [("http_500".to_owned(), errors)].into(),
+            throughput: 1200.0,
+            response: times(p99),
+            service: times(p99 / 2.0),
+            ..LabelFigures::default()
+        };
+        vec![figures("TOTAL", 198, 2, 20.0), figures("echo", 99, 1, 30.0)]
+    }
+
+    fn kept(text: &str) -> bool {
+        Threshold::parse(text).expect("a threshold").check("", &labels()).kept
+    }
+
+    #[test]
+    fn kept_and_broken() {
+        assert!(kept("error-rate<=1%") && !kept("error-rate<=0") && kept("error-rate < 0.011"));
+        assert!(
+            kept("p99<25ms") && !kept("p99<25ms for echo") && kept("service-p99<=15ms for echo")
+        );
+        assert!(kept("rps>=1000") && !kept("rps>1.2e3") && kept("max<0.05s") && kept("errors=2"));
+        assert!(kept("mean<3001us"));
+    }
+
+    #[test]
+    fn a_label_without_samples_keeps_nothing() {
+        let absent = Threshold::parse("errors<=5 for nobody").expect("a threshold");
+        let absent = absent.check("case", &labels());
+        assert_eq!((absent.kept, absent.found.as_str()), (false, "no sample"));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_words() {
+        let words = |text| Threshold::parse(text).expect_err("none").to_string();
+        assert!(words("p99 500ms").contains("needs one of"));
+        assert!(words("p97<5ms").contains("no metric"));
+        assert!(words("p99<500").contains("unit"));
+        assert!(words("rps>fast").contains("no number"));
+        assert!(words("error-rate<-1").contains("no share"));
+    }
+}

@@ -1,0 +1,119 @@
+//! What can be wrong with an answer, and what is right about it.
+
+use crate::plan::{closed, get, program, run, samples, step};
+use crate::server::Server;
+use std::time::Duration;
+use weir_lab::program::{Check, CheckKind, Comparison, Field, Redirects, Request, StatusSet, Text};
+use weir_lab::record::Tally;
+use weir_lab::sample::ErrorKind;
+
+/// One user asks three times; gives the samples and how many connections that took.
+fn ask(target: &str, change: impl FnOnce(&mut Request)) -> (Tally, u64) {
+    let server = Server::start();
+    let mut request = get(&server.origin(), target);
+    request.timeouts.response = Duration::from_millis(300);
+    change(&mut request);
+    let summary = run(program(closed(1, 3), vec![step(request)]));
+    (samples(&summary).clone(), server.connections())
+}
+
+fn kinds(tally: &Tally) -> Vec<(ErrorKind, u64)> {
+    let kinds = ErrorKind::ALL.into_iter().map(|kind| (kind, tally.errors[kind.index()]));
+    kinds.filter(|(_, count)| *count > 0).collect()
+}
+
+#[test]
+fn every_fault_has_its_kind_and_costs_the_connection() {
+    for (target, kind) in [
+        ("/close", ErrorKind::Closed),
+        ("/half", ErrorKind::Closed),
+        ("/garbage", ErrorKind::Protocol),
+        ("/hang", ErrorKind::Timeout),
+    ] {
+        let (tally, connections) = ask(target, |_| {});
+        assert_eq!(kinds(&tally), [(kind, 3)], "{target}");
+        assert_eq!((tally.ok, connections), (0, 3), "{target}");
+    }
+}
+
+#[test]
+fn a_status_is_an_error_a_success_or_expected() {
+    let (tally, connections) = ask("/status/503", |_| {});
+    assert_eq!((kinds(&tally), connections), (vec![(ErrorKind::Http503, 3)], 1));
+    let (tally, _) = ask("/status/503", |request| {
+        request.expected = StatusSet::parse("503").unwrap();
+    });
+    assert_eq!((tally.expected, tally.failed(), tally.ok), (3, 0, 0));
+    let (tally, _) = ask("/status/404", |request| {
+        request.checks = vec![Check {
+            message: None,
+            kind: CheckKind::Status(StatusSet::parse("404").unwrap()),
+        }];
+    });
+    assert_eq!((tally.ok, tally.failed()), (3, 0));
+    let (tally, _) = ask("/", |request| {
+        request.checks = vec![Check {
+            message: None,
+            kind: CheckKind::Status(StatusSet::parse("404").unwrap()),
+        }];
+    });
+    assert_eq!(kinds(&tally), [(ErrorKind::Http2xx, 3)]);
+}
+
+#[test]
+fn answers_of_every_framing_are_read_to_their_end() {
+    for (target, body, connections) in [
+        ("/size/0", 0, 1),
+        ("/size/400000", 400_000, 1),
+        ("/chunked/400000", 400_000, 1),
+        ("/until-close/400000", 400_000, 3),
+        ("/last", 4, 3),
+        ("/early", 5, 1),
+    ] {
+        let (tally, opened) = ask(target, |_| {});
+        assert_eq!((tally.ok, tally.body), (3, 3 * body), "{target}");
+        assert_eq!(opened, connections, "{target}");
+    }
+    let (tally, _) = ask("/size/1000", |request| request.method = "HEAD".to_owned());
+    // The server sends a body all the same: it is no answer, and the connection is lost.
+    assert_eq!((tally.ok, tally.body), (3, 0));
+}
+
+#[test]
+fn connections_are_used_once_without_keep_alive() {
+    let (tally, connections) = ask("/", |request| request.keep_alive = false);
+    assert_eq!((tally.ok, connections, tally.connects), (3, 3, 3));
+}
+
+fn body_has(text: &str) -> Vec<Check> {
+    let kind = CheckKind::Text {
+        field: Field::Body,
+        comparison: Comparison::Substring,
+        patterns: vec![Text::fixed(text)],
+        any: false,
+        not: false,
+        ignore_status: false,
+    };
+    vec![Check { message: None, kind }]
+}
+
+#[test]
+fn bodies_are_checked_decoded() {
+    let (tally, _) = ask("/gzip", |request| request.checks = body_has("hello"));
+    assert_eq!(tally.ok, 3);
+    assert_eq!(tally.decoded, 15);
+    assert!(tally.body > tally.decoded, "five bytes do not become fewer");
+    let (tally, _) = ask("/gzip", |request| request.checks = body_has("bye"));
+    assert_eq!(kinds(&tally), [(ErrorKind::Check, 3)]);
+}
+
+#[test]
+fn redirects_are_followed_within_one_sample() {
+    let (tally, connections) = ask("/redirect/3", |r| r.redirects = Redirects::Follow);
+    assert_eq!((tally.ok, connections), (3, 1));
+    assert_eq!(tally.body, 3 * (3 * "moved".len() + "arrived".len()) as u64);
+    let (tally, _) = ask("/redirect/25", |request| request.redirects = Redirects::Follow);
+    assert_eq!(kinds(&tally), [(ErrorKind::Protocol, 3)]);
+    let (tally, _) = ask("/redirect/3", |_| {});
+    assert_eq!((tally.ok, tally.body), (3, 3 * "moved".len() as u64));
+}

@@ -1,0 +1,14 @@
+//! The Lab from outside: the engine against a server that knows the truth (how many requests came,
+//! how long each took), and reports.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
+
+mod answers;
+mod models;
+mod plan;
+mod protocols;
+mod report;
+mod sample_run;
+mod server;
+mod steps;
+mod truth;

@@ -1,0 +1,265 @@
+//! What the prelude asks of Rust.
+
+mod addresses;
+mod hashes;
+
+use super::host::Host;
+use crate::call::{Fetch, Note, OpKind};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use rquickjs::prelude::{Func, Opt};
+use rquickjs::{Ctx, Error, Exception, IntoJs, Object, TypedArray, Value};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes from what the prelude packed.
+pub(super) fn unpacked(text: &str) -> Vec<u8> {
+    BASE64_STANDARD.decode(text).unwrap_or_default()
+}
+
+fn array<'js>(ctx: Ctx<'js>, bytes: &[u8]) -> Result<Value<'js>, Error> {
+    Ok(TypedArray::<u8>::new_copy(ctx, bytes)?.into_value())
+}
+
+fn over(ctx: &Ctx<'_>) -> Error {
+    Exception::throw_type(ctx, "the call this belongs to is over, or there is none")
+}
+
+/// The object that the prelude gets.
+pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>, Error> {
+    let object = Object::new(ctx.clone())?;
+    request(&object, host)?;
+    ends(&object, host)?;
+    operations(&object, host)?;
+    texts(&object)?;
+    hashes::add(&object)?;
+    addresses::add(&object)?;
+    Ok(object)
+}
+
+/// What a call knows of its request, and bodies.
+fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
+    let of = Rc::clone(host);
+    let fact = move |ctx: Ctx<'_>, call: u32, which: u8| {
+        of.with(call, |call| {
+            let request = &call.request;
+            match which {
+                0 => request.id.clone(),
+                1 => request.method.clone(),
+                2 => request.path.clone(),
+                3 => request.query.clone(),
+                4 => request.host.clone(),
+                _ => request.client.clone(),
+            }
+        })
+        .ok_or_else(|| over(&ctx))
+    };
+    object.set("fact", Func::from(fact))?;
+    let of = Rc::clone(host);
+    let headers = move |ctx: Ctx<'_>, call: u32| {
+        of.with(call, |call| fields(&call.request.head)).ok_or_else(|| over(&ctx))
+    };
+    object.set("headers", Func::from(headers))?;
+    let of = Rc::clone(host);
+    let parameters = move |ctx: Ctx<'_>, call: u32| {
+        let flat = |(name, value): &(String, String)| [name.clone(), value.clone()];
+        of.with(call, |call| call.request.parameters.iter().flat_map(flat).collect::<Vec<_>>())
+            .ok_or_else(|| over(&ctx))
+    };
+    object.set("parameters", Func::from(parameters))?;
+    let of = Rc::clone(host);
+    let principal = move |ctx: Ctx<'_>, call: u32| {
+        of.with(call, |call| match &call.request.principal {
+            None => "null".to_owned(),
+            Some(principal) => serde_json::json!({
+                "subject": principal.subject,
+                "consumer": principal.consumer,
+                "claims": principal.claims,
+                "scopes": principal.scopes.split_ascii_whitespace().collect::<Vec<_>>(),
+            })
+            .to_string(),
+        })
+        .ok_or_else(|| over(&ctx))
+    };
+    object.set("principal", Func::from(principal))?;
+    bodies(object, host)
+}
+
+fn bodies(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
+    let of = Rc::clone(host);
+    let text = move |ctx: Ctx<'_>, call: u32, number: u32| {
+        of.with(call, |call| String::from_utf8_lossy(call.body(number)).into_owned())
+            .ok_or_else(|| over(&ctx))
+    };
+    object.set("text", Func::from(text))?;
+    let of = Rc::clone(host);
+    object.set("json", Func::from(move |ctx, call, number| json(&of, ctx, call, number)))?;
+    let of = Rc::clone(host);
+    object.set("bytes", Func::from(move |ctx, call, number| bytes(&of, ctx, call, number)))
+}
+
+fn json<'js>(host: &Host, ctx: Ctx<'js>, call: u32, number: u32) -> Result<Value<'js>, Error> {
+    let parsed = host.with(call, |call| ctx.json_parse(call.body(number)));
+    parsed.unwrap_or_else(|| Err(over(&ctx)))
+}
+
+fn bytes<'js>(host: &Host, ctx: Ctx<'js>, call: u32, number: u32) -> Result<Value<'js>, Error> {
+    let copied = host.with(call, |call| array(ctx.clone(), call.body(number)));
+    copied.unwrap_or_else(|| Err(over(&ctx)))
+}
+
+/// Names, in lower case, and values of header lines.
+fn fields(head: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(head);
+    let mut fields = Vec::new();
+    for line in text.split("\r\n") {
+        if let Some((name, value)) = line.split_once(':') {
+            fields.push(name.to_ascii_lowercase());
+            fields.push(value.trim_matches([' ', '\t']).to_owned());
+        }
+    }
+    fields
+}
+
+/// How a call ends that was not over at once, and what it says.
+fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
+    let of = Rc::clone(host);
+    object.set("done", Func::from(move |call, value| done(&of, call, value)))?;
+    let of = Rc::clone(host);
+    object.set("failed", Func::from(move |call, value| failed(&of, call, value)))?;
+    let of = Rc::clone(host);
+    let log = move |level: String, text: String| {
+        let level = match level.as_str() {
+            "debug" => "debug",
+            "warn" => "warn",
+            "error" => "error",
+            _ => "info",
+        };
+        of.log(level, &text);
+    };
+    object.set("log", Func::from(log))?;
+    let of = Rc::clone(host);
+    let note = move |ctx: Ctx<'_>, kind: String, name: String, text: String| {
+        let kind = match kind.as_str() {
+            "state" => Note::State,
+            "key" => Note::Key,
+            "property" => Note::Property,
+            _ => Note::Log,
+        };
+        match of.note(kind, &name, &text) {
+            true => Ok(()),
+            false => Err(Exception::throw_range(&ctx, "a call has at most 64 of each")),
+        }
+    };
+    object.set("note", Func::from(note))
+}
+
+fn done(host: &Host, call: u32, value: Value<'_>) {
+    if host.is_current(call) {
+        let end = host.answer(value).unwrap_or_else(|e| crate::call::End::Threw(e.to_string()));
+        host.end(Some(end));
+    }
+}
+
+fn failed(host: &Host, call: u32, value: Value<'_>) {
+    if host.is_current(call) {
+        let end = host.failure(value);
+        host.end(Some(end));
+    }
+}
+
+/// What a call waits for.
+fn operations(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
+    let of = Rc::clone(host);
+    let timer = move |milliseconds: f64| {
+        let time = Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 86_400.0));
+        of.start(OpKind::Timer(time)).map_or(-1, |(_, op)| i64::from(op))
+    };
+    object.set("timer", Func::from(timer))?;
+    let of = Rc::clone(host);
+    object.set("drop", Func::from(move |op: f64| of.drop_op(op as u32)))?;
+    let of = Rc::clone(host);
+    object.set(
+        "fetch",
+        Func::from(move |ctx, url, method, fields, kind, body, time| {
+            fetch(&of, ctx, url, method, fields, kind, body, time)
+        }),
+    )
+}
+
+#[expect(clippy::too_many_arguments, reason = "they come one by one from the prelude")]
+fn fetch<'js>(
+    host: &Host,
+    ctx: Ctx<'js>,
+    url: String,
+    method: String,
+    fields: Vec<String>,
+    kind: u8,
+    body: String,
+    milliseconds: f64,
+) -> Result<Value<'js>, Error> {
+    let body = match kind {
+        0 => None,
+        1 => Some(body.into_bytes()),
+        _ => Some(unpacked(&body)),
+    };
+    let timeout = (milliseconds > 0.0)
+        .then(|| Duration::from_secs_f64((milliseconds / 1000.0).min(86_400.0)));
+    match addresses::request(&url, method, fields, body, timeout) {
+        Err(why) => why.into_js(&ctx),
+        Ok(request) => match host.start(OpKind::Fetch(Box::new(request))) {
+            Some((call, op)) => vec![call, op].into_js(&ctx),
+            None => "there is no call, or it waits for too much".into_js(&ctx),
+        },
+    }
+}
+
+/// From texts to bytes and back.
+fn texts(object: &Object<'_>) -> Result<(), Error> {
+    object.set("encode", Func::from(|ctx, text| encode(ctx, text)))?;
+    let decode = |packed: String, fatal: bool| {
+        let bytes = unpacked(&packed);
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.to_owned()),
+            Err(_) if fatal => None,
+            Err(_) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        }
+    };
+    object.set("decode", Func::from(decode))
+}
+
+fn encode<'js>(ctx: Ctx<'js>, text: rquickjs::String<'js>) -> Result<Value<'js>, Error> {
+    array(ctx, text.to_string()?.as_bytes())
+}
+
+/// A value, or nothing.
+fn maybe<'js, T: IntoJs<'js>>(ctx: &Ctx<'js>, value: Option<T>) -> Result<Value<'js>, Error> {
+    match value {
+        Some(value) => value.into_js(ctx),
+        None => Ok(Value::new_undefined(ctx.clone())),
+    }
+}
+
+/// An argument that may be left out.
+type Maybe<T> = Opt<Option<T>>;
+
+impl Fetch {
+    /// Headers that decide about framing, connection or whom weir takes the request to be from.
+    const OWN: [&str; 15] = [
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "weir-transaction-id",
+        "http2-settings",
+    ];
+}

@@ -1,0 +1,93 @@
+//! `weir lab compare`: two runs, case by case.
+
+use crate::exit::Exit;
+use crate::output;
+use crate::table::table;
+use std::path::PathBuf;
+use weir_lab::compare::{CellComparison, Comparison};
+use weir_lab::results::Stored;
+
+/// Arguments of `weir lab compare`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A case is worse if its throughput fell by more than the margin and the 95 % interval \
+    of the ratio\nexcludes 1, the same if the whole interval lies within the margin, else unclear.\n\n\
+    Exit codes:\n  0  no case is worse\n  1  a folder cannot be read\n  5  REGRESSION: a case is worse\n\n\
+    Examples:\n  weir lab compare results/before results/after\n  \
+    weir lab compare baseline/ results/ --margin 2 --json"
+)]
+pub(crate) struct Args {
+    /// Folder of the first run, the baseline
+    before: PathBuf,
+    /// Folder of the second run
+    after: PathBuf,
+    /// Largest loss that is none, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
+    margin: f64,
+    /// Print the comparison as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    value
+        .filter(|value| (0.1..=50.0).contains(value))
+        .ok_or_else(|| format!("'{text}' is no percentage from 0.1 to 50"))
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let (before, after) = (Stored::read(&args.before)?, Stored::read(&args.after)?);
+    let comparison = Comparison::of(&before, &after, args.margin / 100.0);
+    if args.json {
+        output::line(&serde_json::to_string(&comparison)?);
+    } else {
+        print(&comparison);
+    }
+    Ok(Exit::Lab(comparison.verdict().exit_code()))
+}
+
+fn print(comparison: &Comparison) {
+    let rows: Vec<[String; 7]> = comparison.cells.iter().map(row).collect();
+    let header = [
+        "CASE",
+        "JUDGEMENT",
+        "BEFORE/S",
+        "AFTER/S",
+        "RATIO",
+        "95 % INTERVAL",
+        "P99 BEFORE → AFTER",
+    ];
+    output::text(&table(header, &rows));
+    let lists = [
+        ("only before", &comparison.only_before),
+        ("only after", &comparison.only_after),
+        ("differs", &comparison.differences),
+    ];
+    for (word, items) in lists {
+        for item in items {
+            output::line(&format!("{word}: {item}"));
+        }
+    }
+    output::line(&format!("verdict: {}", comparison.verdict()));
+    for reason in comparison.reasons() {
+        output::line(&format!("  {reason}"));
+    }
+}
+
+fn row(cell: &CellComparison) -> [String; 7] {
+    let none = || "-".to_owned();
+    let p99 = cell.times.iter().find(|time| time.name == "p99");
+    [
+        cell.name.clone(),
+        cell.judgement.word().to_owned(),
+        format!("{:.1}", cell.before),
+        format!("{:.1}", cell.after),
+        cell.throughput.map_or_else(none, |ratio| format!("{:.3}", ratio.value)),
+        cell.throughput.map_or_else(none, |ratio| {
+            format!("{:.3} to {:.3}", ratio.interval.low, ratio.interval.high)
+        }),
+        p99.map_or_else(none, |p99| format!("{:.2} → {:.2} ms", p99.before, p99.after)),
+    ]
+}

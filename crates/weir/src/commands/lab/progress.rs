@@ -1,0 +1,107 @@
+//! Live progress: one line that changes on a terminal, a plain line a second otherwise, JSON for
+//! programs.
+
+use crate::output;
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use weir_lab::engine::{Event, Hold, Verdict};
+use weir_lab::record::Interval;
+
+/// Where progress goes, and how.
+pub(super) struct Progress {
+    how: How,
+    /// What the run is doing, in a word or two.
+    phase: String,
+    /// Characters that the changing line has now.
+    width: usize,
+}
+
+enum How {
+    Terminal,
+    Lines,
+    Json,
+}
+
+impl Progress {
+    /// To standard error, or with `json` to standard output.
+    pub(super) fn new(json: bool) -> Self {
+        let how = if json {
+            How::Json
+        } else if std::io::stderr().is_terminal() {
+            How::Terminal
+        } else {
+            How::Lines
+        };
+        Self { how, phase: "running".to_owned(), width: 0 }
+    }
+
+    /// Shows what happens.
+    pub(super) fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Groups(_) => {}
+            Event::Second(second) => self.second(second),
+            Event::Hold(hold) => self.hold(hold),
+        }
+    }
+
+    fn second(&mut self, second: &Interval) {
+        let all = second.all(&[]);
+        let ms = |percentile| all.response().value_at_percentile(percentile) as f64 / 1e6;
+        let (rate, p50, p99) = (all.samples(), ms(50.0), ms(99.0));
+        let (failed, at) = (all.failed(), second.second);
+        if let How::Json = self.how {
+            return output::line(
+                &json!({
+                    "event": "second", "second": at, "samples": rate, "errors": failed,
+                    "p50": p50, "p99": p99, "users": second.users,
+                    "in_flight": second.in_flight, "dropped": second.dropped,
+                })
+                .to_string(),
+            );
+        }
+        let mut text =
+            format!("{at:>4} s  {}  {rate}/s  p50 {p50:.2} ms  p99 {p99:.2} ms", self.phase);
+        text.push_str(&format!("  {failed} errors  {} users", second.users));
+        if second.dropped > 0 {
+            text.push_str(&format!("  {} dropped", second.dropped));
+        }
+        self.line(&text);
+    }
+
+    fn hold(&mut self, hold: &Hold) {
+        let verdict = match hold.verdict {
+            Verdict::Kept => "kept",
+            Verdict::Errors => "too many errors",
+            Verdict::Slow => "too slow",
+            Verdict::Behind => "fell behind",
+            Verdict::Silent => "no answer",
+        };
+        if let How::Json = self.how {
+            return output::line(
+                &json!({
+                    "event": "hold", "rate": hold.rate, "achieved": hold.achieved,
+                    "errors": hold.errors, "dropped": hold.dropped, "verdict": verdict,
+                })
+                .to_string(),
+            );
+        }
+        self.end();
+        output::note(&format!("      {:.0}/s: {verdict}", hold.rate));
+    }
+
+    fn line(&mut self, text: &str) {
+        let How::Terminal = self.how else { return output::note(text) };
+        let width = text.chars().count();
+        let mut out = std::io::stderr().lock();
+        let _ = write!(out, "\r{text:<before$}", before = self.width).and_then(|()| out.flush());
+        self.width = width;
+    }
+
+    /// Leaves the changing line.
+    pub(super) fn end(&mut self) {
+        if let (How::Terminal, 1..) = (&self.how, self.width) {
+            output::note("");
+            self.width = 0;
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `weir lab report`: the report of a folder, made again, or JMeter's tables of a results file.
+
+use super::results_file;
+use crate::exit::Exit;
+use crate::output;
+use std::path::PathBuf;
+use weir_lab::report;
+
+/// Arguments of `weir lab report`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads what a run left in its folder and writes report.html there, one file that needs \
+    no network. Of a file it prints what JMeter's Aggregate Report and Summary Report show of it.\n\n\
+    Examples:\n  weir lab report results/\n  weir lab report results.jtl\n  \
+    weir lab report --csv aggregate results.jtl"
+)]
+pub(crate) struct Args {
+    /// Folder of a finished run, or a results file of JMeter or of `weir lab run` (.jtl)
+    folder: PathBuf,
+    /// Of a file: print one of the tables as CSV, as JMeter saves it
+    #[arg(long, value_enum, value_name = "TABLE")]
+    csv: Option<results_file::Table>,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.folder.is_file() {
+        return results_file::print(&args.folder, args.csv);
+    }
+    report::write(&args.folder)?;
+    output::line(&args.folder.join("report.html").display().to_string());
+    if !report::has_charts() {
+        output::note(
+            "weir: this build has no charts over time; `make report` says how to get them",
+        );
+    }
+    Ok(Exit::Success)
+}

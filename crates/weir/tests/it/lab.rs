@@ -1,0 +1,5 @@
+//! The Lab's commands.
+
+mod hit;
+mod jmeter;
+mod results;

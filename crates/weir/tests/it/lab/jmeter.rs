@@ -1,0 +1,245 @@
+//! JMeter as the oracle: the same plan on the same server must give the same samples.
+//!
+//! JMeter comes from Maven Central, by Maven, once; where that cannot be done the tests say so and
+//! pass.
+
+mod server;
+
+use crate::harness::weir;
+use serde_json::{Value, json};
+use server::Server;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{LazyLock, Mutex};
+use weir_lab::jtl;
+
+const VERSION: &str = "5.6.3";
+
+/// One run of JMeter at a time: a Java process takes half of a small machine.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// JMeter's folder; `None` where it cannot be had.
+static JMETER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("jmeter-{VERSION}"));
+    let launcher = home.join("bin/ApacheJMeter.jar");
+    if !launcher.exists() && install(&home).is_none() {
+        eprintln!("SKIPPED: Maven and a JDK (by `make setup`) could not fetch JMeter {VERSION}");
+        return None;
+    }
+    Some(home)
+});
+
+/// Fetches JMeter as its own build would lay it out: `bin`, `lib` and `lib/ext`.
+fn install(home: &Path) -> Option<()> {
+    let parts = ["", "_http", "_functions", "_components", "_config"].map(|part| {
+        format!(
+            "<dependency><groupId>org.apache.jmeter</groupId><artifactId>ApacheJMeter{part}\
+             </artifactId><version>{VERSION}</version></dependency>"
+        )
+    });
+    let project = format!(
+        "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"><modelVersion>4.0.0</modelVersion>\
+         <groupId>weir</groupId><artifactId>jmeter</artifactId><version>1</version>\
+         <packaging>pom</packaging><dependencies>{}</dependencies></project>",
+        parts.concat()
+    );
+    fs::create_dir_all(home.join("lib/ext")).ok()?;
+    fs::create_dir_all(home.join("bin")).ok()?;
+    fs::write(home.join("pom.xml"), project).ok()?;
+    let done = |command: &mut Command| {
+        let status = command.current_dir(home).stdout(Stdio::null()).status();
+        status.ok().filter(std::process::ExitStatus::success)
+    };
+    const GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
+    done(Command::new("timeout").args(["600", "mvn", "-q", "-B", GOAL, "-DoutputDirectory=lib"]))?;
+    done(Command::new("jar").args([
+        "xf",
+        &format!("lib/ApacheJMeter_config-{VERSION}.jar"),
+        "bin",
+    ]))?;
+    for entry in fs::read_dir(home.join("lib")).ok()?.flatten() {
+        let name = entry.file_name().into_string().ok()?;
+        if name.starts_with("ApacheJMeter_") {
+            fs::rename(entry.path(), home.join("lib/ext").join(&name)).ok()?;
+        }
+    }
+    // Last, for it says that all of it is there.
+    let launcher = home.join(format!("lib/ApacheJMeter-{VERSION}.jar"));
+    fs::rename(launcher, home.join("bin/ApacheJMeter.jar")).ok()
+}
+
+/// Samples of one label.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Line {
+    count: u64,
+    errors: u64,
+    bytes: u64,
+    sent: u64,
+    codes: BTreeMap<String, u64>,
+}
+
+type Lines = BTreeMap<String, Line>;
+
+fn lines(text: &[u8]) -> Lines {
+    let mut lines = Lines::new();
+    let read = jtl::read(text, |row| {
+        let line = lines.entry(row.label.to_string()).or_default();
+        line.count += 1;
+        line.errors += u64::from(!row.success);
+        *line.codes.entry(row.code.to_string()).or_default() += 1;
+        // Without an answer JMeter counts the text of its exception as bytes.
+        if !row.code.starts_with("Non HTTP") {
+            line.bytes += row.bytes;
+            line.sent += row.sent_bytes;
+        }
+    });
+    read.expect("results");
+    lines
+}
+
+fn plans() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/lab/plans")
+}
+
+/// What JMeter gives, and what reached the server.
+fn by_jmeter(home: &Path, plan: &str, properties: &[(String, String)]) -> Lines {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().join("results.jtl");
+    let mut command = Command::new("timeout");
+    command.args(["120", "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-jar"]);
+    // JMeter's functions look for files where it runs.
+    command.arg(home.join("bin/ApacheJMeter.jar")).arg("-n").current_dir(plans());
+    command.arg("-t").arg(plans().join(plan)).arg("-l").arg(&results);
+    command.arg("-j").arg(folder.path().join("jmeter.log"));
+    command.arg("-Jjmeter.save.saveservice.subresults=false");
+    for (name, value) in properties {
+        command.arg(format!("-J{name}={value}"));
+    }
+    let output = command.output().expect("Java runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    lines(&fs::read(results).expect("results"))
+}
+
+fn by_weir(plan: &str, properties: &[(String, String)]) -> (Lines, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plan, results) = (plans().join(plan), folder.path().join("results.jtl"));
+    let mut args: Vec<String> =
+        properties.iter().map(|(name, value)| format!("-J{name}={value}")).collect();
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    args.extend(["--json".to_owned(), "--jtl".to_owned(), text(&results), text(&plan)]);
+    let args: Vec<&str> =
+        ["lab", "run"].into_iter().chain(args.iter().map(String::as_str)).collect();
+    let output = weir(folder.path(), &args);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().unwrap_or_default();
+    let result = serde_json::from_str(last);
+    let result = result.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (lines(&fs::read(results).expect("results")), result)
+}
+
+/// Runs a plan with both, each on a server of its own, and compares.
+fn compare(plan: &str, more: &[(&str, &str)]) {
+    let Some(home) = &*JMETER else { return };
+    let properties = |server: &Server| {
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let port = [("port".to_owned(), server.port.to_string())];
+        port.into_iter().chain(more).collect::<Vec<_>>()
+    };
+    let (theirs, ours) = (Server::start(), Server::start());
+    let expected = by_jmeter(home, plan, &properties(&theirs));
+    let (found, result) = by_weir(plan, &properties(&ours));
+    let mut wrong = Vec::new();
+    for label in expected.keys().chain(found.keys().filter(|label| !expected.contains_key(*label)))
+    {
+        let (expected, found) = (expected.get(label), found.get(label));
+        if expected != found {
+            wrong.push(format!("{label}\n  JMeter {expected:?}\n  weir   {found:?}"));
+        }
+    }
+    let port = |server: &Server, line: &str| line.replace(&server.port.to_string(), "PORT");
+    let theirs_log: Vec<String> = theirs.take_log().iter().map(|l| port(&theirs, l)).collect();
+    let count = ours.count();
+    let ours_log: Vec<String> = ours.take_log().iter().map(|l| port(&ours, l)).collect();
+    for line in &theirs_log {
+        let times = |log: &[String]| log.iter().filter(|other| *other == line).count();
+        if times(&theirs_log) != times(&ours_log) {
+            wrong.push(format!(
+                "JMeter sent {}×, weir {}×: {line}",
+                times(&theirs_log),
+                times(&ours_log)
+            ));
+        }
+    }
+    for line in &ours_log {
+        if !theirs_log.contains(line) {
+            wrong.push(format!("only weir sent: {line}"));
+        }
+    }
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{plan}\n{}", wrong.join("\n"));
+    assert_eq!((theirs.count(), &result["interrupted"]), (count, &json!(0)));
+}
+
+#[test]
+fn an_http_post_in_the_style_of_wso2() {
+    compare("http-post.jmx", &[("users", "3"), ("loops", "20")]);
+    compare("http-post.jmx", &[("size", "1024B"), ("path", "/text")]);
+}
+
+#[test]
+fn a_web_shop() {
+    compare("web-shop.jmx", &[]);
+}
+
+#[test]
+fn every_assertion() {
+    compare("assertions.jmx", &[]);
+}
+
+#[test]
+fn every_element() {
+    compare("elements.jmx", &[]);
+}
+
+#[test]
+fn tables_are_those_that_jmeter_makes_of_its_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |start: u64, elapsed: u64, label: &str, success: bool| {
+        format!("{start},{elapsed},{label},200,OK,T 1-1,text,{success},,1024,512,1,1,u,1,0,0\n")
+    };
+    let rows =
+        row(1_000, 100, "a", true) + &row(1_100, 300, "b", false) + &row(1_400, 100, "a", true);
+    fs::write(folder.path().join("r.jtl"), jtl::HEADER.to_owned() + &rows).expect("written");
+    let print = |args: &[&str]| {
+        let output = weir(folder.path(), args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(
+        print(&["lab", "report", "--csv", "summary", "r.jtl"]),
+        "Label,# Samples,Average,Min,Max,Std. Dev.,Error %,Throughput,Received KB/sec,Sent KB/sec,\
+         Avg. Bytes\na,2,100,100,100,0.00,0.000%,4.00000,4.00,2.00,1024.0\n\
+         b,1,300,300,300,0.00,100.000%,3.33333,3.33,1.67,1024.0\n\
+         TOTAL,3,166,100,300,94.28,33.333%,6.00000,6.00,3.00,1024.0\n"
+    );
+    assert!(print(&["lab", "report", "r.jtl"]).contains("90% Line"));
+}
+
+#[test]
+fn a_plan_with_mistakes_is_refused_with_all_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = "<jmeterTestPlan><hashTree>\n<TestPlan/>\n<hashTree><ThreadGroup testname=\"T\"/>\n\
+                <hashTree>\n<IfController testname=\"i\"/><hashTree/>\n<JSR223Sampler \
+                testname=\"s\"/><hashTree/></hashTree></hashTree></hashTree></jmeterTestPlan>";
+    fs::write(folder.path().join("p.jmx"), plan).expect("written");
+    let output = weir(folder.path(), &["lab", "run", "p.jmx"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "p.jmx: line 5: IfController `i`: the Lab does not have this element (`--lenient` skips it)\n\
+         p.jmx: line 6: JSR223Sampler `s`: the Lab runs no scripts (`--lenient` skips it)\n"
+    );
+}

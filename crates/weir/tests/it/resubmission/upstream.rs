@@ -1,0 +1,86 @@
+//! What an upstream is told by a resubmission, and what its answer makes of it.
+
+use super::{Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, resubmit, show, succeeds};
+use crate::harness::{Certificate, Client, Weir};
+use serde_json::json;
+
+#[test]
+fn it_goes_as_https_if_weir_itself_ended_that() {
+    let backend = Backend::start();
+    let certificate = Certificate::of("orders.example.com");
+    let both = "listen:\n  - {addr: \"127.0.0.1:0\"}\n  \
+                - {addr: \"127.0.0.1:0\", tls: {cert: \"file:c.pem\", key: \"file:k.pem\"}}\n";
+    let config = backend.config("", ROUTE, TRACKER);
+    let config = config.replacen("listen: [{addr: \"127.0.0.1:0\"}]\n", both, 1);
+    let weir =
+        Weir::new(&config).file("c.pem", &certificate.cert).file("k.pem", &certificate.key).start();
+    let mut client =
+        Client::connect_tls(weir.listen[1], b"", "orders.example.com", &[&certificate.cert])
+            .unwrap();
+    let secure = client.request("POST", "/orders/1", &[("x-api-key", KEY)], "{}");
+    let secure = crate::admin_api::id(&secure);
+    let live = backend.last();
+    assert_eq!(live.header("x-forwarded-proto"), Some("https"));
+    let plain = place(&weir, "{}");
+    backend.answer(200);
+    succeeds(&weir, &secure, &as_it_was());
+    let again = backend.last();
+    for name in ["x-forwarded-proto", "x-forwarded-host", "forwarded"] {
+        assert_eq!(again.header(name), live.header(name), "{name}");
+    }
+    succeeds(&weir, &plain, &as_it_was());
+    assert_eq!(backend.last().header("x-forwarded-proto"), Some("http"));
+}
+
+#[test]
+fn an_upstream_that_sends_it_elsewhere_has_not_done_it() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    let sent = place(&weir, "{}");
+    for status in [300, 301, 302, 307, 308] {
+        backend.answer(status);
+        let attempt = resubmit(&weir, &sent, &as_it_was()).json();
+        assert_eq!(
+            (&attempt["state"], &attempt["status"]),
+            (&json!("failed"), &json!(status)),
+            "{attempt}"
+        );
+        assert_eq!(show(&weir, &sent)["resolution"], "open", "{status}");
+    }
+    for status in [303, 304, 299] {
+        backend.answer(status);
+        succeeds(&weir, &sent, &json!({"again": true}));
+        assert_eq!(show(&weir, &sent)["resolution"], "resubmitted", "{status}");
+    }
+}
+
+#[test]
+fn another_request_never_has_the_key_of_the_first() {
+    let backend = Backend::start();
+    let routes = "      - {op: place, post: \"/{id}\", proxy: back, resubmit: {targets: [repair]}}\n      \
+        - {op: repair, put: \"/{id}\", proxy: back}\n";
+    let api = "    resubmit: {idempotency_key: true}\n";
+    let weir = Weir::new(&backend.config(api, routes, TRACKER)).start();
+    let own = [("idempotency-key", "\"of the client\"")];
+    let keyed = call(&weir, "POST", "/orders/17", &own, "{}");
+    let plain = place(&weir, "{}");
+    let key = |id: &str, wish: &serde_json::Value| {
+        backend.answer(500);
+        assert_eq!(resubmit(&weir, id, wish).json()["state"], "failed");
+        backend.last().header("idempotency-key").map(str::to_owned).expect("a key")
+    };
+    let elsewhere = json!({"to": "repair"});
+    assert_eq!(key(&keyed, &as_it_was()), "\"of the client\"");
+    assert_eq!(key(&plain, &as_it_was()), format!("\"{plain}\""));
+    // Each attempt at the same request has the same, and no other request has it.
+    let to = |id: &str| format!("\"{id}/repair\"");
+    for _ in 0..2 {
+        assert_eq!(key(&keyed, &elsewhere), to(&keyed));
+        assert_eq!(key(&plain, &elsewhere), to(&plain));
+    }
+    let edited = key(&keyed, &json!({"body": "[]"}));
+    assert!(!edited.contains("client") && !edited.contains(&keyed), "{edited}");
+    let set = json!({"headers": {"set": [{"name": "Idempotency-Key", "value": "mine"}]},
+                     "to": "repair"});
+    assert_eq!(key(&keyed, &set), "mine", "whoever edits knows best");
+}

@@ -1,0 +1,1 @@
+export default () => ({ result: "OK", message: "Hello World" });
