@@ -71,6 +71,7 @@ pub(crate) enum Grant {
     Agent {
         id: AgentId,
         address: Option<Arc<AgentAddress>>,
+        orders: Arc<Orders>,
         /// The worker still has a connection to it.
         reuse: bool,
     },

@@ -59,11 +59,26 @@ pub(crate) enum Order {
     Kill,
 }
 
-/// The way of an order to the supervisor; a heavier one replaces a lighter one.
+/// What has become of an agent whose request was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Fate {
+    Unknown,
+    /// It is still there, and well.
+    Well,
+    /// It has ended in order, as programs do that end after so many requests.
+    Ended,
+    Crashed,
+}
+
+/// What goes between an agent's supervisor and the rest: orders to it, of which a heavier one
+/// replaces a lighter one, and word of what has become of the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     order: AtomicU8,
     given: Notify,
+    fate: AtomicU8,
+    told: Notify,
 }
 
 impl Orders {
@@ -94,6 +109,29 @@ impl Orders {
                 return order;
             }
             given.await;
+        }
+    }
+
+    /// It has a request, and nothing is known of how that ends.
+    pub(super) fn begin(&self) {
+        self.fate.store(Fate::Unknown as u8, Ordering::Release);
+    }
+
+    pub(super) fn tell(&self, fate: Fate) {
+        self.fate.store(fate as u8, Ordering::Release);
+        self.told.notify_one();
+    }
+
+    /// Waits until something is known.
+    pub(super) async fn fate(&self) -> Fate {
+        loop {
+            let told = self.told.notified();
+            match self.fate.load(Ordering::Acquire) {
+                0 => told.await,
+                1 => return Fate::Well,
+                2 => return Fate::Ended,
+                _ => return Fate::Crashed,
+            }
         }
     }
 

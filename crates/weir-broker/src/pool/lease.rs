@@ -1,12 +1,16 @@
 //! An agent that one request has, and the wait for one.
 
-use super::{AgentId, Grant, Pool, Refused};
+use super::agent::Fate;
+use super::{AgentId, Grant, Orders, Pool, Refused};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use weir_config::AgentAddress;
+
+/// How long it may take until it is known what has become of an agent.
+const VERDICT: Duration = Duration::from_millis(500);
 
 /// How a request over a leased agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub struct Lease {
     worker: usize,
     id: AgentId,
     address: Option<Arc<AgentAddress>>,
+    orders: Arc<Orders>,
     reuse: bool,
     sent: bool,
     settled: bool,
@@ -64,11 +69,12 @@ impl Lease {
         granted: Instant,
     ) -> Self {
         // Refusals do not come here; an agent that does not exist is settled without effect.
-        let (id, address, reuse) = match grant {
-            Grant::Agent { id, address, reuse } => (id, address, reuse),
-            Grant::Refused(_) => (AgentId(u64::MAX), None, false),
+        let (id, address, orders, reuse) = match grant {
+            Grant::Agent { id, address, orders, reuse } => (id, address, orders, reuse),
+            Grant::Refused(_) => (AgentId(u64::MAX), None, Arc::default(), false),
         };
-        Self { pool, worker, id, address, reuse, sent: false, settled: false, waited, granted }
+        let (sent, settled) = (false, false);
+        Self { pool, worker, id, address, orders, reuse, sent, settled, waited, granted }
     }
 
     /// Which agent.
@@ -105,6 +111,15 @@ impl Lease {
     /// waiting for a process behind it.
     pub fn answers(&self) {
         self.pool.state().proven(self.id);
+    }
+
+    /// Gives it back after its connection was lost without a word of an answer, and finds out
+    /// whether that was because it has ended in order: after so many requests, or because it was
+    /// told to. The request is then as good as never sent.
+    pub async fn has_ended(self) -> bool {
+        let (orders, known) = (Arc::clone(&self.orders), self.pool.keeps_processes());
+        let _ = self.settle(Outcome::Check);
+        known && matches!(tokio::time::timeout(VERDICT, orders.fate()).await, Ok(Fate::Ended))
     }
 
     /// Gives it back; whether the worker is to keep its connection, if there is one left.

@@ -1,6 +1,6 @@
 //! What is behind a pool's lock, and what its supervisor does about it.
 
-use super::agent::{Agent, AgentId, Order, Orders, Phase};
+use super::agent::{Agent, AgentId, Fate, Order, Orders, Phase};
 use super::queue::Queue;
 use super::{Grant, Pool, Refused};
 use crate::statistics::AgentStates;
@@ -126,7 +126,9 @@ impl State {
         let agent = self.agents.get_mut(&id)?;
         (agent.phase, agent.since) = (Phase::Busy, now);
         agent.proven &= reuse;
-        Some(Grant::Agent { id, address: agent.address.clone(), reuse })
+        agent.orders.begin();
+        let (address, orders) = (agent.address.clone(), Arc::clone(&agent.orders));
+        Some(Grant::Agent { id, address, orders, reuse })
     }
 
     /// An agent has answered.
@@ -375,8 +377,9 @@ impl Pool {
     pub(crate) fn well(&self, id: AgentId) {
         let now = Instant::now();
         let mut state = self.state();
-        let told = state.agents.get(&id).is_none_or(|a| a.orders.current() >= Order::Stop);
-        if told {
+        let Some(agent) = state.agents.get(&id) else { return };
+        agent.orders.tell(Fate::Well);
+        if agent.orders.current() >= Order::Stop {
             return;
         }
         if state.closed {
@@ -401,7 +404,11 @@ impl Pool {
             }
         }
         let agent = state.agents.remove(&id);
-        let served = agent.map_or(0, |agent| agent.served);
+        let served = agent.as_ref().map_or(0, |agent| agent.served);
+        if let Some(agent) = agent {
+            let in_order = matches!(how, Gone::Told) || matches!(how, Gone::Ended) && served > 0;
+            agent.orders.tell(if in_order { Fate::Ended } else { Fate::Crashed });
+        }
         match how {
             Gone::Told => {}
             Gone::NotStarted(why) => {

@@ -336,6 +336,8 @@ impl Resolver<'_> {
 
 /// From the root: programs have working folders of their own.
 fn whole(path: PathBuf) -> PathBuf {
+    // The folder of a file that was named without one.
+    let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
     std::path::absolute(&path).unwrap_or(path)
 }
 

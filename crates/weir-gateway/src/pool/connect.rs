@@ -22,20 +22,32 @@ use weir_config::AgentAddress;
 /// How long connecting may take. Agents are near.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// How often a request is sent again that a kept connection has lost: over a new connection to the
-/// same agent, and if that has ended, to another one.
-pub(super) const REPEATS: usize = 2;
+/// How often a request is sent again that an agent has lost without a word. Agents that end after
+/// so many requests do so together when they have had the same share of them.
+const REPEATS: usize = 4;
 
-/// A connection for a request that was lost with one that had been kept: agents may end after any
-/// request, and servers close connections that were idle for long.
+/// Whether a request that was lost with this connection may be sent again, as far as its agent is
+/// concerned: servers close connections that were kept for long, and programs may end after any
+/// request. One that has crashed may have done so because of this request.
+pub(super) async fn may_repeat(connection: &mut Connection, repeats: usize) -> bool {
+    if connection.reused || repeats >= REPEATS {
+        return connection.reused;
+    }
+    match connection.hold() {
+        Some(hold) => hold.has_ended().await,
+        None => false,
+    }
+}
+
+/// A connection for a request that was lost: a new one to the same agent if this one had been kept;
+/// to another one if that has ended.
 pub(super) async fn again(
     exchange: &mut Exchange,
     pool: &Arc<Pool>,
     mut connection: Box<Connection>,
-    repeat: usize,
 ) -> Result<Box<Connection>, Refusal> {
     exchange.recording.sent_again();
-    if repeat == 1
+    if connection.reused
         && let Some(lease) = connection.hold().and_then(Hold::lease)
         && let Ok(stream) = fresh(exchange, lease).await
     {

@@ -31,6 +31,18 @@ impl Hold {
         self.lease.as_mut()
     }
 
+    /// Gives the agent back whose connection was lost without a word of an answer; whether it has
+    /// ended in order, so that another one may have the request.
+    pub(crate) async fn has_ended(&mut self) -> bool {
+        match self.lease.take() {
+            Some(lease) if self.process.is_none() => lease.has_ended().await,
+            lease => {
+                self.lease = lease;
+                false
+            }
+        }
+    }
+
     /// The answer is whole, and the connection may carry another request.
     pub(crate) fn keep(mut self, stream: Stream) {
         if self.process.is_some() {

@@ -41,12 +41,14 @@ pub(super) async fn answer<'a>(
         );
         let Err(failure) = sent.await else { break };
         let lost = matches!(failure, Failure::Closed { answered: false });
-        let stale = lost && (connection.reused || (1..connect::REPEATS).contains(&repeats));
-        if !(stale && sending.may_repeat(method)) {
+        let again = lost
+            && sending.may_repeat(method)
+            && connect::may_repeat(&mut connection, repeats).await;
+        if !again {
             return Err(failed(connection, failure));
         }
         repeats += 1;
-        connection = connect::again(exchange, pool, connection, repeats).await?;
+        connection = connect::again(exchange, pool, connection).await?;
         sending.rewind();
     }
     if !connection.reused

@@ -82,10 +82,10 @@ pub(super) async fn answer<'a>(
             Err(failure) => failure,
         };
         let lost = matches!(failure, Failure::Closed { answered: false });
-        let stale = lost && (connection.reused || (1..connect::REPEATS).contains(&repeats));
-        if stale && feeding.may_repeat(method) {
+        if lost && feeding.may_repeat(method) && connect::may_repeat(&mut connection, repeats).await
+        {
             repeats += 1;
-            connection = connect::again(exchange, pool, connection, repeats).await?;
+            connection = connect::again(exchange, pool, connection).await?;
             feeding.rewind();
             output = Output::new(framed, Arc::clone(pool));
             continue;

@@ -226,4 +226,9 @@ while True:
             act(peer, connection, variables, body)
     except (Gone, OSError, ValueError):
         pass
+    try:
+        # Files made of it would keep it open.
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
     connection.close()

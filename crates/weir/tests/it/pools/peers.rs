@@ -1,7 +1,8 @@
 //! Agents of others: PHP as Debian has it, by both of its ways, and programs over CGI.
 
 use super::{get, runs};
-use crate::harness::{Server, Weir, eventually};
+use crate::harness::{Server, Signal, Weir, eventually};
+use rustix::process::{Pid, kill_process};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -49,7 +50,7 @@ fn with_php(config: &str) -> Weir {
 #[test]
 fn php_cgi_serves_and_its_own_limit_of_requests_costs_none() {
     let server = with_php(&format!(
-        "pools: {{php: {{command: [php-cgi, -n], root: php, index: index.php, user: {}, agents: {{min: 2, max: 2}}, env: {{PHP_FCGI_MAX_REQUESTS: 7}}}}}}",
+        "pools: {{php: {{command: [php-cgi, -n], root: php, index: index.php, user: {}, agents: {{min: 2, max: 2}}, env: {{PHP_FCGI_MAX_REQUESTS: \"7\"}}}}}}",
         rustix::process::geteuid().as_raw()
     ));
     let server = server.start();
@@ -65,7 +66,9 @@ struct Fpm(Child);
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Killed outright it would leave its processes behind, and they serve on.
+        let manager = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process");
+        let _ = kill_process(manager, Signal::TERM);
         let _ = self.0.wait();
     }
 }
