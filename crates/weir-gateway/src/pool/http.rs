@@ -45,7 +45,7 @@ pub(super) async fn answer<'a>(
             && sending.may_repeat(method)
             && connect::may_repeat(&mut connection, repeats).await;
         if !again {
-            return Err(failed(connection, failure));
+            return Err(failed(*connection, failure));
         }
         repeats += 1;
         connection = connect::again(exchange, pool, connection).await?;
@@ -78,7 +78,7 @@ fn encode(exchange: &Exchange, framing: Framing) -> Outgoing {
     out
 }
 
-fn failed(connection: Box<Connection>, failure: Failure) -> Refusal {
+fn failed(connection: Connection, failure: Failure) -> Refusal {
     match failure {
         // Dropped, the agent is looked after.
         Failure::Client(error) => error.into(),

@@ -91,7 +91,7 @@ pub(super) async fn answer<'a>(
             continue;
         }
         feeding.abort(&connection.stream);
-        return Err(failed(connection, failure));
+        return Err(failed(*connection, failure));
     };
     if !connection.reused
         && let Some(lease) = connection.hold().and_then(Hold::lease)
@@ -178,7 +178,7 @@ async fn start(
     Ok(Connection::to_agent(Stream::pipes(stdin, stdout), false, hold))
 }
 
-fn failed(connection: Box<Connection>, failure: Failure) -> Refusal {
+fn failed(connection: Connection, failure: Failure) -> Refusal {
     match failure {
         // Dropped, the agent is looked after.
         Failure::Client(error) => error.into(),
