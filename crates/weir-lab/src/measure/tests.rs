@@ -16,6 +16,7 @@ fn case(name: &str, extent: Extent) -> Case {
         rate: None,
         open: false,
         extent,
+        block: 0,
     }
 }
 
@@ -65,7 +66,7 @@ fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usi
                 break;
             }
         }
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
         now += seconds;
     }
     rounds
@@ -120,7 +121,7 @@ fn one_long_run_is_cut_and_divided() {
         let count = if at < 5 { 100 } else { 1_000 };
         measurement.second(&second(at, count, 0, 1.0)).expect("no folder");
     }
-    measurement.end(false).expect("no folder");
+    measurement.end(Circumstances::default()).expect("no folder");
     assert_eq!(measurement.turn(), None);
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -153,7 +154,7 @@ fn errors_make_it_invalid_and_are_shown() {
     while let Some(turn) = measurement.turn() {
         measurement.begin(turn, 0.0).expect("no folder");
         measurement.second(&second(0, 100, 60, 1.0)).expect("no folder");
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
     }
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -185,7 +186,7 @@ fn what_was_seen_of_the_server_excuses_the_generator() {
             };
             measurement.observe(vec![row]).expect("no folder");
         }
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
         finish(measurement).cells.remove(0)
     };
     let saturated = busy(0.99);

@@ -55,7 +55,7 @@ pub(super) fn cases(summary: &Summary) -> String {
         }
         row.extend(figures(cell));
         if published {
-            row.push(published_figures(cell));
+            row.push(published_figures(summary, cell));
         }
         row
     });
@@ -78,16 +78,14 @@ fn figures(cell: &Cell) -> Vec<String> {
     row
 }
 
-fn published_figures(cell: &Cell) -> String {
+fn published_figures(summary: &Summary, cell: &Cell) -> String {
     let show = |figure: &crate::results::Published| {
-        let source = escape(&figure.source);
-        let measured =
-            cell.throughput.filter(|_| figure.what == "throughput" && figure.value > 0.0);
-        let times = measured.map_or_else(String::new, |spread| {
-            format!(" <small>(measured: {}×)</small>", number(spread.mean / figure.value))
+        let measured = figure.measured(summary, cell).map_or_else(String::new, |measured| {
+            format!(" <small>(measured: {})</small>", escape(&figure.show(measured)))
         });
-        let what = escape(&figure.what);
-        format!("<span title=\"{source}\">{what} {}</span>{times}", number(figure.value))
+        let (source, what) = (escape(&figure.source), escape(&figure.name()));
+        let value = escape(&figure.show(figure.value));
+        format!("<span title=\"{source}\">{what} {value}</span>{measured}")
     };
     cell.published.iter().map(show).collect::<Vec<_>>().join("<br>")
 }
