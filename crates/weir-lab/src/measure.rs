@@ -15,7 +15,7 @@ mod size;
 mod stretches;
 
 pub use case::Case;
-pub use size::{extent, rate, sized};
+pub use size::{extent, offered, rate, sized};
 
 use crate::compare::Comparison;
 use crate::engine::Hold;

@@ -124,21 +124,24 @@ impl Tables {
     }
 }
 
-/// A table for a terminal: the first column to the left, figures to the right.
+/// A table for a terminal: columns of words to the left, of figures to the right.
 pub fn aligned(columns: &[String], rows: &[Vec<String>]) -> String {
     let lines = || std::iter::once(columns).chain(rows.iter().map(Vec::as_slice));
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|column| lines().filter_map(|row| row.get(column)).map(|text| width(text)).max())
-        .map(Option::unwrap_or_default)
-        .collect();
+    let is_word = |text: &String| text.starts_with(char::is_alphabetic);
+    let shape = |column: usize| {
+        let widest = lines().filter_map(|row| row.get(column)).map(|text| width(text)).max();
+        let words = rows.iter().filter_map(|row| row.get(column)).any(is_word);
+        (widest.unwrap_or_default(), column == 0 || words)
+    };
+    let shapes: Vec<(usize, bool)> = (0..columns.len()).map(shape).collect();
     let mut out = String::new();
     for row in lines() {
         let mut line = String::new();
-        for (index, (value, width)) in row.iter().zip(&widths).enumerate() {
+        for (value, (width, words)) in row.iter().zip(&shapes) {
             // Writing to a text does not fail.
-            let _ = match index {
-                0 => write!(line, "{value:<width$}"),
-                _ => write!(line, "  {value:>width$}"),
+            let _ = match words {
+                true => write!(line, "{value:<width$}  "),
+                false => write!(line, "{value:>width$}  "),
             };
         }
         out.push_str(line.trim_end());

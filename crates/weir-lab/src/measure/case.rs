@@ -37,6 +37,10 @@ pub struct Case {
     pub transactions: Vec<Label>,
     /// Requests a second that an open model offers, and its pacing quantum.
     pub rate: Option<(f64, Duration)>,
+    /// Requests a second that users of a closed model bring in as they begin.
+    pub offered: Option<f64>,
+    /// How late requests may be beside what the rules allow, for `find-max`.
+    pub lateness: Duration,
     /// It is an open model, whatever its rate.
     pub open: bool,
     /// How much the first round does.
@@ -61,6 +65,8 @@ impl Case {
             labels: program.labels.clone(),
             transactions: program.transactions(),
             rate: super::rate(program),
+            offered: super::offered(program),
+            lateness: super::size::lateness(program).unwrap_or_default(),
             open,
             extent: super::extent(program).unwrap_or(Extent::Iterations(1)),
             block: 0,
@@ -263,7 +269,7 @@ impl Progress {
         Evidence {
             server: seen.busiest(),
             steal: if seen.host > 0.0 { seen.steal / seen.host } else { 0.0 },
-            ..total.evidence(rate, quantum.unwrap_or_default())
+            ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.lateness))
         }
     }
 
@@ -293,6 +299,7 @@ impl Progress {
             factors: self.case.factors.clone(),
             traits: self.case.traits.clone(),
             published: self.case.published.clone(),
+            offered: self.case.offered,
             holds: self.holds.clone(),
             ..Cell::default()
         };
@@ -425,6 +432,7 @@ impl Progress {
             let planned = total.offered as f64 / cell.window.max(f64::MIN_POSITIVE);
             let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
             let send_lag = Times::of(&total.send_lag);
+            cell.offered = Some(offered);
             cell.open = Some(Open { offered, achieved, dropped: total.dropped, send_lag });
         }
         cell.failures =

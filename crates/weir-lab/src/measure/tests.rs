@@ -14,6 +14,8 @@ fn case(name: &str, extent: Extent) -> Case {
         labels: vec!["hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
+        offered: None,
+        lateness: Duration::ZERO,
         open: false,
         extent,
         block: 0,

@@ -28,9 +28,9 @@ fn probability(p: f64) -> String {
 /// The table of cases.
 pub(super) fn cases(summary: &Summary) -> String {
     let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
-    let open = summary.cells.iter().any(|cell| cell.open.is_some());
+    let offered = summary.cells.iter().any(|cell| cell.offered.is_some());
     let mut heads = vec!["Case", "Verdict"];
-    if open {
+    if offered {
         heads.push("#Offered/s");
     }
     heads.extend([
@@ -48,10 +48,8 @@ pub(super) fn cases(summary: &Summary) -> String {
     }
     let rows = summary.cells.iter().map(|cell| {
         let mut row = vec![escape(&cell.name), badge(cell.verdict)];
-        if open {
-            row.push(
-                cell.open.as_ref().map_or_else(|| "–".to_owned(), |open| number(open.offered)),
-            );
+        if offered {
+            row.push(cell.offered.map_or_else(|| "–".to_owned(), number));
         }
         row.extend(figures(cell));
         if published {

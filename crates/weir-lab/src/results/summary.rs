@@ -74,6 +74,10 @@ pub struct Cell {
     /// What a run of a fixed duration amounts to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Fixed>,
+    /// Requests a second that the load brings to the server, whatever it answers: the rate of an open
+    /// model, or that of users who begin one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<f64>,
     /// An open model's rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Open>,

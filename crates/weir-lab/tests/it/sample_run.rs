@@ -1,7 +1,7 @@
 //! A run's folder without a run: simulated seconds, written as a run would write them.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use weir_lab::measure::{Case, Circumstances, Measurement, Method, SERVER, Settings};
 use weir_lab::protocol::{Arrangement, Extent, Rules};
 use weir_lab::record::{FirstError, Interval, Tally, histogram};
@@ -138,6 +138,8 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
         labels: vec!["say hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
+        offered: None,
+        lateness: Duration::ZERO,
         open,
         extent: Extent::Seconds(3.0),
         block: 0,

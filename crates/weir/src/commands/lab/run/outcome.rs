@@ -58,7 +58,7 @@ fn cases(summary: &Summary) -> String {
     let row = |cell: &Cell| {
         let name = if cell.name.is_empty() { summary.name.clone() } else { cell.name.clone() };
         let mut row = vec![name, cell.verdict.to_string()];
-        row.push(cell.open.as_ref().map_or_else(String::new, |open| rate(open.offered)));
+        row.push(cell.offered.map_or_else(String::new, rate));
         row.push(cell.throughput.map_or_else(String::new, |spread| rate(spread.mean)));
         let interval =
             cell.interval.map(|found| format!("{}..{}", rate(found.low), rate(found.high)));
