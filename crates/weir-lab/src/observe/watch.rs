@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A last look that comes sooner than this after the one before says nothing: clocks of processes
-/// tick every 10 ms.
+/// A last look that comes sooner than this after the one before says little, since clocks of
+/// processes tick every 10 ms. It is better than nothing only.
 const LEAST: Duration = Duration::from_millis(200);
 
 /// A thread that looks, so that a metrics page that answers late holds nothing up.
@@ -30,12 +30,12 @@ impl Watch {
             // CPU figures are differences: the first look gives none.
             observer.sample(0.0);
             let mut next = start + every;
-            let mut before = Instant::now();
+            let mut before = None;
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
                 let last = ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
                 let now = Instant::now();
-                if !last || now.duration_since(before) >= LEAST {
+                if !last || before.is_none_or(|before| now.duration_since(before) >= LEAST) {
                     let rows = observer.sample(now.duration_since(start).as_secs_f64());
                     if sender.send(rows).is_err() {
                         return;
@@ -44,7 +44,7 @@ impl Watch {
                 if last {
                     return;
                 }
-                before = now;
+                before = Some(now);
                 next = (next + every).max(now);
             }
         };

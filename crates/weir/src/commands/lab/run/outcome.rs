@@ -55,13 +55,18 @@ fn times(figures: &LabelFigures) -> [String; 6] {
 }
 
 fn cases(summary: &Summary) -> String {
+    // Short runs have no interval.
+    let measured = || summary.cells.iter().filter(|cell| cell.throughput.is_some());
+    let has_intervals = measured().all(|cell| cell.interval.is_some());
     let row = |cell: &Cell| {
         let name = if cell.name.is_empty() { summary.name.clone() } else { cell.name.clone() };
         let mut row = vec![name, cell.verdict.to_string()];
         row.push(cell.offered.map_or_else(String::new, rate));
         row.push(cell.throughput.map_or_else(String::new, |spread| rate(spread.mean)));
-        let interval =
-            cell.interval.map(|found| format!("{}..{}", rate(found.low), rate(found.high)));
+        let interval = cell
+            .interval
+            .filter(|_| has_intervals)
+            .map(|found| format!("{}..{}", rate(found.low), rate(found.high)));
         row.push(interval.unwrap_or_default());
         match cell.total().filter(|total| total.samples > 0) {
             Some(total) => row.extend(times(total)),
