@@ -17,6 +17,8 @@ use crate::verdict::{Grounds, Verdict, judge};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// Cores that others of the machine may use without a remark.
+const OTHERS: f64 = 0.3;
 /// Whole seconds below which a single run is not divided.
 const DIVIDED: usize = 10;
 
@@ -347,7 +349,7 @@ impl Progress {
         let because = cell.protocol.as_ref().map(|outcome| outcome.because.clone());
         if let Some(outcome) = &cell.protocol {
             (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
-            cell.remarks = outcome.remarks.clone();
+            cell.remarks.extend(outcome.remarks.iter().cloned());
         }
         let recorded = |number: usize| {
             cell.rounds.iter().any(|round| round.number == number && round.used == Use::Recorded)
@@ -396,10 +398,9 @@ impl Progress {
             cell.interval = evaluated.interval;
             cell.recorded = self.stretches.figures(&self.case.labels);
         }
-        cell.remarks = match settings.method {
-            Method::Fixed { .. } => Vec::new(),
-            _ => evaluated.remarks.clone(),
-        };
+        if !matches!(settings.method, Method::Fixed { .. }) {
+            cell.remarks.extend(evaluated.remarks.iter().cloned());
+        }
         if matches!(settings.method, Method::Fixed { .. }) {
             cell.fixed = Some(evaluated);
         }
@@ -423,6 +424,11 @@ impl Progress {
             busiest: Some(busiest),
             memory: seen.memory,
         });
+        if let Some(cores) = seen.others(total.generator_cpu).filter(|cores| *cores >= OTHERS) {
+            let text =
+                format!("others of this machine used {cores:.1} cores beside generator and server");
+            cell.remarks.push(text);
+        }
         cell.traits.gc_throughput = seen
             .paused
             .filter(|_| cell.window > 0.0)

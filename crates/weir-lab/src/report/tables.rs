@@ -33,15 +33,13 @@ pub(super) fn cases(summary: &Summary) -> String {
     if offered {
         heads.push("#Offered/s");
     }
-    heads.extend([
-        "#Requests/s",
-        "#95 % interval",
-        "#Smallest",
-        "#Largest",
-        "#Mean",
-        "#p50",
-        "#p95",
-    ]);
+    // Short runs have no interval.
+    let intervals = summary.cells.iter().any(|cell| cell.interval.is_some());
+    heads.push("#Requests/s");
+    if intervals {
+        heads.push("#95 % interval");
+    }
+    heads.extend(["#Smallest", "#Largest", "#Mean", "#p50", "#p95"]);
     heads.extend(["#p99", "#Max", "#Errors"]);
     if published {
         heads.push("Published");
@@ -51,7 +49,7 @@ pub(super) fn cases(summary: &Summary) -> String {
         if offered {
             row.push(cell.offered.map_or_else(|| "–".to_owned(), number));
         }
-        row.extend(figures(cell));
+        row.extend(figures(cell, intervals));
         if published {
             row.push(published_figures(summary, cell));
         }
@@ -60,11 +58,15 @@ pub(super) fn cases(summary: &Summary) -> String {
     table(&heads, &rows.collect::<Vec<_>>())
 }
 
-fn figures(cell: &Cell) -> Vec<String> {
+fn figures(cell: &Cell, intervals: bool) -> Vec<String> {
     let rate = |of: fn(&crate::stats::Spread) -> f64| {
         cell.throughput.as_ref().map_or_else(|| "–".to_owned(), |spread| number(of(spread)))
     };
-    let mut row = vec![rate(|s| s.mean), interval(cell.interval), rate(|s| s.min), rate(|s| s.max)];
+    let mut row = vec![rate(|s| s.mean)];
+    if intervals {
+        row.push(interval(cell.interval));
+    }
+    row.extend([rate(|s| s.min), rate(|s| s.max)]);
     match cell.total().filter(|total| total.samples > 0) {
         Some(total) => {
             let times = &total.response;

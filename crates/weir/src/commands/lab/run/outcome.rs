@@ -13,6 +13,16 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
             text.push_str(&part);
         }
     }
+    let several = summary.cells.len() > 1;
+    for cell in &summary.cells {
+        for remark in &cell.remarks {
+            let place = if several { format!("{}: ", cell.name) } else { String::new() };
+            text.push_str(&format!("\nnote: {place}{remark}"));
+        }
+    }
+    if summary.cells.iter().any(|cell| !cell.remarks.is_empty()) {
+        text.push('\n');
+    }
     text.push_str(&format!("\n{}\n", summary.verdict));
     if let Some(why) = &summary.interrupted {
         text.push_str(&format!("  {why}: figures are of what was done until then\n"));
