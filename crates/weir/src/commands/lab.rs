@@ -10,6 +10,7 @@ mod progress;
 mod report;
 mod result;
 mod results_file;
+mod rows;
 mod run;
 mod schema;
 mod signals;

@@ -3,14 +3,12 @@
 use super::Args;
 use crate::commands::lab::progress::Progress;
 use crate::commands::lab::result::{Report, SERVER};
-use crate::commands::lab::{is_local, signals};
+use crate::commands::lab::{is_local, rows, signals};
 use crate::exit::Exit;
 use crate::{descriptors, output};
 use anyhow::Context;
-use std::fs::File;
 use weir_lab::engine::{self, Control, Event, Options};
 use weir_lab::jmx::{self, JmxError, Plan};
-use weir_lab::jtl::Writer;
 use weir_lab::observe::{Observer, listening_on};
 use weir_lab::program::{Program, Step, Url};
 use weir_lab::record::Clock;
@@ -44,14 +42,7 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     let control = Control::default();
     signals::stop(&control).context("cannot listen for signals")?;
     let clock = Clock::start();
-    let writer = match &args.jtl {
-        Some(path) => {
-            let file = File::create(path).with_context(|| path.display().to_string())?;
-            let writer = Writer::new(Box::new(file), &program, clock);
-            Some(writer.with_context(|| path.display().to_string())?)
-        }
-        None => None,
-    };
+    let writer = args.jtl.as_deref().map(|path| rows::file(path, &program, clock)).transpose()?;
     let sinks = writer.clone();
     let options = Options {
         loops: args.threads.unwrap_or(0),
@@ -65,13 +56,13 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
         observer.add_processes(SERVER, &listening_on(port));
     }
     observer.sample(0.0);
-    let mut rows = Vec::new();
+    let mut seen = Vec::new();
     let mut total = Total::new(names.len(), false);
     let mut progress = Progress::new(args.json);
     let summary = engine::run(program, &options, &control, &mut |event| {
         if let Event::Second(second) = event {
             total.add(second);
-            rows.extend(observer.sample(second.second as f64 + 1.0));
+            seen.extend(observer.sample(second.second as f64 + 1.0));
         }
         progress.show(event);
     })?;
@@ -82,10 +73,10 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     }
     if !args.json {
         let columns: Vec<String> = AGGREGATE.iter().map(|&name| name.to_owned()).collect();
-        let rows = jmeter::rows(&total.figures(&names), total.window(), tables::Report::Aggregate);
-        output::text(&format!("\n{}", tables::aligned(&columns, &rows)));
+        let lines = jmeter::rows(&total.figures(&names), total.window(), tables::Report::Aggregate);
+        output::text(&format!("\n{}", tables::aligned(&columns, &lines)));
     }
-    let report = Report::new(None, &summary, &total, &names, &rows);
+    let report = Report::new(None, &summary, &total, &names, &seen);
     report.print(args.json);
     Ok(report)
 }
