@@ -90,6 +90,8 @@ struct Runner<'r> {
     start: Instant,
     /// The server that was loaded last has not been waited for yet.
     loaded: Option<Live>,
+    /// Why it ends before its end, if it does.
+    ended: &'static str,
 }
 
 /// Runs a scenario to its end, or until it is stopped; gives its summary, and where its results
@@ -131,6 +133,7 @@ pub fn run(
         backends: Backends::new(&options.weir, &place),
         start: Instant::now(),
         loaded: None,
+        ended: "it was interrupted",
     };
     while !runner.control.is_stopped() {
         let Some(turn) = runner.measurement.turn() else { break };
@@ -138,7 +141,7 @@ pub fn run(
     }
     if runner.control.is_stopped() {
         let time = runner.now();
-        runner.measurement.interrupt(time, "it was interrupted")?;
+        runner.measurement.interrupt(time, runner.ended)?;
     }
     runner.servers.stop();
     runner.backends.stop();

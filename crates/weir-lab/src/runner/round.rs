@@ -72,6 +72,7 @@ impl Runner<'_> {
                 let miscounted = before.and_then(|before| self.miscounted(live, before, &summary));
                 self.measurement.end(Circumstances { undrained, miscounted })?;
                 if summary.stopped && !self.control.is_stopped() {
+                    self.ended = "a request failed, and `on_error: stop` ends the run then";
                     self.control.stop();
                 }
             }

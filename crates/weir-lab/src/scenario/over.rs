@@ -76,3 +76,6 @@ pub(super) fn quicken(scenario: &mut Scenario) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

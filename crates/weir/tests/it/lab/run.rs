@@ -302,6 +302,21 @@ fn a_signal_gives_the_result_so_far_and_ends_what_was_started() {
 }
 
 #[test]
+fn a_failure_ends_the_run_where_the_scenario_says_so() {
+    let echo = harness::echo(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = format!(
+        "lab: 1\ntarget: {{base: \"http://{}\"}}\nmatrix: {{status: [500, 200]}}\n\
+         requests: [{{get: \"/status/${{status}}\"}}]\n\
+         load: {{executor: constant-vus, vus: 2, duration: 60s, on_error: stop}}\n",
+        echo.listen[0]
+    );
+    let output = run(dir.path(), &scenario, &[]);
+    assert!(stdout(&output).contains("`on_error: stop` ends the run"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+}
+
+#[test]
 fn a_scenario_with_mistakes_is_not_run() {
     let dir = tempfile::tempdir().unwrap();
     let output = run(dir.path(), &once("127.0.0.1:1", "{gett: /}", 1, ""), &[]);
