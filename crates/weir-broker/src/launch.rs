@@ -220,7 +220,8 @@ mod tests {
             let folder = dir.path().join(folder);
             std::fs::create_dir(&folder).unwrap();
             std::fs::write(folder.join("x"), "").unwrap();
-            std::fs::set_permissions(folder.join("x"), PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::set_permissions(folder.join("x"), std::fs::Permissions::from_mode(mode))
+                .unwrap();
         }
         let folders = ["a", "b", "c"].map(|name| dir.path().join(name));
         let path = std::env::join_paths(&folders).unwrap();
