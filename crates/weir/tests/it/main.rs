@@ -24,6 +24,7 @@ mod limits;
 mod metrics;
 mod monitor;
 mod operation;
+mod pools;
 mod recording;
 mod resubmission;
 mod scripts;

@@ -121,7 +121,7 @@ fn linx() {
 
 #[test]
 fn openedge() {
-    suite("openedge", 2);
+    suite("openedge", 4);
 }
 
 /// Against a server that is there already nothing is started, and cases of settings are left out.
