@@ -1,5 +1,6 @@
 //! Pools of agents: good ones, bad ones, and what becomes of requests meanwhile.
 
+mod cgi;
 mod failures;
 mod load;
 mod peers;
