@@ -93,6 +93,11 @@ fn send(server: &Server, path: &str) -> Client {
     client
 }
 
+/// Lets requests for `/gate` be answered.
+fn open(server: &Server) {
+    server.replace("open", "");
+}
+
 /// Sees an answer break off, so that nobody takes it for whole; or told to have, if nothing of it
 /// had been passed on yet.
 fn breaks_off(client: Client) {
