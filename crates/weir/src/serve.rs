@@ -4,6 +4,7 @@
 //! touches a request.
 
 mod access;
+mod burst;
 mod control;
 mod delivery;
 mod events;
