@@ -214,8 +214,7 @@ pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
     // In a closed model a generator waits for the server: if that was saturated, it held nothing up.
     let excused =
         evidence.offered.is_none() && evidence.server.is_some_and(|busiest| busiest >= SATURATED);
-    let at_its_limit =
-        evidence.generator > GENERATOR && evidence.window >= LONG_ENOUGH && !excused;
+    let at_its_limit = evidence.generator > GENERATOR && evidence.window >= LONG_ENOUGH && !excused;
     check(at_its_limit, Flaw::Generator { cpu: evidence.generator });
     check(evidence.steal > STEAL, Flaw::Steal { share: evidence.steal });
     found
