@@ -11,6 +11,7 @@ mod files;
 mod headers;
 mod jwt;
 mod monitor;
+mod openapi;
 mod path;
 mod plan;
 mod proxy;
@@ -27,7 +28,7 @@ pub(crate) use jwt::algorithm;
 pub(crate) use path::{base, pattern};
 pub(crate) use upstream::target;
 
-use crate::config::Config;
+use crate::config::{Config, Upstream};
 use crate::draft::{Draft, Member, Node, Spot};
 use crate::finding::{Report, codes, nearest};
 use crate::keys;
@@ -43,6 +44,8 @@ pub(crate) struct Resolver<'a> {
     upstreams: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
+    /// Servers that URLs name; they come behind the upstreams that are written.
+    servers: Vec<Upstream>,
     /// The system's root certificates, read once if at all.
     native_roots: Option<Arc<RootCertStore>>,
 }
@@ -60,6 +63,10 @@ impl<'a> Index<'a> {
         let order: Vec<_> = members.iter().map(|m| (m.key.as_str(), m.at)).collect();
         let names = order.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
         Self { what, names, used: vec![false; order.len()], order }
+    }
+
+    fn len(&self) -> usize {
+        self.order.len()
     }
 
     /// Index of the name `node` says, or a finding.
@@ -98,6 +105,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         plans: Index::new("plan", &plans),
         draft,
         report,
+        servers: Vec::new(),
         native_roots: None,
     };
     let root = Fields::new(&draft.root, &keys::ROOT);
@@ -119,6 +127,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));
     tracker.triggers = resolver.triggers(&root, &apis);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
+    let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
     resolver.warn_unused();
     Some(Config {
         listen,
@@ -132,7 +141,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         tracker,
         monitor,
         scripts,
-        upstreams: upstreams.into_iter().collect::<Option<_>>()?,
+        upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,
         consumers,

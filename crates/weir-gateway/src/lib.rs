@@ -40,6 +40,7 @@ pub mod tls;
 pub mod trace_context;
 mod transform;
 mod upstream;
+mod validate;
 mod worker;
 
 #[cfg(test)]

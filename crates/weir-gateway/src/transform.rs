@@ -96,7 +96,8 @@ fn remove_stale(exchange: &mut Exchange) {
     }
 }
 
-async fn read_answer(
+/// Reads an answer of at most `limit` bytes whole.
+pub(crate) async fn read_answer(
     exchange: &Exchange,
     body: &mut Body<'_>,
     limit: u64,

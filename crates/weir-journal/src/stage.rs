@@ -19,11 +19,14 @@ pub const CONNECT: u8 = 6;
 pub const RESPONSE_MAP: u8 = 7;
 /// From the head of an upstream's answer to the last byte of weir's.
 pub const ANSWER: u8 = 8;
+/// Comparing a request with the API's description; reading its body is part of it.
+pub const VALIDATE: u8 = 9;
 
 /// Names in the order of a request, as they are shown.
-const NAMES: [(u8, &str); 8] = [
+const NAMES: [(u8, &str); 9] = [
     (AUTH, "auth"),
     (LIMIT, "limit"),
+    (VALIDATE, "validate"),
     (REQUEST_MAP, "request-map"),
     (CONNECT, "connect"),
     (FIRST_BYTE, "first-byte"),

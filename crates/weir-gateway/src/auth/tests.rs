@@ -25,6 +25,7 @@ fn jwt(name: &str, issuer: &str) -> Auth {
             required_claims: vec![],
             scopes: vec!["read".into()],
             keys: vec![key],
+            remote: None,
         }),
     }
 }
@@ -100,7 +101,7 @@ impl Door {
     fn new() -> Self {
         let config = config();
         let counters = Arc::new(AuthCounters::default());
-        let authenticator = Authenticator::new(&config, Arc::clone(&counters));
+        let authenticator = Authenticator::new(&config, Arc::clone(&counters), Vec::new());
         Self { config, counters, authenticator }
     }
 

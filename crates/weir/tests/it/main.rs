@@ -23,6 +23,7 @@ mod lab;
 mod limits;
 mod metrics;
 mod monitor;
+mod openapi;
 mod operation;
 mod recording;
 mod resubmission;
