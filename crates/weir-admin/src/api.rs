@@ -6,6 +6,7 @@ mod event;
 mod invoice;
 mod journal;
 mod limit;
+mod pool;
 mod resubmit;
 mod stream;
 mod token;
@@ -69,6 +70,8 @@ pub(crate) struct Api {
         journal::state,
         journal::verify,
         limit::limits,
+        pool::pools,
+        pool::act,
         event::sinks,
         invoice::invoices,
         transaction::search,
@@ -130,6 +133,8 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
+        .route("/pools", needs(Role::Viewer, get(pool::pools)))
+        .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))

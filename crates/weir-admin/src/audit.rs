@@ -30,6 +30,8 @@ pub(crate) enum Action {
     MakeToken(String),
     /// Revokes the token with this id.
     RevokeToken(String),
+    /// Replaces or trims the agents of a pool.
+    Pool(&'static str, String),
     /// Has calls counted again.
     Rebuild,
 }
@@ -49,6 +51,7 @@ impl Action {
             Self::RunJob(action, number, how) => (action, "job", number.to_string(), how),
             Self::MakeToken(id) => ("make-token", "token", id, none),
             Self::RevokeToken(id) => ("revoke-token", "token", id, none),
+            Self::Pool(action, name) => (action, "pool", name, none),
             Self::Rebuild => ("rebuild", "counts", String::new(), none),
         }
     }

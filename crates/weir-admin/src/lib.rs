@@ -14,6 +14,7 @@ pub mod limits;
 pub mod metrics;
 pub mod monitor;
 mod pages;
+pub mod pools;
 mod problem;
 pub mod resubmit;
 mod role;

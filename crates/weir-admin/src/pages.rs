@@ -6,6 +6,7 @@ use crate::host;
 use crate::invoice::Billing;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
+use crate::pools::Doors;
 use crate::problem::Problem;
 use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
@@ -20,12 +21,14 @@ use std::sync::Arc;
 use weir_gateway::limit::LimitStandings;
 
 /// Whether traffic should be sent here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Yes.
     Ready,
     /// No: it finishes what it has and stops.
     Draining,
+    /// No: these pools have no agent, because none can be started.
+    Pools(Vec<String>),
 }
 
 /// Where the pages get what they show.
@@ -36,6 +39,8 @@ pub struct Sources {
     pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
     /// How everybody stands with their limits.
     pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
+    /// What pools are doing, and what is done to them.
+    pub pools: Doors,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
     /// What is to be paid, if calls are counted.
@@ -81,6 +86,14 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             title: "weir is stopping",
             place: None,
             detail: "It finishes what it has; send new requests elsewhere.".to_owned(),
+        }
+        .into_response(),
+        Readiness::Pools(names) => Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "pool-unavailable",
+            title: "A pool has no agent",
+            place: None,
+            detail: format!("No agent can be started of: {}.", names.join(", ")),
         }
         .into_response(),
     }

@@ -26,6 +26,11 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         events: None,
         tracker: None,
         monitor: None,
+        pools: crate::pools::Doors {
+            status: Box::new(Vec::new),
+            recycle: Box::new(|_| false),
+            trim: Box::new(|_| false),
+        },
     }));
     (addr, draining)
 }

@@ -3,7 +3,7 @@
 use super::files::FILES_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, SCRIPT, Shape, capture};
+use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "tracker"];
 
@@ -103,7 +103,7 @@ pub(crate) const METHODS: &[&str] =
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["pool", "tracker"],
+    later: &["tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -116,7 +116,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: false },
-        Group { keys: &["reply", "proxy", "files", "script", "mock"], required: true },
+        Group { keys: &["reply", "proxy", "files", "script", "pool", "mock"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -164,6 +164,11 @@ pub(crate) static ROUTE: Shape = Shape {
                 "proxy",
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
+            ),
+            Key::new(
+                "pool",
+                Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]),
+                "An agent of a pool answers; a name alone is short for `{name: NAME}`.",
             ),
             FILES_KEY,
             Key::new(

@@ -129,19 +129,28 @@ impl Control {
             Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
         });
         let draining = Arc::clone(&self.draining);
-        let readiness = move || match draining.load(Ordering::Relaxed) {
-            true => Readiness::Draining,
-            false => Readiness::Ready,
+        let gateway = Arc::clone(&self.gateway);
+        let readiness = move || {
+            if draining.load(Ordering::Relaxed) {
+                return Readiness::Draining;
+            }
+            let down = gateway.pools().into_iter().filter(|pool| !pool.ready);
+            match down.map(|pool| pool.name).collect::<Vec<_>>() {
+                names if names.is_empty() => Readiness::Ready,
+                names => Readiness::Pools(names),
+            }
         };
         let limits = {
             let gateway = Arc::clone(&self.gateway);
             Box::new(move || gateway.limits())
         };
+        let pools = self.pools();
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
         let metrics = move || {
             let mut families = weir_admin::metrics::gateway(&gateway.stats());
+            families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
@@ -157,12 +166,23 @@ impl Control {
             readiness: Box::new(readiness),
             metrics: Box::new(metrics),
             limits,
+            pools,
             access,
             billing,
             events,
             tracker,
             monitor,
             resubmission,
+        }
+    }
+
+    fn pools(&self) -> weir_admin::pools::Doors {
+        let (status, recycle, trim) =
+            (Arc::clone(&self.gateway), Arc::clone(&self.gateway), Arc::clone(&self.gateway));
+        weir_admin::pools::Doors {
+            status: Box::new(move || status.pools()),
+            recycle: Box::new(move |name| recycle.recycle_pool(name)),
+            trim: Box::new(move |name| trim.trim_pool(name)),
         }
     }
 

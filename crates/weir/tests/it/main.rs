@@ -25,6 +25,7 @@ mod metrics;
 mod monitor;
 mod openapi;
 mod operation;
+mod pools;
 mod recording;
 mod resubmission;
 mod scripts;
