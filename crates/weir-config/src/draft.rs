@@ -11,7 +11,8 @@ mod yaml;
 
 pub(crate) use descriptions::Described;
 pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
-pub(crate) use reader::{Surroundings, canonical, file_text, read, read_plain};
+pub(crate) use overrides::put;
+pub(crate) use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
 pub use texts::FileId;
 pub(crate) use texts::{Texts, names_secret};
 

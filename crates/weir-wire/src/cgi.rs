@@ -60,6 +60,14 @@ impl CgiScan {
         }
     }
 
+    /// Whether the head that was parsed sends weir itself elsewhere (section 6.2.2): a `Location`
+    /// that is a path of this server, and no `Status`.
+    pub fn local_redirect<'h>(&self, head: &'h ResponseHead) -> Option<&'h str> {
+        let location = std::str::from_utf8(head.headers.get("location")?).ok()?;
+        let local = location.starts_with('/') && !location.starts_with("//");
+        (local && self.status.is_none()).then_some(location)
+    }
+
     fn field(&mut self, line: &[u8], head: &mut ResponseHead) -> Result<(), HeadError> {
         if matches!(line[0], b' ' | b'\t') {
             return Err(HeadError::Folded);

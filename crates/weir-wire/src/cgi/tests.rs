@@ -66,3 +66,22 @@ fn what_is_no_head_is_refused() {
         assert_eq!(found, Err(error), "{}", String::from_utf8_lossy(bytes));
     }
 }
+
+#[test]
+fn a_path_without_a_status_is_for_weir_itself() {
+    let local = |bytes: &[u8]| {
+        let (mut scan, mut head) = (CgiScan::default(), ResponseHead::default());
+        scan.parse(bytes, Method::Get, &mut head, &LIMITS).unwrap().unwrap();
+        scan.local_redirect(&head).map(str::to_owned)
+    };
+    assert_eq!(local(b"Location: /a?b=c\n\n"), Some("/a?b=c".to_owned()));
+    for elsewhere in [
+        &b"Status: 302\nLocation: /a\n\n"[..],
+        b"Location: //b/a\n\n",
+        b"Location: http://b/a\n\n",
+        b"Location: a\n\n",
+        b"Content-Type: a/b\n\n",
+    ] {
+        assert_eq!(local(elsewhere), None);
+    }
+}
