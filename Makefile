@@ -30,7 +30,7 @@ run: ## Build weir and start the quickstart with its echo backend
 .PHONY: test
 test: setup report ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py
-	cargo test --workspace --locked
+	@.ci/tests --workspace --locked
 	@fuzz/run 60
 
 REPORT := crates/weir-lab/report

@@ -6,7 +6,6 @@ use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::transform;
 use bytes::Bytes;
 use weir_config::validation::{
     BodyFault, Content, Enforcement, Place, RequestParts, Validation, Violation,
@@ -176,7 +175,7 @@ pub(crate) async fn response<'a>(
         }
         return Ok(body);
     }
-    let bytes = transform::read_answer(exchange, &mut body, limit).await?;
+    let bytes = body.read_whole(&exchange.deadline, limit).await?;
     let violations = match content.check(&bytes) {
         Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
         Err(BodyFault::Violations(violations)) => violations,

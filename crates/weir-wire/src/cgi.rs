@@ -121,8 +121,11 @@ impl CgiScan {
 fn status(value: &[u8]) -> Option<u16> {
     let (digits, rest) = value.split_first_chunk::<3>()?;
     let fits = digits.iter().all(u8::is_ascii_digit) && matches!(rest.first(), None | Some(b' '));
+    if !fits {
+        return None;
+    }
     let status = digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
-    (fits && (200..=599).contains(&status)).then_some(status)
+    (200..=599).contains(&status).then_some(status)
 }
 
 fn decimal(value: &[u8]) -> Option<u64> {

@@ -56,6 +56,7 @@ fn what_is_no_head_is_refused() {
         (b"Status: 99\n\n", HeadError::StartLine),
         (b"Status: 100 Continue\n\n", HeadError::StartLine),
         (b"Status: 2000\n\n", HeadError::StartLine),
+        (b"Status: \"20% OK\n\n", HeadError::StartLine),
         (b"Status: 200\nStatus: 200\n\n", HeadError::StartLine),
         (b"Content-Length: x\n\n", HeadError::LengthInvalid),
         (b"Content-Length: 1\nContent-Length: 1\n\n", HeadError::LengthRepeated),
