@@ -32,6 +32,10 @@ pub(crate) enum Action {
     RevokeToken(String),
     /// Has calls counted again.
     Rebuild,
+    /// Begins a session of the console.
+    SignIn,
+    /// Ends it.
+    SignOut,
 }
 
 impl Action {
@@ -50,6 +54,8 @@ impl Action {
             Self::MakeToken(id) => ("make-token", "token", id, none),
             Self::RevokeToken(id) => ("revoke-token", "token", id, none),
             Self::Rebuild => ("rebuild", "counts", String::new(), none),
+            Self::SignIn => ("sign-in", "session", String::new(), none),
+            Self::SignOut => ("sign-out", "session", String::new(), none),
         }
     }
 }
@@ -69,7 +75,7 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `job` or `token`.
+    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts` or `session`.
     pub about: String,
     /// What it was done to.
     pub subject: String,

@@ -20,6 +20,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
         access: None,
         billing: None,

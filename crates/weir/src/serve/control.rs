@@ -137,6 +137,10 @@ impl Control {
             let gateway = Arc::clone(&self.gateway);
             Box::new(move || gateway.limits())
         };
+        let statistics = {
+            let gateway = Arc::clone(&self.gateway);
+            Box::new(move || gateway.stats())
+        };
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
@@ -156,6 +160,7 @@ impl Control {
         Sources {
             readiness: Box::new(readiness),
             metrics: Box::new(metrics),
+            gateway: statistics,
             limits,
             access,
             billing,
