@@ -6,6 +6,7 @@ import { CSPProvider } from "@base-ui/react/csp-provider";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiProblem, onSignedOut } from "./api/client";
+import { become } from "./api/session";
 import { makeRouter } from "./router";
 import { applyTheme, storedTheme } from "./shell/theme";
 import { Toasts } from "./ui/toast";
@@ -29,7 +30,7 @@ const queries = new QueryClient({
     },
   },
 });
-onSignedOut(() => queries.setQueryData(["session"], null));
+onSignedOut(() => become(queries, null));
 
 const router = makeRouter(queries);
 const root = document.getElementById("root");

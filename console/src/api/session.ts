@@ -1,6 +1,6 @@
 // Who is signed in.
 
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { type QueryClient, queryOptions, useQuery } from "@tanstack/react-query";
 import { ApiProblem, api, data, may, type Role, type Session } from "./client";
 
 /** Nobody is signed in: null. */
@@ -30,4 +30,10 @@ export function useMay(role: Role): boolean {
 export async function signIn(token: string): Promise<Session> {
   const headers = { authorization: `Bearer ${token.trim()}` };
   return data(api.POST("/v1/session", { headers }));
+}
+
+/** Somebody else is signed in, or nobody: nothing of whoever was here before is shown. */
+export function become(queries: QueryClient, session: Session | null): void {
+  queries.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
+  queries.setQueryData(sessionQuery.queryKey, session);
 }

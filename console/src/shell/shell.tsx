@@ -5,6 +5,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { api, may, type Role, type Session } from "../api/client";
+import { become } from "../api/session";
 import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
 import { Icon, type IconName, Logo } from "../ui/icons";
@@ -46,7 +47,7 @@ export function Shell({ session, children }: { session: Session; children: React
       <a className="skip" href="#main">
         Skip to content
       </a>
-      <div className="side">
+      <aside className="side" aria-label="weir">
         <Link to="/" className="brand" aria-label="weir, overview">
           <Logo />
           weir
@@ -60,7 +61,7 @@ export function Shell({ session, children }: { session: Session; children: React
           ))}
         </nav>
         <div className="foot">weir {session.version}</div>
-      </div>
+      </aside>
       <div className="grow">
         <header className="top">
           <LiveSign />
@@ -95,8 +96,7 @@ function Account({ session }: { session: Session }) {
   const queries = useQueryClient();
   const signOut = async () => {
     await api.DELETE("/v1/session").catch(() => undefined);
-    queries.clear();
-    queries.setQueryData(["session"], null);
+    become(queries, null);
   };
   return (
     <Menu.Root modal={false}>

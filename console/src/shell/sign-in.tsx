@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useId, useState } from "react";
-import { signIn } from "../api/session";
+import { become, signIn } from "../api/session";
 import { Logo } from "../ui/icons";
 import { Failure } from "../ui/parts";
 
@@ -12,11 +12,7 @@ export function SignIn() {
   const id = useId();
   const begin = useMutation({
     mutationFn: signIn,
-    onSuccess: (session) => {
-      // Nothing of whoever was here before is shown to another one.
-      queries.clear();
-      queries.setQueryData(["session"], session);
-    },
+    onSuccess: (session) => become(queries, session),
   });
   useEffect(() => {
     document.title = "Sign in · weir";

@@ -14,8 +14,10 @@ interface Props {
 
 export function Facets({ counts, query, onSearch }: Props) {
   const facets = counts.facets.filter((facet) => facet.values.length > 0);
+  if (facets.length === 0) return null;
   return (
     <aside className="facets" aria-label="Narrow the search">
+      <h2 className="sr-only">Narrow the search</h2>
       {facets.map((facet) => (
         <section key={facet.field}>
           <h3>{NAMES[facet.field] ?? facet.field.replace(/^key\./, "key ")}</h3>

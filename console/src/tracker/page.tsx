@@ -68,7 +68,7 @@ export function TrackerPage() {
             </button>
             <Actions query={query} />
           </header>
-          {summary.data && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
+          {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search took its time, or the index is behind. Narrow the time range.</p>}
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />

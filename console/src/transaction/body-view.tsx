@@ -86,7 +86,7 @@ function read(body: Schemas["Body"]): Shown {
 function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFacts"] }) {
   return (
     <>
-      {facts.truncated && <Badge tone="warn">truncated</Badge>}
+      {facts.truncated && facts.stored > 0 && <Badge tone="warn">truncated</Badge>}
       {facts.withheld && <Badge tone="warn">withheld</Badge>}
       {facts.masked && <Badge tone="info">masked</Badge>}
       {facts.aborted && <Badge tone="bad">broken off</Badge>}
@@ -98,7 +98,7 @@ function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFac
 
 function Why({ facts, body }: { facts: Schemas["BodyFacts"]; body: Schemas["Body"] }) {
   const words: string[] = [];
-  if (facts.truncated) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded, as far as body_limit allows`);
+  if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded, as far as body_limit allows`);
   if (facts.withheld) words.push(`it was not recorded, since it could not be masked (${facts.withheld})`);
   if (facts.masked) words.push("values in it were replaced by *** before it was recorded");
   if (facts.aborted) words.push("it was broken off before its end");
