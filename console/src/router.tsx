@@ -59,13 +59,31 @@ const monitor = createRoute({
   component: lazyRouteComponent(() => import("./monitor/page"), "MonitorPage"),
 });
 
+const apis = createRoute({
+  getParentRoute,
+  path: "/apis",
+  component: lazyRouteComponent(() => import("./apis/page"), "ApisPage"),
+});
+
+const pools = createRoute({
+  getParentRoute,
+  path: "/pools",
+  component: lazyRouteComponent(() => import("./pools/page"), "PoolsPage"),
+});
+
+const configuration = createRoute({
+  getParentRoute,
+  path: "/configuration",
+  component: lazyRouteComponent(() => import("./configuration/page"), "ConfigurationPage"),
+});
+
 const access = createRoute({
   getParentRoute,
   path: "/access",
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, access]);
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, pools, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

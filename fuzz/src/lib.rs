@@ -3,6 +3,7 @@
 //! `targets/` hands these functions to libFuzzer; `plain.rs` runs the same functions over the
 //! seeds and random changes of them, for where no fuzzer can be had.
 
+pub mod agents;
 pub mod configuration;
 pub mod map;
 pub mod paths;
@@ -15,6 +16,7 @@ pub type Check = fn(&[u8]);
 pub const TARGETS: &[(&str, Check)] = &[
     ("requests", wire::requests),
     ("answers", wire::answers),
+    ("agents", agents::agents),
     ("paths", paths::paths),
     ("configuration", configuration::configuration),
     ("map", map::map),

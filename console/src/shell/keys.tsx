@@ -44,6 +44,8 @@ const KEYS: [string[], string][] = [
   [["g", "o"], "overview"],
   [["g", "t"], "Tracker"],
   [["g", "m"], "Monitor"],
+  [["g", "a"], "APIs"],
+  [["g", "c"], "configuration"],
   [["?"], "these keys"],
 ];
 

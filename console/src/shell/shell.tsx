@@ -24,6 +24,9 @@ const PLACES: Place[] = [
   { to: "/tracker", label: "Tracker", icon: "tracker", role: "viewer" },
   { to: "/jobs", label: "Jobs", icon: "jobs", role: "operator" },
   { to: "/monitor", label: "Monitor", icon: "monitor", role: "viewer" },
+  { to: "/apis", label: "APIs", icon: "apis", role: "viewer" },
+  { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
+  { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
   { to: "/access", label: "Access", icon: "access", role: "admin" },
 ];
 
@@ -40,6 +43,8 @@ export function Shell({ session, children }: { session: Session; children: React
     },
     "g o": () => void navigate({ to: "/" }),
     "g t": () => void navigate({ to: "/tracker" }),
+    "g a": () => void navigate({ to: "/apis" }),
+    "g c": () => void navigate({ to: "/configuration" }),
     "g m": () => void navigate({ to: "/monitor" }),
   });
   return (

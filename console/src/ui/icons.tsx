@@ -3,6 +3,7 @@
 const PATHS = {
   overview: "M3 13h4l3-8 4 14 3-6h4",
   apis: "M4 6h16M4 12h10M4 18h13M18 12h2M20 18h0",
+  pools: "M4 5h7v6H4zM13 5h7v6h-7zM4 13h7v6H4zM13 13h7v6h-7z",
   tracker: "M11 4a7 7 0 1 1 0 14 7 7 0 0 1 0-14zM16 16l4.500 4.500",
   jobs: "M4 9a8 8 0 0 1 14-3l2 2M20 4v4h-4M20 15a8 8 0 0 1-14 3l-2-2M4 20v-4h4",
   monitor: "M5 20V11M12 20V4M19 20v-6",

@@ -1,12 +1,14 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
 mod audit;
+mod configuration;
 mod count;
 mod event;
 mod invoice;
 mod journal;
 mod limit;
 mod live;
+mod pool;
 mod resubmit;
 mod session;
 mod stream;
@@ -81,8 +83,14 @@ pub(crate) struct Api {
         journal::state,
         journal::verify,
         limit::limits,
+        configuration::routes,
+        configuration::state,
+        configuration::check,
+        configuration::reload,
         live::follow,
         live::history,
+        pool::pools,
+        pool::act,
         event::sinks,
         invoice::invoices,
         transaction::search,
@@ -174,8 +182,14 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
+        .route("/apis", needs(Role::Viewer, get(configuration::routes)))
+        .route("/configuration", needs(Role::Operator, get(configuration::state)))
+        .route("/configuration/check", needs(Role::Operator, post(configuration::check)))
+        .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
         .route("/live", needs(Role::Viewer, get(live::follow)))
         .route("/live/history", needs(Role::Viewer, get(live::history)))
+        .route("/pools", needs(Role::Viewer, get(pool::pools)))
+        .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))

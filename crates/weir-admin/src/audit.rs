@@ -30,8 +30,12 @@ pub(crate) enum Action {
     MakeToken(String),
     /// Revokes the token with this id.
     RevokeToken(String),
+    /// Replaces or trims the agents of a pool.
+    Pool(&'static str, String),
     /// Has calls counted again.
     Rebuild,
+    /// Has the configuration loaded again.
+    Reload,
     /// Begins a session of the console.
     SignIn,
     /// Ends it.
@@ -53,7 +57,9 @@ impl Action {
             Self::RunJob(action, number, how) => (action, "job", number.to_string(), how),
             Self::MakeToken(id) => ("make-token", "token", id, none),
             Self::RevokeToken(id) => ("revoke-token", "token", id, none),
+            Self::Pool(action, name) => (action, "pool", name, none),
             Self::Rebuild => ("rebuild", "counts", String::new(), none),
+            Self::Reload => ("reload", "configuration", String::new(), none),
             Self::SignIn => ("sign-in", "session", String::new(), none),
             Self::SignOut => ("sign-out", "session", String::new(), none),
         }
@@ -75,7 +81,8 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts` or `session`.
+    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts`, `pool`, `configuration` or
+    /// `session`.
     pub about: String,
     /// What it was done to.
     pub subject: String,

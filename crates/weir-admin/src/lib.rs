@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod audit;
+pub mod configuration;
 mod console;
 pub mod events;
 mod host;
@@ -16,6 +17,7 @@ mod live;
 pub mod metrics;
 pub mod monitor;
 mod pages;
+pub mod pools;
 mod problem;
 pub mod resubmit;
 mod role;

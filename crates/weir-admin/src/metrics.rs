@@ -3,10 +3,12 @@
 //! There is no registry: whoever has numbers gives families, and a page is rendered from them.
 
 mod gateway;
+mod pools;
 mod process;
 mod text;
 
 pub use gateway::gateway;
+pub use pools::pools;
 pub use process::process;
 pub use text::{CONTENT_TYPE, render};
 

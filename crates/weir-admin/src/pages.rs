@@ -1,6 +1,7 @@
 //! The pages: one handler each.
 
 use crate::api::{self, Access};
+use crate::configuration::Configuration;
 use crate::console;
 use crate::events::Events;
 use crate::host;
@@ -8,6 +9,7 @@ use crate::invoice::Billing;
 use crate::live::Live;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
+use crate::pools::Doors;
 use crate::problem::Problem;
 use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
@@ -23,12 +25,14 @@ use weir_gateway::limit::LimitStandings;
 use weir_gateway::stats::Snapshot;
 
 /// Whether traffic should be sent here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Yes.
     Ready,
     /// No: it finishes what it has and stops.
     Draining,
+    /// No: these pools have no agent, because none can be started.
+    Pools(Vec<String>),
 }
 
 /// Where the pages get what they show.
@@ -41,6 +45,10 @@ pub struct Sources {
     pub gateway: Box<dyn Fn() -> Snapshot + Send + Sync>,
     /// How everybody stands with their limits.
     pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
+    /// What pools are doing, and what is done to them.
+    pub pools: Doors,
+    /// The configuration, if somebody answers for it.
+    pub configuration: Option<Configuration>,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
     /// What is to be paid, if calls are counted.
@@ -92,6 +100,14 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             title: "weir is stopping",
             place: None,
             detail: "It finishes what it has; send new requests elsewhere.".to_owned(),
+        }
+        .into_response(),
+        Readiness::Pools(names) => Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "pool-unavailable",
+            title: "A pool has no agent",
+            place: None,
+            detail: format!("No agent can be started of: {}.", names.join(", ")),
         }
         .into_response(),
     }

@@ -9,6 +9,7 @@ mod files;
 mod handler;
 mod monitor;
 mod policy;
+mod pool;
 mod render;
 mod resubmit;
 mod script;
@@ -20,7 +21,7 @@ mod upstream;
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    Format, Handler, HostMode, PathMode, PathPart, Proxy, QueryMode, Reply, ReplyBody,
+    Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
     Representation,
 };
 pub use monitor::{CountRule, Counts, Monitor};
@@ -28,6 +29,10 @@ pub use policy::{
     Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
     VerificationKey,
+};
+pub use pool::{
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
+    Program, ProgramLimits, Recycle, SOCKET, ScriptRoot,
 };
 pub use resubmit::Resubmit;
 pub use script::{Script, Scripts};
@@ -44,6 +49,10 @@ use std::time::Duration;
 /// Index of an [`Upstream`] in [`Config::upstreams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamId(pub usize);
+
+/// Index of a [`Pool`] in [`Config::pools`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub usize);
 
 /// Index of an [`Auth`] in [`Config::auths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +93,8 @@ pub struct Config {
     pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
+    /// Pools, addressed by [`PoolId`].
+    pub pools: Vec<Pool>,
     /// Ways to prove who calls, addressed by [`AuthId`].
     pub auths: Vec<Auth>,
     /// Plans, addressed by [`PlanId`].

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// Tables that included files contribute to.
-pub(crate) const TABLES: [&str; 5] = ["upstreams", "auth", "plans", "consumers", "apis"];
+pub(crate) const TABLES: [&str; 6] = ["upstreams", "pools", "auth", "plans", "consumers", "apis"];
 
 /// Everything that was read.
 #[derive(Debug)]

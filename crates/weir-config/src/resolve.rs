@@ -13,6 +13,7 @@ mod jwt;
 mod monitor;
 mod path;
 mod plan;
+mod pool;
 mod proxy;
 mod reply;
 mod resubmit;
@@ -41,6 +42,7 @@ pub(crate) struct Resolver<'a> {
     draft: &'a Draft,
     report: &'a mut Report,
     upstreams: Index<'a>,
+    pools: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
     /// The system's root certificates, read once if at all.
@@ -92,8 +94,10 @@ impl<'a> Index<'a> {
 pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let tables = |name| draft.table(name);
     let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
+    let pools = tables("pools");
     let mut resolver = Resolver {
         upstreams: Index::new("upstream", &upstreams),
+        pools: Index::new("pool", &pools),
         auths: Index::new("auth", &auths),
         plans: Index::new("plan", &plans),
         draft,
@@ -102,6 +106,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     };
     let root = Fields::new(&draft.root, &keys::ROOT);
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
+    let pools = pools.iter().map(|m| resolver.pool(m)).collect::<Vec<_>>();
     let auths = auths.iter().map(|m| resolver.auth(m)).collect::<Vec<_>>();
     let plans: Vec<_> = plans.iter().filter_map(|m| resolver.plan(m)).collect();
     let consumers: Vec<_> =
@@ -133,6 +138,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         monitor,
         scripts,
         upstreams: upstreams.into_iter().collect::<Option<_>>()?,
+        pools: pools.into_iter().collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,
         consumers,
@@ -148,7 +154,7 @@ impl Resolver<'_> {
         if self.report.has_errors() {
             return;
         }
-        for index in [&self.upstreams, &self.auths, &self.plans] {
+        for index in [&self.upstreams, &self.pools, &self.auths, &self.plans] {
             for ((name, at), used) in index.order.iter().zip(&index.used) {
                 if !used {
                     let message = format!("nothing uses the {} `{name}`", index.what);

@@ -139,6 +139,13 @@ impl Recording {
         }
     }
 
+    /// A stage took so long.
+    pub(crate) fn took(&mut self, code: u8, duration: Duration) {
+        if self.is_shown() {
+            self.stages.add(code, duration);
+        }
+    }
+
     /// It is sent to an upstream again.
     pub(crate) fn sent_again(&mut self) {
         self.retries = self.retries.saturating_add(1);
@@ -478,6 +485,9 @@ fn upstream_name(exchange: &Exchange) -> &str {
     match exchange.matched() {
         Some((_, Route { handler: Handler::Proxy(proxy), .. })) => {
             &exchange.live().site.config.upstreams[proxy.upstream.0].name
+        }
+        Some((_, Route { handler: Handler::Pool(handler), .. })) => {
+            &exchange.live().site.config.pools[handler.pool.0].name
         }
         _ => "",
     }

@@ -20,6 +20,8 @@ pub(crate) enum Wait {
     Head,
     /// Bytes of a request body.
     RequestBody,
+    /// An agent of a pool.
+    Agent,
     /// An upstream to connect.
     Connect,
     /// The first byte of an upstream's answer.

@@ -12,7 +12,7 @@ use crate::path;
 use crate::problem::{Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{files, proxy, reply, script, transform};
+use crate::{files, pool, proxy, reply, script, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Handler, Route};
@@ -64,6 +64,7 @@ async fn stages<'a>(
             let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
             reply::answer(exchange, reply, plan, body).await?
         }
+        Handler::Pool(handler) => Box::pin(pool::answer(exchange, route, handler, body)).await?,
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
         Handler::Files(_) => {
             let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use weir_broker::{Broker, Log, PoolSnapshot};
 use weir_config::Config;
 use weir_journal::Lane;
 
@@ -39,6 +40,9 @@ pub enum GatewayError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
+    /// The folder for the sockets of agents, or the broker's thread, cannot be made.
+    #[error("cannot start pools: {0}")]
+    Broker(io::Error),
     /// The key for hashes of bodies cannot be read or made.
     #[error("cannot open the key for hashes in {}: {source}", folder.display())]
     HashKey {
@@ -50,12 +54,12 @@ pub enum GatewayError {
 }
 
 /// Every socket is bound; nothing is served yet.
-#[derive(Debug)]
 pub struct Bound {
     /// By listener, then by worker.
     listeners: Vec<Vec<TcpListener>>,
     addrs: Vec<SocketAddr>,
     limiter: Arc<Limiter>,
+    log: Log,
 }
 
 /// A running gateway.
@@ -105,7 +109,8 @@ impl Gateway {
                 sockets.first().and_then(|s| s.local_addr().ok()).unwrap_or(listener.addr)
             })
             .collect();
-        Ok(Bound { listeners, addrs, limiter: Arc::default() })
+        let log: Log = Arc::new(|line| eprintln!("{line}"));
+        Ok(Bound { listeners, addrs, limiter: Arc::default(), log })
     }
 
     /// Serves another Config from the next request on. Requests in flight end with the one they
@@ -117,7 +122,7 @@ impl Gateway {
     pub fn reload(&self, config: Arc<Config>) -> Result<(), GatewayError> {
         self.shared.log.set_target(&config.access_log.target);
         let before = Arc::clone(&self.control.borrow().site);
-        let site = Site::new(config, &self.shared.limiter, Some(&before))?;
+        let site = Site::new(config, &self.shared.limiter, &self.shared.broker, Some(&before))?;
         self.control.send_modify(|control| {
             control.site = Arc::new(site);
             control.version += 1;
@@ -192,6 +197,23 @@ impl Gateway {
         Err(order.back())
     }
 
+    /// What every pool is doing and has done.
+    pub fn pools(&self) -> Vec<PoolSnapshot> {
+        self.shared.broker.snapshot()
+    }
+
+    /// Has every agent of a pool replaced, each as soon as it has nothing to do; whether there is
+    /// such a pool.
+    pub fn recycle_pool(&self, name: &str) -> bool {
+        self.shared.broker.pool(name).map(|pool| pool.recycle()).is_some()
+    }
+
+    /// Stops agents of a pool that have nothing to do, down to its `min`; whether there is such a
+    /// pool.
+    pub fn trim_pool(&self, name: &str) -> bool {
+        self.shared.broker.pool(name).map(|pool| pool.trim()).is_some()
+    }
+
     /// Opens log files again.
     pub fn reopen_logs(&self) {
         self.shared.log.reopen();
@@ -221,6 +243,7 @@ impl Gateway {
             // A panic has been reported by its hook already.
             let _ = worker.join();
         }
+        self.shared.broker.stop();
         DrainReport { failed, took: start.elapsed() }
     }
 
@@ -240,6 +263,12 @@ impl Bound {
         &self.limiter
     }
 
+    /// Where lines go that agents of pools write, and what else is to be told of them. It must not
+    /// block; standard error without.
+    pub fn log_to(&mut self, log: Log) {
+        self.log = log;
+    }
+
     /// Starts serving. Each worker records what it does in a lane of its own, as long as there are
     /// `lanes`.
     ///
@@ -250,6 +279,7 @@ impl Bound {
             connections: AtomicUsize::new(0),
             resubmissions: AtomicUsize::new(0),
             healths: Healths::default(),
+            broker: Broker::new(config.workers, &config.data, self.log)?,
             limiter: Arc::clone(&self.limiter),
             wall: Wall::new(),
             log: AccessLog::start(config.access_log.target.clone())?,
@@ -257,7 +287,7 @@ impl Bound {
                 .map_err(|source| GatewayError::HashKey { folder: config.data.clone(), source })?,
         });
         let count = config.workers;
-        let site = Arc::new(Site::new(config, &shared.limiter, None)?);
+        let site = Arc::new(Site::new(config, &shared.limiter, &shared.broker, None)?);
         let (control, receiver) =
             watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving, version: 0 });
         let mut sockets: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
@@ -281,6 +311,7 @@ impl Bound {
             gateway.spawn(index, Arc::clone(&site), own, receiver.clone())?;
         }
         finish.finish();
+        gateway.shared.broker.begin();
         Ok(gateway)
     }
 }
@@ -309,7 +340,7 @@ impl Gateway {
         self.doors.push(door);
         let run = move || {
             let worker: &'static Worker =
-                Box::leak(Box::new(Worker::new(site, stats, auth, shared, lane)));
+                Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
             if let Err(error) = worker::run(worker, listeners, parting, orders, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} cannot run: {error}");

@@ -26,6 +26,7 @@ pub mod listen;
 pub mod negotiate;
 mod outgoing;
 pub mod path;
+mod pool;
 pub mod problem;
 mod proxy;
 pub mod proxy_protocol;
@@ -41,6 +42,11 @@ pub mod trace_context;
 mod transform;
 mod upstream;
 mod worker;
+
+/// What pools are doing, for whoever shows it.
+pub mod pools {
+    pub use weir_broker::{AgentStates, Log, PoolSnapshot, Spread};
+}
 
 #[cfg(test)]
 mod sample;

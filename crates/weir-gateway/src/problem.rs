@@ -177,6 +177,11 @@ problems! {
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
     /// The upstream has as many connections as it may.
     UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
+    /// Every agent of the pool has a request, and as many requests wait, or this one has waited as
+    /// long, as may; `Retry-After` says when to come again.
+    PoolBusy = 503 "pool-busy" "Every agent is busy" Upstream Safe,
+    /// No agent of the pool can be started; `Retry-After` says when that is tried again.
+    PoolUnavailable = 503 "pool-unavailable" "There is no agent" Upstream Safe,
     /// The engine of the script used up its memory; every call it had in flight gets this.
     ScriptMemory = 503 "script-memory" "The script engine ran out of memory" Weir IfIdempotent,
     /// The route's script was stopped three times in a minute and is not called for a while.

@@ -6,8 +6,8 @@
 
 mod answer;
 mod fetch;
-mod head;
-mod sending;
+pub(crate) mod head;
+pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
 pub(crate) use fetch::fetch;
@@ -29,7 +29,8 @@ use weir_config::{Proxy, Route};
 use weir_wire::{HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
-const ANSWER_LIMITS: HeadLimits = HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
+pub(crate) const ANSWER_LIMITS: HeadLimits =
+    HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
 /// Most interim (1xx) answers before the final one.
 const INTERIM: usize = 8;
 /// Most targets that are tried when connecting fails.
@@ -37,7 +38,7 @@ const TARGETS_TRIED: usize = 3;
 
 /// Why one attempt failed.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     /// The client's body cannot be had.
     Client(RequestBodyError),
     /// The upstream closed before a whole head; whether any byte of one had come.
@@ -65,7 +66,7 @@ pub(crate) async fn forward<'a>(
         idle: settings.idle_timeout,
     };
     body.at_hand()?;
-    head::prepare(exchange, route, proxy, settings.credential.as_ref());
+    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
@@ -127,9 +128,9 @@ async fn connect(
 
 /// How long an upstream may take.
 #[derive(Clone, Copy)]
-struct Limits {
-    first_byte: Duration,
-    idle: Duration,
+pub(crate) struct Limits {
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
 }
 
 fn not_taken(target: &Target, error: TakeError) -> Refusal {
@@ -204,7 +205,7 @@ fn failed(target: &Target, failure: Failure) -> Refusal {
 }
 
 /// Sends the request and waits for the head of the answer, both at once.
-async fn send_and_wait(
+pub(crate) async fn send_and_wait(
     connection: &mut Connection,
     sending: &mut Sending<'_>,
     method: Method,

@@ -70,6 +70,7 @@ impl From<Expired> for Refusal {
             Expired::Wait(Wait::Connect) => {
                 Self::new(Problem::UpstreamUnreachable).detail("connecting took too long")
             }
+            Expired::Wait(Wait::Agent) => Self::new(Problem::PoolBusy),
             Expired::Wait(Wait::FirstByte | Wait::UpstreamBody) => {
                 Self::new(Problem::UpstreamTimeout)
             }
@@ -82,6 +83,7 @@ impl From<AnswerError> for Refusal {
     fn from(error: AnswerError) -> Self {
         match &error {
             AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
             AnswerError::Late(expired) => Self::from(*expired),
             AnswerError::UpstreamClosed
             | AnswerError::File

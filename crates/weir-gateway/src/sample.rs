@@ -30,6 +30,7 @@ pub(crate) fn config() -> Config {
         monitor: weir_config::Monitor::default(),
         scripts: weir_config::Scripts { memory: 32 << 20 },
         upstreams: vec![],
+        pools: vec![],
         auths: vec![],
         plans: vec![],
         consumers: vec![],

@@ -8,6 +8,7 @@ use crate::route::Router;
 use crate::script::ScriptPlan;
 use crate::tls::ServerTls;
 use std::sync::Arc;
+use weir_broker::{Broker, PoolHandle};
 use weir_config::{Config, Handler};
 
 /// What all workers share of one Config.
@@ -22,6 +23,8 @@ pub(crate) struct Site {
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
     pub(crate) scripts: ScriptPlan,
     pub(crate) wire_limits: weir_wire::HeadLimits,
+    /// Pools, addressed by their ids.
+    pub(crate) pools: Vec<Arc<PoolHandle>>,
     /// What must not be recorded.
     pub(crate) masks: Masks,
 }
@@ -30,10 +33,12 @@ impl Site {
     /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
     ///
     /// # Errors
-    /// A certificate cannot be used or made, or scripts need more memory than they may have.
+    /// A certificate cannot be used or made, or the folder of pools, or scripts need more memory
+    /// than they may have.
     pub(crate) fn new(
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
+        broker: &Broker,
         before: Option<&Self>,
     ) -> Result<Self, GatewayError> {
         let mut tls = Vec::with_capacity(config.listen.len());
@@ -45,7 +50,9 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) | Handler::Files(_) | Handler::Script(_) => None,
+                Handler::Proxy(_) | Handler::Files(_) | Handler::Script(_) | Handler::Pool(_) => {
+                    None
+                }
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });
@@ -55,6 +62,8 @@ impl Site {
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
+            // Last: what fails before has started nothing.
+            pools: broker.pools(&config.pools).map_err(GatewayError::Broker)?,
             masks: Masks::new(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,

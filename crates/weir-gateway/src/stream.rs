@@ -7,9 +7,10 @@ use rustix::event::{PollFd, PollFlags};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{client, server};
 
 /// One connection.
@@ -23,6 +24,16 @@ enum Io {
     Tcp(TcpStream),
     Server(Box<server::TlsStream<TcpStream>>),
     Client(Box<client::TlsStream<TcpStream>>),
+    Unix(UnixStream),
+    Pipes(Box<Pipes>),
+}
+
+/// Standard input and output of a process.
+#[derive(Debug)]
+struct Pipes {
+    output: Receiver,
+    /// Gone once it is closed.
+    input: Option<Sender>,
 }
 
 /// What the other side has done.
@@ -59,8 +70,48 @@ macro_rules! with_io {
                 let $io = Pin::new(&mut **io);
                 $call
             }
+            Io::Unix(io) => {
+                let $io = Pin::new(io);
+                $call
+            }
+            Io::Pipes(io) => {
+                let $io = Pin::new(&mut **io);
+                $call
+            }
         }
     };
+}
+
+impl AsyncRead for Pipes {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.output).poll_read(cx, room)
+    }
+}
+
+impl AsyncWrite for Pipes {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.input {
+            Some(input) => Pin::new(input).poll_write(cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.input = None;
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Stream {
@@ -76,8 +127,17 @@ impl Stream {
         Self { io: RefCell::new(Io::Client(Box::new(io))) }
     }
 
+    pub(crate) fn unix(io: UnixStream) -> Self {
+        Self { io: RefCell::new(Io::Unix(io)) }
+    }
+
+    /// What a process reads, and what it writes.
+    pub(crate) fn pipes(input: Sender, output: Receiver) -> Self {
+        Self { io: RefCell::new(Io::Pipes(Box::new(Pipes { output, input: Some(input) }))) }
+    }
+
     pub(crate) fn is_tls(&self) -> bool {
-        !matches!(&*self.io.borrow(), Io::Tcp(_))
+        matches!(&*self.io.borrow(), Io::Server(_) | Io::Client(_))
     }
 
     /// Lets the other side see a reset when this is dropped, not an orderly end.
@@ -86,6 +146,7 @@ impl Stream {
             Io::Tcp(tcp) => tcp.set_zero_linger(),
             Io::Server(tls) => tls.get_ref().0.set_zero_linger(),
             Io::Client(tls) => tls.get_ref().0.set_zero_linger(),
+            Io::Unix(_) | Io::Pipes(_) => Ok(()),
         };
         // It fails on a connection that is gone already.
         let _ = set;
@@ -112,6 +173,8 @@ impl Stream {
             Io::Tcp(tcp) => (tcp, false),
             Io::Server(tls) => (tls.get_ref().0, true),
             Io::Client(tls) => (tls.get_ref().0, true),
+            // No client comes by these.
+            Io::Unix(_) | Io::Pipes(_) => return Poll::Pending,
         };
         let mut byte = [0];
         let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
@@ -139,6 +202,12 @@ impl Stream {
         }
         let both = [IoSlice::new(first), IoSlice::new(second)];
         with_io!(self, io => io.poll_write_vectored(cx, &both))
+    }
+
+    /// Neither closed nor talking out of turn. Costs no system call unless something came.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        self.poll_read(&mut Context::from_waker(Waker::noop()), &mut byte).is_pending()
     }
 
     /// TLS keeps written bytes back until they are flushed; a plain connection does not.

@@ -7,7 +7,7 @@ mod connection;
 mod health;
 
 pub(crate) use call::Call;
-pub(crate) use connection::{Connection, TakeError};
+pub(crate) use connection::{Connection, Failed, TakeError};
 pub(crate) use health::{Health, Healths};
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};

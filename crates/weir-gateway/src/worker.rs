@@ -15,6 +15,7 @@ use crate::clock::Wall;
 use crate::deadline::Deadline;
 use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
+use crate::pool::{Kept, Scripts};
 use crate::site::Site;
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
 use std::time::{Duration, Instant};
+use weir_broker::Broker;
 use weir_config::Durability;
 use weir_journal::Lane;
 
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
     /// Requests that weir makes again, taken and not over, all workers together.
     pub(crate) resubmissions: AtomicUsize,
     pub(crate) healths: Healths,
+    pub(crate) broker: Broker,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) wall: Wall,
     pub(crate) log: AccessLog,
@@ -45,12 +48,18 @@ pub(crate) struct Shared {
 /// One thread's world. It lives as long as its thread, which is as long as the process: leaked
 /// once, so that connections can hold it without counting references.
 pub(crate) struct Worker {
+    /// Its number among them.
+    pub(crate) index: usize,
     pub(crate) stats: Arc<WorkerStats>,
     /// Where its transactions are recorded, if they are.
     pub(crate) lane: Option<RefCell<Lane>>,
     /// Answers leave when their records are on the disk. As long as the process lives.
     pub(crate) waits_for_disk: bool,
     pub(crate) shared: Arc<Shared>,
+    /// Connections to agents that have no request.
+    pub(crate) agents: Kept,
+    /// Files that have answered paths.
+    pub(crate) scripts: Scripts,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
@@ -79,6 +88,7 @@ impl std::fmt::Debug for Worker {
 
 impl Worker {
     pub(crate) fn new(
+        index: usize,
         site: Arc<Site>,
         stats: Arc<WorkerStats>,
         auth_counters: Arc<AuthCounters>,
@@ -89,6 +99,9 @@ impl Worker {
         let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
         let wall = Cell::new((Instant::now(), shared.wall.read()));
         Self {
+            index,
+            agents: Kept::default(),
+            scripts: Scripts::default(),
             stats,
             lane: lane.map(RefCell::new),
             waits_for_disk,

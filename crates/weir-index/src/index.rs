@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::BusinessKeys;
 use weir_journal::{Journal, Position, Transaction};
@@ -109,7 +109,30 @@ pub(crate) struct Counts {
     pub(crate) restarts: AtomicU64,
     /// When the transaction indexed last had ended; 0 when nothing is left.
     pub(crate) behind_since: AtomicU64,
+    /// When the last search began; 0 before the first.
+    searched: AtomicU64,
 }
+
+impl Counts {
+    /// Notes that somebody searches.
+    pub(crate) fn search(&self) {
+        self.searched.store(now_us(), Ordering::Relaxed);
+    }
+
+    /// Whether somebody searched a moment ago, and may again.
+    pub(crate) fn is_searched(&self) -> bool {
+        let since = now_us().saturating_sub(self.searched.load(Ordering::Relaxed));
+        since < SEARCHING.as_micros() as u64
+    }
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}
+
+/// For so long after a search, another one is expected.
+const SEARCHING: Duration = Duration::from_secs(5);
 
 /// Searches the transactions of a journal.
 #[derive(Clone, Debug)]
@@ -137,8 +160,7 @@ impl Index {
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
         let counts = Counts::default();
         // Nothing is known of the journal's end until it was read to there once.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        counts.behind_since.store(now.as_micros() as u64, Ordering::Relaxed);
+        counts.behind_since.store(now_us(), Ordering::Relaxed);
         counts.damaged.store(damaged, Ordering::Relaxed);
         let shared = Arc::new(Shared {
             folder,

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weir_journal::failpoint;
@@ -14,7 +14,7 @@ use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
 use crate::block::Depth;
 use crate::error::Error;
-use crate::index::{Gap, Shared, begins, gap_of, is_gone};
+use crate::index::{Gap, Shared, begins, gap_of, is_gone, now_us};
 use crate::piece::{Build, OpenPiece};
 use crate::row;
 use crate::search::size;
@@ -49,8 +49,8 @@ pub struct Indexer {
     /// The number given last to a piece.
     number: u64,
     mending: Option<Mending>,
-    /// So much is left to do that idle time is not enough.
-    late: bool,
+    /// So much is left to do, or it is wanted so soon, that idle time is not enough.
+    pressed: bool,
     /// Files that the journal had dropped when pieces were looked through last.
     dropped: u64,
 }
@@ -92,7 +92,7 @@ impl Indexer {
             turned: false,
             number,
             mending: None,
-            late: false,
+            pressed: false,
             dropped: 0,
         })
     }
@@ -126,6 +126,21 @@ impl Indexer {
             self.seal()?;
         }
         Ok(done)
+    }
+
+    /// Says that there is something to index which will be indexed later.
+    pub fn falls_behind(&self) {
+        let behind = &self.shared.counts.behind_since;
+        // Only this thread writes it.
+        if behind.load(Ordering::Relaxed) == 0 {
+            behind.store(now_us(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody searches these seconds: what is not indexed, each search reads itself.
+    #[must_use]
+    pub fn is_searched(&self) -> bool {
+        self.shared.counts.is_searched()
     }
 
     /// Whether the journal may drop whole segments once the open piece is written.
@@ -188,7 +203,7 @@ impl Indexer {
     /// Reads keys and terms out of transactions; gives the block that they finish. It holds
     /// nothing that others wait for, so it can be done when nothing else wants to run.
     fn take_apart(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
-        self.late = self.is_late(taken);
+        self.pressed = self.is_late(taken) || self.is_searched();
         self.run_idle(true);
         let mut block = None;
         for transaction in taken {
@@ -200,7 +215,7 @@ impl Indexer {
 
     /// Goes on when nothing else wants to run, or as everybody does.
     fn run_idle(&self, idle: bool) {
-        if self.shared.settings.in_idle_time && !self.late {
+        if self.shared.settings.in_idle_time && !self.pressed {
             run_when_idle(idle);
         }
     }
@@ -209,8 +224,7 @@ impl Indexer {
     pub(crate) fn is_late(&self, taken: &[Transaction]) -> bool {
         let Some(last) = taken.last() else { return false };
         let ended = Duration::from_micros(ended(last, self.shared.settings.whole_stage));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        now.saturating_sub(ended) > LATE
+        Duration::from_micros(now_us()).saturating_sub(ended) > LATE
     }
 
     /// Lets searches see what was taken from a lane.
@@ -284,7 +298,7 @@ impl Indexer {
     /// To be called before it is used again after a panic: what is only in memory may be half done,
     /// and is read from the journal again.
     pub fn recover(&mut self) {
-        self.late = false;
+        self.pressed = false;
         self.run_idle(false);
         self.shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
         self.build = Build::new(self.shared.settings.depth);

@@ -237,6 +237,7 @@ impl Index {
         deadline: Instant,
         hit: &mut dyn FnMut(Subject<'_>),
     ) -> Result<bool, Error> {
+        self.shared.counts.search();
         let (mut looked, mut transaction) = (0, Transaction::default());
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);

@@ -363,7 +363,9 @@ fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
     let mut bench = Bench::open(tempfile::tempdir().unwrap(), 2, settings);
     (0..300).for_each(|number| bench.write(number));
     bench.indexer.catch_up().unwrap();
+    assert!(!bench.indexer.is_searched());
     assert_eq!(bench.numbers("common", 1000).len(), 300);
+    assert!(bench.indexer.is_searched());
     // The 41st field of proc(5)'s stat is the policy, 39 behind the name in parentheses.
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
@@ -375,6 +377,18 @@ fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
     };
     assert!(!bench.indexer.is_late(&[ended(30)]));
     assert!(bench.indexer.is_late(&[ended(90)]));
+}
+
+#[test]
+fn what_is_left_for_later_is_said() {
+    let mut bench = Bench::new(1);
+    bench.indexer.catch_up().unwrap();
+    let lag = |bench: &Bench| bench.index.statistics(u64::MAX).lag_us;
+    assert_eq!(lag(&bench), 0);
+    bench.indexer.falls_behind();
+    assert!(lag(&bench) > 0);
+    bench.indexer.catch_up().unwrap();
+    assert_eq!(lag(&bench), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 /// From the end of the request head to the last byte of the answer.
 pub const TOTAL: u8 = 1;
-/// From the choice of an upstream connection to the head of its answer.
+/// From the choice of an upstream connection, or of an agent, to the head of its answer.
 pub const FIRST_BYTE: u8 = 2;
 /// From the end of the request head until it was known who calls: finding the route is part of it.
 pub const AUTH: u8 = 3;
@@ -17,14 +17,17 @@ pub const REQUEST_MAP: u8 = 5;
 pub const CONNECT: u8 = 6;
 /// Reading and mapping the upstream's answer.
 pub const RESPONSE_MAP: u8 = 7;
-/// From the head of an upstream's answer to the last byte of weir's.
+/// From the head of an upstream's or agent's answer to the last byte of weir's.
 pub const ANSWER: u8 = 8;
+/// Until there was an agent of a pool for it: its wait in the pool's queue.
+pub const QUEUE: u8 = 9;
 
 /// Names in the order of a request, as they are shown.
-const NAMES: [(u8, &str); 8] = [
+const NAMES: [(u8, &str); 9] = [
     (AUTH, "auth"),
     (LIMIT, "limit"),
     (REQUEST_MAP, "request-map"),
+    (QUEUE, "queue"),
     (CONNECT, "connect"),
     (FIRST_BYTE, "first-byte"),
     (RESPONSE_MAP, "response-map"),

@@ -18,9 +18,14 @@ use crate::format::HEADER;
 use crate::lane::Shared;
 use crate::os::Mapping;
 
-/// Segments that wait for a lane to begin them, at least and at most.
-const READY: u64 = 2;
+/// Segments that wait for a lane to begin them: never fewer, and fewer only for [`HOLD`], and at
+/// most.
+const LEAST_READY: u64 = 2;
+const READY: u64 = 3;
 const MOST_READY: u64 = 8;
+/// Making a segment takes as long as serving some thousand requests: where enough are left, it
+/// waits for that long, so that a burst that needed one is over.
+const HOLD: Duration = Duration::from_millis(500);
 /// How long those that wait should last: as long as the file system may keep us from making
 /// another one, while it writes back what sealing syncs.
 const LASTING: Duration = Duration::from_secs(2);
@@ -122,6 +127,11 @@ impl Pace {
         LASTING.as_millis().div_ceil(lasts.as_millis()).clamp(READY.into(), MOST_READY.into())
             as u64
     }
+
+    /// Whether the lane took a segment a moment ago, or was looked at first.
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.seen.is_none_or(|(_, then)| now.saturating_duration_since(then) < HOLD)
+    }
 }
 
 /// The side that makes segments ready, for one lane.
@@ -154,9 +164,11 @@ impl Supply {
     pub(crate) fn fill(&mut self, budget: &Budget) -> io::Result<()> {
         while self.retired.try_recv().is_ok() {}
         let begun = self.shared.segments.load(Ordering::Relaxed);
-        let wanted = self.pace.ready(begun, Instant::now());
-        while self.made < self.shared.segments.load(Ordering::Relaxed) + READY
-            || (self.made < begun + wanted && !budget.is_half_used())
+        let now = Instant::now();
+        let wanted = self.pace.ready(begun, now);
+        let waits = wanted == READY && self.pace.is_fresh(now);
+        while self.made < self.shared.segments.load(Ordering::Relaxed) + LEAST_READY
+            || (self.made < begun + wanted && !waits && !budget.is_half_used())
         {
             let prepared = match self.prepare(budget) {
                 Ok(Some(prepared)) => prepared,
@@ -238,12 +250,13 @@ mod tests {
     fn more_segments_wait_for_a_lane_that_is_fast_and_fewer_once_it_slows_down() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
-        assert_eq!(pace.ready(0, at(0)), 2);
-        assert_eq!(pace.ready(1, at(10_000)), 2);
+        assert_eq!(pace.ready(0, at(0)), 3);
+        assert_eq!(pace.ready(1, at(10_000)), 3);
+        assert!(pace.is_fresh(at(10_400)) && !pace.is_fresh(at(10_600)));
         assert_eq!(pace.ready(2, at(10_500)), 4);
         assert_eq!(pace.ready(6, at(10_900)), 8);
         assert_eq!(pace.ready(6, at(11_000)), 8);
         assert_eq!(pace.ready(6, at(11_400)), 4);
-        assert_eq!(pace.ready(6, at(20_000)), 2);
+        assert_eq!(pace.ready(6, at(20_000)), 3);
     }
 }

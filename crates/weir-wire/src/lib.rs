@@ -1,4 +1,4 @@
-//! HTTP/1.x codec without I/O.
+//! HTTP/1.x and FastCGI codecs without I/O.
 //!
 //! Bytes in, messages out, and back; used by the server, the upstream client, the echo backend
 //! and the load lab alike. It is strict where leniency lets two parsers disagree about where one
@@ -9,7 +9,9 @@
 //! [`RequestHead`] or [`ResponseHead`] takes it apart, its [`Framing`] starts a [`BodyDecoder`].
 
 pub mod body;
+pub mod cgi;
 pub mod encode;
+pub mod fastcgi;
 pub mod head;
 pub mod request;
 pub mod response;

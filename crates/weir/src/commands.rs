@@ -12,6 +12,7 @@ mod lab;
 mod limits;
 mod monitor;
 mod place;
+mod pool;
 mod resolve;
 mod resubmit;
 mod routes;
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     Tail(tail::Args),
     /// Show who is throttled, and what is left to everybody
     Limits(limits::Args),
+    /// Look after pools of agents
+    #[command(subcommand)]
+    Pool(pool::Command),
     /// Make invoices of what was counted
     Invoice(invoice::Args),
     /// Print usage: what was counted of whom
@@ -96,6 +100,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args),
         Command::Tail(args) => tail::run(&args),
         Command::Limits(args) => limits::run(&args),
+        Command::Pool(command) => pool::run(&command),
         Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args),
         Command::Monitor(command) => monitor::run(&command),

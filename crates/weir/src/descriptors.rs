@@ -1,4 +1,4 @@
-//! The limit on open descriptors.
+//! Descriptors: how many there may be, and which are ours.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -8,4 +8,25 @@ pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Refused, it stays what it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Bit of `/proc/self/fdinfo` that says that a descriptor is closed in programs that are started.
+const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+
+/// Closes what whoever started weir has left open, so that programs that weir starts do not get it.
+/// To be called before anything is opened; whatever weir itself opens is not passed on.
+pub(crate) fn close_inherited() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2) {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
+        let flags = info.ok().and_then(|info| {
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+            u32::from_str_radix(flags.trim(), 8).ok()
+        });
+        if flags.is_some_and(|flags| flags & CLOSED_ON_EXEC == 0) {
+            let _ = nix::unistd::close(number);
+        }
+    }
 }

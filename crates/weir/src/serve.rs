@@ -4,10 +4,12 @@
 //! touches a request.
 
 mod access;
+mod burst;
 mod control;
 mod delivery;
 mod events;
 mod journal;
+mod loaded;
 mod messages;
 mod metrics;
 mod monitor;
@@ -30,6 +32,7 @@ use weir_gateway::Gateway;
 /// # Errors
 /// It cannot start; the text says why and names the address, if one is the reason.
 pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
+    descriptors::close_inherited();
     let (config, warnings) = match weir_config::load(&source) {
         Ok(loaded) => loaded,
         Err(found) => {
@@ -47,7 +50,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let _entered = runtime.enter();
 
     let admin = weir_admin::bind(&config.admin)?;
-    let bound = Gateway::bind(&config)?;
+    let mut bound = Gateway::bind(&config)?;
     let mut listening = Listening {
         addrs: bound.listen_addrs().to_vec(),
         tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
@@ -57,6 +60,8 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let config = Arc::new(config);
     let journal::Opened { journal, lanes, recovery } = journal::open(&config)?;
     let messages = Messages::start().context("cannot start a thread")?;
+    let log = messages.clone();
+    bound.log_to(Arc::new(move |line| log.err(line)));
     let tracker = match &journal {
         Some(journal) => tracker::start(&config, journal, &messages)?,
         None => None,
@@ -80,7 +85,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .as_ref()
         .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
-    let mut control = Control::new(source, config, gateway, events, messages.clone())
+    let mut control = Control::new(source, (config, &warnings), gateway, events, messages.clone())
         .context("cannot react to signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());

@@ -22,11 +22,17 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
         gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
+        configuration: None,
         access: None,
         billing: None,
         events: None,
         tracker: None,
         monitor: None,
+        pools: crate::pools::Doors {
+            status: Box::new(Vec::new),
+            recycle: Box::new(|_| false),
+            trim: Box::new(|_| false),
+        },
     }));
     (addr, draining)
 }

@@ -1,7 +1,8 @@
 //! Handlers: what answers a route.
 
-use super::{Files, HeaderEdits, Script, UpstreamId};
+use super::{Files, HeaderEdits, PoolId, Script, UpstreamId};
 use crate::map::JsonMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Exactly one of these answers a route.
@@ -11,6 +12,8 @@ pub enum Handler {
     Reply(Reply),
     /// An upstream answers.
     Proxy(Proxy),
+    /// An agent of a pool answers.
+    Pool(PoolHandler),
     /// Files of a folder answer.
     Files(Files),
     /// A script answers.
@@ -88,6 +91,17 @@ pub struct Proxy {
     /// Header edits, after those of the route.
     pub headers: HeaderEdits,
     /// Time to the first byte of the answer, instead of the upstream's.
+    pub timeout: Option<Duration>,
+}
+
+/// An agent of a pool answers.
+#[derive(Debug)]
+pub struct PoolHandler {
+    /// Which pool.
+    pub pool: PoolId,
+    /// The file that answers, instead of the pool's.
+    pub script: Option<PathBuf>,
+    /// Time to the first byte of the answer, instead of the pool's.
     pub timeout: Option<Duration>,
 }
 

@@ -18,6 +18,7 @@ macro_rules! codes {
 }
 
 codes! {
+    AGENTS_AS_ROOT "agents-as-root" "Agents of a pool run as root because weir does and no `user` is said (a warning)."
     ALGORITHM_CONFUSION "algorithm-confusion" "A token algorithm and a key do not belong together: HS256, HS384 and HS512 take a shared secret, all others a public key."
     ALGORITHM_NONE "algorithm-none" "Tokens without a signature are never accepted."
     ALIAS "alias" "YAML aliases expand to too much, or an alias stands inside what it refers to."

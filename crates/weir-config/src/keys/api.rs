@@ -2,7 +2,7 @@
 
 use super::files::FILES_KEY;
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, SCRIPT, Shape, capture};
+use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "openapi", "tracker"];
 
@@ -99,7 +99,7 @@ const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "opt
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["pool", "validate", "tracker"],
+    later: &["validate", "tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -112,7 +112,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy", "files", "script"], required: true },
+        Group { keys: &["reply", "proxy", "files", "script", "pool"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -159,6 +159,11 @@ pub(crate) static ROUTE: Shape = Shape {
                 "proxy",
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
+            ),
+            Key::new(
+                "pool",
+                Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]),
+                "An agent of a pool answers; a name alone is short for `{name: NAME}`.",
             ),
             FILES_KEY,
             Key::new(

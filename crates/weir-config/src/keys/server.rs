@@ -1,15 +1,12 @@
 //! Keys that hold for the whole server.
 
 use super::{
-    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, SCRIPTS, Shape, TRACKER,
-    UPSTREAM,
+    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, SCRIPTS, Shape,
+    TRACKER, UPSTREAM,
 };
-
-const LATER: &[&str] = &["pools"];
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
-    later: LATER,
     slips: &[
         ("port", "write `listen: [{addr: \"0.0.0.0:8080\"}]`"),
         ("routes", "routes stand in an API: `apis: {NAME: {base: /, routes: […]}}`"),
@@ -26,7 +23,7 @@ pub(crate) static ROOT: Shape = Shape {
             Key::new(
                 "include",
                 INCLUDE,
-                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `auth`, `plans` and `consumers`, and may include others.",
+                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and may include others.",
             ),
             Key::new(
                 "listen",
@@ -66,6 +63,7 @@ pub(crate) static ROOT: Shape = Shape {
             ),
             Key::new("scripts", Kind::Object(&SCRIPTS), "Bounds of script engines."),
             UPSTREAMS,
+            POOLS,
             AUTHS,
             PLANS,
             CONSUMERS,
@@ -76,7 +74,6 @@ pub(crate) static ROOT: Shape = Shape {
 
 /// A file named by `include:`.
 pub(crate) static INCLUDED: Shape = Shape {
-    later: LATER,
     ..Shape::new(
         "an included file",
         "A file named by `include:`.",
@@ -85,6 +82,7 @@ pub(crate) static INCLUDED: Shape = Shape {
                 .default("1"),
             Key::new("include", INCLUDE, "More files or patterns, relative to this file."),
             UPSTREAMS,
+            POOLS,
             AUTHS,
             PLANS,
             CONSUMERS,
@@ -95,12 +93,15 @@ pub(crate) static INCLUDED: Shape = Shape {
 
 const INCLUDE: Kind = Kind::OneOrMany(&Kind::Text);
 const UPSTREAM_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&UPSTREAM));
+const POOL_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&POOL));
 const AUTH_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&AUTH));
 const PLAN_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&PLAN));
 const CONSUMER_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&CONSUMER));
 const API_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&API));
 const UPSTREAMS: Key =
     Key::new("upstreams", UPSTREAM_TABLE, "Named sets of targets that `proxy` hands requests to.");
+const POOLS: Key =
+    Key::new("pools", POOL_TABLE, "Named sets of agents that `pool` hands requests to.");
 const AUTHS: Key = Key::new("auth", AUTH_TABLE, "Named ways for a caller to prove who it is.");
 const PLANS: Key = Key::new("plans", PLAN_TABLE, "Named rates and quotas for consumers.");
 const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Who calls.");

@@ -155,6 +155,9 @@ impl<'a> Resolver<'a> {
         if let Some(node) = fields.get("script") {
             return self.script(node).map(|script| Handler::Script(Box::new(script)));
         }
+        if let Some(node) = fields.get("pool") {
+            return self.pool_handler(node).map(Handler::Pool);
+        }
         let node = fields.get("proxy")?;
         self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
     }

@@ -303,3 +303,23 @@ fn secrets_of_several_lines_are_not_shown() {
         }
     }
 }
+
+/// Whether there is something to find depends on who runs this.
+#[test]
+fn agents_that_run_as_root_without_being_told_to_are_found() {
+    let folder = tempfile::tempdir().expect("folder");
+    let found = |pool: &str| -> Vec<&'static str> {
+        let path = write(
+            folder.path(),
+            "weir.yaml",
+            &format!(
+                "pools: {{p: {{command: /bin/true{pool}}}}}\napis: {{a: {{base: /, routes: [{{get: /, pool: p}}]}}}}\n"
+            ),
+        );
+        let (_, findings) = with_sets(&path, &[]).expect("loads");
+        findings.list.iter().map(|finding| finding.code).collect()
+    };
+    let root = nix::unistd::geteuid().is_root();
+    assert_eq!(found(""), if root { vec!["agents-as-root"] } else { Vec::new() });
+    assert!(found(", user: 0").is_empty());
+}

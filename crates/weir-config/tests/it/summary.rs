@@ -24,8 +24,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     writeln!(out, "data {}", relative(&config.data)).expect("writes");
     writeln!(out, "{:?}", config.limits).expect("writes");
     writeln!(out, "{:?}", config.drain).expect("writes");
-    let log = format!("{:?}", config.access_log).replace(&format!("{}/", folder.display()), "");
-    writeln!(out, "{log}").expect("writes");
+    writeln!(out, "{:?}", config.access_log).expect("writes");
     if config.tracker.enabled {
         writeln!(out, "{:?}", config.journal).expect("writes");
         writeln!(out, "{:?}", config.tracker).expect("writes");
@@ -35,6 +34,12 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     }
     for u in &config.upstreams {
         writeln!(out, "{u:?}").expect("writes");
+    }
+    for p in &config.pools {
+        writeln!(out, "{p:?}").expect("writes");
+        if let AgentSource::Start(program) = &p.source {
+            writeln!(out, "  env {:?}", program.env).expect("writes");
+        }
     }
     for a in &config.auths {
         writeln!(out, "{a:?}").expect("writes");
@@ -66,7 +71,8 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     for s in &config.sources {
         writeln!(out, "source {}", relative(s)).expect("writes");
     }
-    out
+    // Where the case stands on this machine is none of it.
+    out.replace(&format!("{}/", folder.display()), "").replace(&folder.display().to_string(), "")
 }
 
 fn route(out: &mut String, r: &Route, folder: &Path) {
@@ -109,6 +115,7 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
                 .expect("writes");
         }
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
+        Handler::Pool(pool) => writeln!(out, "    {pool:?}").expect("writes"),
         Handler::Files(files) => {
             let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");
             writeln!(out, "    {text}").expect("writes");

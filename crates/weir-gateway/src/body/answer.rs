@@ -3,6 +3,7 @@
 use crate::compress::Gzip;
 use crate::deadline::{Deadline, Expired};
 use crate::files::FileBody;
+use crate::pool::AgentBody;
 use crate::problem::Problem;
 use crate::proxy::UpstreamBody;
 use crate::refusal::Refusal;
@@ -10,6 +11,7 @@ use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::task::{Context, Poll, ready};
 use weir_wire::BodyError;
+use weir_wire::fastcgi::FastCgiError;
 
 /// Where an answer's bytes come from.
 #[derive(Default)]
@@ -21,6 +23,8 @@ pub(crate) enum Body<'a> {
     Whole(Bytes),
     /// An upstream, as it sends.
     Upstream(UpstreamBody<'a>),
+    /// An agent of a pool, as it sends.
+    Agent(Box<AgentBody<'a>>),
     /// A file, as it is read.
     File(Box<FileBody>),
     /// Another body, compressed on the way.
@@ -36,6 +40,9 @@ pub(crate) enum AnswerError {
     /// The upstream's framing is broken.
     #[error("the upstream's answer is malformed: {0}")]
     UpstreamGarbage(#[from] BodyError),
+    /// What an agent sends is no FastCGI.
+    #[error("the agent's answer is malformed: {0}")]
+    AgentGarbage(FastCgiError),
     /// No byte came in time.
     #[error("the upstream took too long")]
     Late(Expired),
@@ -55,7 +62,7 @@ impl AnswerError {
     pub(crate) fn problem(&self) -> Problem {
         match self {
             Self::UpstreamClosed => Problem::UpstreamClosed,
-            Self::UpstreamGarbage(_) => Problem::UpstreamGarbage,
+            Self::UpstreamGarbage(_) | Self::AgentGarbage(_) => Problem::UpstreamGarbage,
             Self::Late(expired) => Refusal::from(*expired).problem,
             Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
@@ -71,6 +78,7 @@ impl<'a> Body<'a> {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
+            Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
             Self::Gzip(_) => None,
         }
@@ -80,7 +88,7 @@ impl<'a> Body<'a> {
     /// has no bytes, which says nothing about the body that a GET would get.
     pub(crate) fn length_to_declare(&self, head: bool) -> Option<u64> {
         match self {
-            Self::Upstream(_) if head => None,
+            Self::Upstream(_) | Self::Agent(_) if head => None,
             body => body.length(),
         }
     }
@@ -92,6 +100,10 @@ impl<'a> Body<'a> {
             Self::Empty => Ok(Body::Empty),
             Self::Whole(bytes) => Ok(Body::Whole(bytes)),
             Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
+            Self::Agent(body) => match body.detach() {
+                Ok(body) => Ok(Body::Agent(body)),
+                Err(body) => Err(Self::Agent(body)),
+            },
             Self::File(body) => Ok(Body::File(body)),
             Self::Gzip(body) => {
                 let GzipBody { inner, encoder, holding, out } = *body;
@@ -123,6 +135,7 @@ impl<'a> Body<'a> {
             Self::Empty => b"",
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
+            Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
             Self::Gzip(body) => &body.out,
         }
@@ -134,6 +147,7 @@ impl<'a> Body<'a> {
             Self::Empty => {}
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
+            Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
             Self::Gzip(body) => body.out.advance(count),
         }
@@ -144,6 +158,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
+            Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
             Self::Gzip(body) => body.encoder.is_none(),
         }
@@ -161,6 +176,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
+            Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
             Self::Gzip(body) => body.poll_data(cx, deadline),
         }
@@ -172,6 +188,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
+            Self::Agent(body) => body.poll_request(cx),
             Self::Gzip(body) => body.inner.poll_request(cx),
         }
     }

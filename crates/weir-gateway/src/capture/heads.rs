@@ -47,7 +47,8 @@ impl Masks {
         }
     }
 
-    fn is_masked(&self, known: Known, name: &str) -> bool {
+    /// Whether a header carries a credential, or is said not to be recorded.
+    pub(crate) fn is_masked(&self, known: Known, name: &str) -> bool {
         CREDENTIALS.contains(&known) || self.headers.iter().any(|m| m.eq_ignore_ascii_case(name))
     }
 

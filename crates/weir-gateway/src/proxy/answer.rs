@@ -3,9 +3,9 @@
 use super::sending::Sending;
 use crate::body::AnswerError;
 use crate::deadline::{Deadline, Wait};
-use crate::upstream::Connection;
+use crate::upstream::{Connection, Failed};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_wire::{BodyDecoder, Framing, ResponseHead};
 
 /// Reads an answer's body, and meanwhile sends what is left of the request.
@@ -24,7 +24,7 @@ pub(crate) struct UpstreamBody<'a> {
 }
 
 impl<'a> UpstreamBody<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         mut connection: Box<Connection>,
         sending: Sending<'a>,
         response: &ResponseHead,
@@ -144,18 +144,20 @@ impl<'a> UpstreamBody<'a> {
 
     fn failed(&mut self, error: AnswerError) -> AnswerError {
         if let Some(connection) = self.connection.take() {
-            connection.target().health.failed(Instant::now());
+            let late = matches!(error, AnswerError::Late(_));
+            connection.failed(if late { Failed::Late } else { Failed::Closed });
         }
         error
     }
 
     /// The answer is whole: the connection is free, unless the request was never finished.
     fn finish(&mut self) {
-        if let Some(connection) = self.connection.take()
-            && self.keep_alive
-            && self.sending.is_none()
-        {
-            connection.keep();
+        if let Some(connection) = self.connection.take() {
+            if self.keep_alive && self.sending.is_none() {
+                connection.keep();
+            } else {
+                connection.close();
+            }
         }
     }
 }

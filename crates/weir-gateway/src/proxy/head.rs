@@ -7,15 +7,15 @@ use crate::outgoing::Outgoing;
 use crate::path;
 use crate::trace_context::TraceContext;
 use std::borrow::Cow;
-use weir_config::{Credential, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
+use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
 use weir_wire::{Framing, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
 /// route and handler are made, the way so far is told, weir's own credential is put in.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     exchange: &mut Exchange,
     route: &Route,
-    proxy: &Proxy,
+    edits: Option<&HeaderEdits>,
     credential: Option<&Credential>,
 ) {
     let version = exchange.version_name();
@@ -35,7 +35,9 @@ pub(super) fn prepare(
         request.headers.remove("accept-encoding");
     }
     apply_edits(&mut request.headers, &route.request_headers);
-    apply_edits(&mut request.headers, &proxy.headers);
+    if let Some(edits) = edits {
+        apply_edits(&mut request.headers, edits);
+    }
     if let Some(credential) = credential {
         request.headers.set(&credential.header, credential.value.as_bytes());
     }
@@ -74,7 +76,7 @@ pub(super) fn encode(
 }
 
 /// Turns the upstream's headers into the client's, in place.
-pub(super) fn receive(exchange: &mut Exchange) {
+pub(crate) fn receive(exchange: &mut Exchange) {
     let response = &mut exchange.response;
     // The length of a body that is not sent can only be had from its declaration.
     let bodiless = exchange.request.method == Method::Head || response.status == 304;

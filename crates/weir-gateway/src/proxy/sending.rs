@@ -40,7 +40,7 @@ pub(crate) enum SendingError {
 
 impl<'a> Sending<'a> {
     /// Starts on a request with this head. A body that is at hand and small goes with it.
-    pub(super) fn new(mut out: Outgoing, mut body: RequestBody<'a>) -> Self {
+    pub(crate) fn new(mut out: Outgoing, mut body: RequestBody<'a>) -> Self {
         out.set_chunked(body.framing() == Framing::Chunked);
         if !body.is_done() && !body.data().is_empty() {
             let copied = out.take(body.data());
@@ -63,42 +63,42 @@ impl<'a> Sending<'a> {
     }
 
     /// Nothing more will be sent.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Over | State::Broken)
     }
 
     /// All of it has been sent.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.state == State::Over
     }
 
     /// Whether sending the request again, after the connection closed without a byte of answer,
     /// does no harm: nothing of it had gone out, or doing it twice is the same as once.
-    pub(super) fn may_repeat(&self, method: Method) -> bool {
+    pub(crate) fn may_repeat(&self, method: Method) -> bool {
         self.repeatable && (method.is_idempotent() || self.out.is_untouched())
     }
 
     /// Starts again, over another connection.
-    pub(super) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.out.rewind();
         self.state = State::Last;
     }
 
-    pub(super) fn take_moved(&mut self) -> bool {
+    pub(crate) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    pub(super) fn waits_for_client(&self) -> bool {
+    pub(crate) fn waits_for_client(&self) -> bool {
         self.waits_for_client
     }
 
     /// How long the client may send nothing.
-    pub(super) fn client_idle(&self) -> Duration {
+    pub(crate) fn client_idle(&self) -> Duration {
         self.body.idle()
     }
 
     /// Sends on until everything is out.
-    pub(super) fn poll(
+    pub(crate) fn poll(
         &mut self,
         stream: &Stream,
         cx: &mut Context<'_>,

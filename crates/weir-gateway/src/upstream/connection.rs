@@ -3,6 +3,7 @@
 use super::{Target, Tls};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::pool::Hold;
 use crate::problem::Problem;
 use crate::stream::Stream;
 use std::collections::VecDeque;
@@ -10,8 +11,8 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -25,23 +26,43 @@ pub(crate) struct Connection {
     pub(crate) reused: bool,
     /// The last body was a long one.
     pub(crate) large: bool,
-    place: Place,
+    owner: Owner,
+}
+
+/// What a connection leads to.
+#[derive(Debug)]
+enum Owner {
+    Target(Place),
+    Agent(Hold),
+}
+
+/// How the other end failed in the middle of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// It broke off.
+    Closed,
+    /// What it sent is no answer.
+    Garbage,
+    /// It took too long.
+    Late,
 }
 
 /// A place among the connections to a target; given up when dropped.
 #[derive(Debug)]
-struct Place(Rc<Target>);
+struct Place {
+    target: Rc<Target>,
+    /// There is a connection in it.
+    taken: bool,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        self.0.freed.notify_one();
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.target().stats.open.sub(1);
+        let target = &self.target;
+        target.open.set(target.open.get() - 1);
+        target.freed.notify_one();
+        if self.taken {
+            target.stats.open.sub(1);
+        }
     }
 }
 
@@ -171,7 +192,7 @@ impl Target {
 
     async fn connect(self: &Rc<Self>, deadline: &Deadline) -> Result<Box<Connection>, TakeError> {
         self.open.set(self.open.get() + 1);
-        let place = Place(Rc::clone(self));
+        let mut place = Place { target: Rc::clone(self), taken: false };
         self.stats.connects.add(1);
         let stream = self
             .within_connect_timeout(deadline, self.open_stream())
@@ -179,13 +200,8 @@ impl Target {
             .map_err(TakeError::Late)?
             .map_err(TakeError::Connect)?;
         self.stats.open.add(1);
-        Ok(Box::new(Connection {
-            stream,
-            buffer: Buffer::default(),
-            reused: false,
-            large: false,
-            place,
-        }))
+        place.taken = true;
+        Ok(Connection::new(stream, false, Owner::Target(place)))
     }
 
     async fn within_connect_timeout<T>(
@@ -231,9 +247,21 @@ impl Target {
 }
 
 impl Connection {
-    /// The target it leads to.
-    pub(crate) fn target(&self) -> &Rc<Target> {
-        &self.place.0
+    fn new(stream: Stream, reused: bool, owner: Owner) -> Box<Self> {
+        Box::new(Self { stream, buffer: Buffer::default(), reused, large: false, owner })
+    }
+
+    /// One to a leased agent.
+    pub(crate) fn to_agent(stream: Stream, reused: bool, hold: Hold) -> Box<Self> {
+        Self::new(stream, reused, Owner::Agent(hold))
+    }
+
+    /// What holds the agent it leads to, if it leads to one.
+    pub(crate) fn hold(&mut self) -> Option<&mut Hold> {
+        match &mut self.owner {
+            Owner::Target(_) => None,
+            Owner::Agent(hold) => Some(hold),
+        }
     }
 
     /// Reads more; 0 is the end.
@@ -246,9 +274,32 @@ impl Connection {
         polled
     }
 
+    /// Another connection to the same agent takes its place.
+    pub(crate) fn replace_stream(&mut self, stream: Stream) {
+        (self.stream, self.reused, self.buffer) = (stream, false, Buffer::default());
+    }
+
+    /// The answer did not come as it should.
+    pub(crate) fn failed(self, how: Failed) {
+        match self.owner {
+            Owner::Target(place) => place.target.health.failed(Instant::now()),
+            Owner::Agent(hold) => hold.failed(how),
+        }
+    }
+
+    /// The answer is whole, but the connection is of no more use.
+    pub(crate) fn close(self) {
+        if let Owner::Agent(hold) = self.owner {
+            hold.close();
+        }
+    }
+
     /// Keeps it for the next request, if there is room.
     pub(crate) fn keep(self: Box<Self>) {
-        let target = Rc::clone(self.target());
+        let target = match &self.owner {
+            Owner::Target(place) => Rc::clone(&place.target),
+            Owner::Agent(_) => return self.keep_to_agent(),
+        };
         let room = !target.retired.get() && target.idle.borrow().len() < target.most_idle;
         if self.buffer.is_empty() && room {
             target.stats.idle.add(1);
@@ -263,10 +314,17 @@ impl Connection {
         }
     }
 
+    fn keep_to_agent(self) {
+        let Self { stream, buffer, owner, .. } = self;
+        match owner {
+            Owner::Agent(hold) if buffer.is_empty() => hold.keep(stream),
+            Owner::Agent(hold) => hold.close(),
+            Owner::Target(_) => {}
+        }
+    }
+
     /// Neither closed nor talking out of turn. Costs no system call unless something came.
     fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let mut cx = Context::from_waker(Waker::noop());
-        self.stream.poll_read(&mut cx, &mut byte).is_pending()
+        self.stream.is_quiet()
     }
 }

@@ -4,6 +4,7 @@ use super::{Parting, Worker};
 use crate::clock;
 use crate::connection;
 use crate::door;
+use crate::pool;
 use crate::site::Site;
 use std::io;
 use std::net::TcpListener;
@@ -55,7 +56,7 @@ pub(crate) fn run(
         .enable_time()
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
-    // Behind the runtime: other threads must know its descriptors to wake it.
+    // Behind the runtime: all other threads must know its descriptors to wake it.
     parting.part(&listeners);
     runtime.block_on(async move {
         let mut accepting = Vec::new();
@@ -66,6 +67,7 @@ pub(crate) fn run(
         }
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(door::receive(worker, orders));
+        tokio::task::spawn_local(pool::forget_lost(worker));
         follow(worker, control).await;
         for task in accepting {
             // It ends with the phase; an error would be a panic, reported by its hook already.

@@ -6,15 +6,16 @@
 //! proxied request.
 //!
 //! The price: a descriptor that another thread opens later means nothing to a worker, and the
-//! other way round. Nothing of the kind is handed over; what wakes a worker from outside (the
-//! event descriptors of its runtime) exists in both tables because it is made before they part.
+//! other way round. Nothing of the kind is handed over; what wakes a thread from another one (the
+//! event descriptors of their runtimes) exists in all tables because no thread parts before all of
+//! them have made theirs.
 //! Where Linux does not allow it, or `/proc` is not there to look at, the table stays shared.
 
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 
 /// Where a thread finds its own table.
 const TABLE: &str = "/proc/thread-self/fd";
@@ -25,6 +26,41 @@ pub(crate) struct Parting {
     parted: mpsc::Sender<Vec<RawFd>>,
     /// Listeners of all workers.
     listeners: Arc<[RawFd]>,
+    ready: Ready,
+}
+
+/// Counts who has made all that others must know; one that is dropped keeps nobody waiting.
+#[derive(Debug)]
+struct Ready {
+    missing: Arc<(Mutex<usize>, Condvar)>,
+    counted: bool,
+}
+
+impl Ready {
+    fn new(missing: &Arc<(Mutex<usize>, Condvar)>) -> Self {
+        Self { missing: Arc::clone(missing), counted: false }
+    }
+
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            *self.missing.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+            self.missing.1.notify_all();
+        }
+    }
+
+    fn wait_for_all(&mut self) {
+        self.count();
+        let mut missing = self.missing.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *missing > 0 {
+            missing = self.missing.1.wait(missing).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.count();
+    }
 }
 
 /// The side of the thread that bound the listeners.
@@ -37,14 +73,20 @@ pub(crate) struct Partings {
 pub(crate) fn partings(listeners: &[Vec<TcpListener>]) -> (Vec<Parting>, Partings) {
     let (parted, receiver) = mpsc::channel();
     let all: Arc<[RawFd]> = listeners.iter().flatten().map(TcpListener::as_raw_fd).collect();
-    let one = |_: &_| Parting { parted: parted.clone(), listeners: Arc::clone(&all) };
+    let missing = Arc::new((Mutex::new(listeners.len()), Condvar::new()));
+    let one = |_: &_| Parting {
+        parted: parted.clone(),
+        listeners: Arc::clone(&all),
+        ready: Ready::new(&missing),
+    };
     (listeners.iter().map(one).collect(), Partings { parted: receiver })
 }
 
 impl Parting {
     /// Gives the calling thread a table of its own, without the listeners of other workers and
-    /// without files.
-    pub(crate) fn part(self, own: &[TcpListener]) {
+    /// without files; when every other one has come as far as this, too.
+    pub(crate) fn part(mut self, own: &[TcpListener]) {
+        self.ready.wait_for_all();
         let own: Vec<RawFd> = own.iter().map(TcpListener::as_raw_fd).collect();
         if fs::metadata(TABLE).is_err() || unshare(CloneFlags::CLONE_FILES).is_err() {
             return;

@@ -51,7 +51,9 @@ impl Live {
         let files = config.apis.iter().map(|api| {
             let root = |handler: &Handler| match handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),
-                Handler::Reply(_) | Handler::Proxy(_) | Handler::Script(_) => None,
+                Handler::Reply(_) | Handler::Proxy(_) | Handler::Script(_) | Handler::Pool(_) => {
+                    None
+                }
             };
             api.routes.iter().map(|route| root(&route.handler)).collect()
         });

@@ -80,6 +80,7 @@ fn handler(config: &Config, route: &Route) -> String {
             };
             format!("reply {} {body}", reply.status)
         }
+        Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
         Handler::Script(script) => format!("script {}", script.program.name()),
         Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
         Handler::Files(files) => {

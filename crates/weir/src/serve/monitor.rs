@@ -3,6 +3,7 @@
 //! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
 //! may hold it up, and a panic does not end it.
 
+use super::burst::Burst;
 use super::messages::Messages;
 use super::tracker::tell_panics;
 use crate::billing::Prices;
@@ -44,6 +45,7 @@ enum Order {
 pub(super) struct Opened {
     monitor: Monitor,
     counter: Counter,
+    burst: Burst,
     prices: Prices,
 }
 
@@ -70,7 +72,8 @@ pub(super) fn open(
     if quotas_are_kept {
         limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
     }
-    Ok(Some(Opened { monitor, counter, prices }))
+    let burst = Burst::new(Arc::clone(journal), PAUSE);
+    Ok(Some(Opened { monitor, counter, burst, prices }))
 }
 
 /// What was used of the quotas of now.
@@ -118,11 +121,11 @@ impl Opened {
     /// # Errors
     /// The system does not start one.
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
-        let Self { monitor, counter, prices } = self;
+        let Self { monitor, counter, burst, prices } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let (orders, ordered) = mpsc::sync_channel(ORDERS);
         let mut worker =
-            Worker { counter, stop: Arc::clone(&stop), ordered, messages: messages.clone() };
+            Worker { counter, burst, stop: Arc::clone(&stop), ordered, messages: messages.clone() };
         tell_panics(messages.clone(), THREAD);
         let run = move || worker.run();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
@@ -178,6 +181,7 @@ impl Drop for Counting {
 /// What the thread has.
 struct Worker {
     counter: Counter,
+    burst: Burst,
     stop: Arc<AtomicBool>,
     ordered: mpsc::Receiver<Order>,
     messages: Messages,
@@ -224,7 +228,11 @@ impl Worker {
                     RETRY
                 }
             };
-            match self.ordered.recv_timeout(pause) {
+            let mut order = self.ordered.recv_timeout(pause);
+            while pause == PAUSE && order.is_err() && self.burst.goes_on() {
+                order = self.ordered.recv_timeout(PAUSE);
+            }
+            match order {
                 Ok(Order::Rebuild(tell)) => {
                     let ended = self.counter.rebuild().map_err(|error| error.to_string());
                     // Who asked may be gone.

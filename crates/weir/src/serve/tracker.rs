@@ -3,11 +3,13 @@
 //! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
 //! may hold it up, and a panic does not end it.
 
+use super::burst::Burst;
 use super::messages::Messages;
 use crate::tracker::index_settings;
 use anyhow::Context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,6 +23,8 @@ const THREAD: &str = "tracker";
 const STEP: usize = 4096;
 /// Pause when there is nothing to index.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The same while somebody searches: what is not indexed, each search reads itself.
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Pause after a failure: a full disk does not empty itself in a moment.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -52,7 +56,8 @@ pub(super) fn start(
     let (wake, woken) = mpsc::channel();
     let run = {
         let (stop, messages) = (Arc::clone(&stop), messages.clone());
-        move || run(indexer, &stop, &woken, &messages)
+        let burst = Burst::new(Arc::clone(journal), PAUSE);
+        move || run(indexer, burst, &stop, &woken, &messages)
     };
     tell_panics(messages.clone(), THREAD);
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
@@ -73,9 +78,15 @@ pub(super) fn tell_panics(messages: Messages, thread: &'static str) {
 }
 
 /// Follows the journal, again after each panic.
-fn run(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>, messages: &Messages) {
+fn run(
+    mut indexer: Indexer,
+    mut burst: Burst,
+    stop: &AtomicBool,
+    woken: &mpsc::Receiver<()>,
+    messages: &Messages,
+) {
     loop {
-        let follow = || follow(&mut indexer, stop, woken, messages);
+        let follow = || follow(&mut indexer, &mut burst, stop, woken, messages);
         let ended = catch_unwind(AssertUnwindSafe(follow));
         if ended.is_ok() || stop.load(Ordering::Relaxed) {
             return;
@@ -88,32 +99,40 @@ fn run(mut indexer: Indexer, stop: &AtomicBool, woken: &mpsc::Receiver<()>, mess
 
 fn follow(
     indexer: &mut Indexer,
+    burst: &mut Burst,
     stop: &AtomicBool,
     woken: &mpsc::Receiver<()>,
     messages: &Messages,
 ) {
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
-        let pause = match indexer.step(STEP) {
-            Ok(0) => PAUSE,
-            Ok(_) => {
-                failing = false;
-                continue;
-            }
+        match indexer.step(STEP) {
+            Ok(0) => rest(indexer, burst, woken),
+            Ok(_) => failing = false,
             Err(error) => {
                 // Once, until it works again.
                 if !std::mem::replace(&mut failing, true) {
                     messages.err(format!("weir: tracker: {error}"));
                 }
-                RETRY
+                let _ = woken.recv_timeout(RETRY);
             }
-        };
-        let _ = woken.recv_timeout(pause);
+        }
     }
     // What came last is not left to the next start.
     let last = indexer.step(STEP).and_then(|_| indexer.seal());
     if let Err(error) = last {
         messages.err(format!("weir: tracker: {error}"));
+    }
+}
+
+/// Pauses, and goes on pausing while a burst comes in, unless somebody searches.
+fn rest(indexer: &Indexer, burst: &mut Burst, woken: &mpsc::Receiver<()>) {
+    let pause = || if indexer.is_searched() { SHORT_PAUSE } else { PAUSE };
+    while let Err(RecvTimeoutError::Timeout) = woken.recv_timeout(pause()) {
+        if indexer.is_searched() || !burst.goes_on() {
+            return;
+        }
+        indexer.falls_behind();
     }
 }
 

@@ -13,17 +13,13 @@ fn start(name: &str, settings: &[&str]) -> Server {
     for setting in settings {
         args.extend(["--set", setting]);
     }
-    let mut server = Weir::new(&config).args(&args);
-    if config.contains("root: public") {
-        let mut copy = Command::new("cp");
-        copy.arg("-r").arg(folder.join("public")).arg(server.dir());
-        harness::run(&mut copy, b"");
-    }
+    let server = Weir::new(&config).args(&args);
     for entry in std::fs::read_dir(&folder).expect("it is a folder") {
         let path = entry.expect("it is readable").path();
-        if path.extension().is_some_and(|extension| extension == "js") {
-            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
-            server = server.file(name, std::fs::read(&path).expect("a script"));
+        // What a run of it has left behind, and what is written already.
+        let left = ["weir.yaml", "data", "keys"].iter().any(|name| path.ends_with(name));
+        if !left {
+            harness::run(Command::new("cp").arg("-r").arg(path).arg(server.dir()), b"");
         }
     }
     if config.contains("keys/jwks.json") {
@@ -175,10 +171,34 @@ fn mware_passes_through_and_mediates_behind_jwt_and_tls() {
     }
 }
 
+/// A setting by which the agents of a pool run as whoever runs the test, who may be root.
+fn as_this_user(pool: &str) -> String {
+    format!("pools.{pool}.user={}", rustix::process::geteuid().as_raw())
+}
+
+#[test]
+fn php_and_python_answer_from_pools() {
+    let server = start("php", &[&as_this_user("php")]);
+    let answer = server.connect().request("POST", "/index.php/a/b?x=1", &[], "hello");
+    let expected = json!({"agent": answer.json()["agent"], "method": "POST", "script": "/index.php",
+        "path": "/a/b", "query": {"x": "1"}, "length": 5});
+    assert_eq!(answer.json(), expected);
+    assert_eq!(server.connect().get("/").json()["script"], "/index.php");
+
+    let server = start("python", &[&as_this_user("orders")]);
+    let order = json!({"id": "A-17", "items": [1, 2, 3]});
+    let mut client = server.connect();
+    for _ in 0..3 {
+        let answer = client.post("/orders/v1", &order.to_string()).json();
+        assert_eq!((&answer["order"], &answer["path"]), (&order, &json!("/orders/v1")));
+    }
+}
+
 /// The published file, plain and compressed, and by the published test's own means.
 #[test]
 fn openedge_serves_its_static_file_of_4481_bytes() {
-    let server = start("openedge", &[]);
+    let users = [as_this_user("grid"), as_this_user("grid-cgi")];
+    let server = start("openedge", &[&users[0], &users[1]]);
     let mut client = server.connect();
     let plain = client.get("/static/grid.json");
     assert_eq!((plain.status, plain.body.len()), (200, 4481));
@@ -194,4 +214,34 @@ fn openedge_serves_its_static_file_of_4481_bytes() {
     assert!(unpacked == plain.body);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/openedge/grid");
     assert!(harness::run(&mut Command::new(script), b"") == plain.body);
+}
+
+/// The published sizes of about 1, 4, 18 and 70 KB, alike by a pool, by CGI and by a script, and ten
+/// agents at work at once.
+#[test]
+fn openedge_makes_grids_in_three_ways() {
+    let users = [as_this_user("grid"), as_this_user("grid-cgi")];
+    let server = start("openedge", &[&users[0], &users[1]]);
+    let mut client = server.connect();
+    for (side, kilobytes) in [(5, 1.0), (10, 4.4), (20, 18.0), (40, 71.0)] {
+        let path = |way| format!("/{way}/benchmark?numFields={side}&numRecords={side}&msdelay=5");
+        let [pool, cgi, script] = ["pool", "cgi", "script"].map(|way| client.get(&path(way)));
+        assert_eq!((pool.status, pool.header("content-type")), (200, Some("application/json")));
+        let size = pool.body.len() as f64 / 1000.0;
+        assert!((size / kilobytes - 1.0).abs() < 0.15, "{side} by {side}: {size} KB");
+        assert_eq!((pool.text(), pool.text()), (cgi.text(), script.text()));
+        let packed = client.request("GET", &path("pool"), &[("accept-encoding", "gzip")], "");
+        assert!(packed.body.len() * 3 < pool.body.len(), "{}", packed.body.len());
+    }
+    let mut clients: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(
+            "GET /pool/benchmark?numFields=1&numRecords=1&msdelay=3000 HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
+    }
+    eventually("ten agents are busy and two requests wait", || {
+        server.metric("weir_pool_agents", &["weir_pool=\"grid\"", "state=\"busy\""]) == 10.0
+            && server.metric("weir_pool_queue_depth", &["weir_pool=\"grid\""]) == 2.0
+    });
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
 }

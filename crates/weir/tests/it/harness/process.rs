@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -145,7 +146,8 @@ pub(crate) struct Server {
     pub(crate) listen: Vec<SocketAddr>,
     /// Its admin listener.
     pub(crate) admin: Option<SocketAddr>,
-    events: Receiver<Value>,
+    /// Behind a lock so that several threads may talk to one server.
+    events: Mutex<Receiver<Value>>,
     command: Command,
     dir: TempDir,
 }
@@ -158,7 +160,7 @@ impl Server {
         server
     }
 
-    fn spawn(command: &mut Command, dir: &TempDir) -> (Child, Receiver<Value>) {
+    fn spawn(command: &mut Command, dir: &TempDir) -> (Child, Mutex<Receiver<Value>>) {
         let path = dir.path().join("stderr.txt");
         let stderr = std::fs::File::options().create(true).append(true).open(path);
         let mut child = command
@@ -177,7 +179,7 @@ impl Server {
                 }
             }
         });
-        (child, events)
+        (child, Mutex::new(events))
     }
 
     fn wait_until_ready(&mut self) {
@@ -213,7 +215,7 @@ impl Server {
 
     /// The next event, which must be of this kind.
     pub(crate) fn event(&mut self, kind: &str) -> Value {
-        match self.events.recv_timeout(PATIENCE) {
+        match self.events().recv_timeout(PATIENCE) {
             Ok(event) if event["event"] == kind => event,
             Ok(other) => panic!("expected {kind}, got {other}\n{}", self.stderr()),
             Err(RecvTimeoutError::Timeout) => panic!("no {kind} came\n{}", self.stderr()),
@@ -224,9 +226,13 @@ impl Server {
         }
     }
 
+    fn events(&mut self) -> &mut Receiver<Value> {
+        self.events.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads the events that have come and nobody asked for; none may be of this kind.
     pub(crate) fn no_more(&mut self, kind: &str) {
-        for event in self.events.try_iter() {
+        for event in self.events().try_iter() {
             assert_ne!(event["event"], kind, "{event}");
         }
     }
@@ -234,7 +240,7 @@ impl Server {
     /// Closes our end of its standard output.
     pub(crate) fn stop_reading(&mut self) {
         // The thread that reads ends with the next line, and its end of the pipe with it.
-        self.events = channel().1;
+        *self.events() = channel().1;
     }
 
     /// A connection to its first listener.

@@ -1,0 +1,98 @@
+//! A process for one request (RFC 3875).
+
+use crate::launch::{self, Ending, Process};
+use crate::pool::Pool;
+use crate::supervisor::{keep_log, named};
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use weir_config::{AgentSource, Program};
+
+/// A CGI program at work.
+#[derive(Debug)]
+pub struct CgiProcess {
+    process: Process,
+    program: Program,
+    ending: Ending,
+    /// Where it reads the request body.
+    pub stdin: Option<Sender>,
+    /// Where it writes its answer.
+    pub stdout: Option<Receiver>,
+}
+
+/// A CGI program that has just been started, on whatever thread.
+#[derive(Debug)]
+pub struct CgiStarted {
+    process: Process,
+    program: Program,
+    log: io::PipeReader,
+}
+
+impl CgiStarted {
+    /// Starts the program of a pool for `script`, with these variables. Blocks for as long as the
+    /// system takes to load it; to be called on a thread that shares its table of descriptors with
+    /// the one that will serve the request.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(
+        pool: &Pool,
+        script: Option<&Path>,
+        variables: &[(String, OsString)],
+    ) -> io::Result<Self> {
+        let nothing = || io::Error::new(io::ErrorKind::InvalidInput, "there is no program");
+        let AgentSource::Start(program) = pool.source() else { return Err(nothing()) };
+        let mut words = program.command.clone();
+        words.extend(script.map(|script| script.to_string_lossy().into_owned()));
+        let [name, arguments @ ..] = &words[..] else { return Err(nothing()) };
+        let (log, err) = io::pipe()?;
+        let mut command = launch::command(program, name, arguments);
+        if let Some(folder) = script.and_then(Path::parent) {
+            // Section 7.2: scripts are started in their own folder.
+            command.current_dir(folder);
+        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err);
+        let started = launch::start(&mut command, &program.limits);
+        drop(command);
+        let process = started.map_err(|error| named(error, Path::new(name), &program.folder))?;
+        Ok(Self { process, program: program.clone(), log })
+    }
+
+    /// Goes on with it on the worker. What it writes to standard error is logged.
+    ///
+    /// # Errors
+    /// The runtime does not take its descriptors.
+    pub fn attach(mut self, pool: &Arc<Pool>) -> io::Result<CgiProcess> {
+        let ending = self.process.watch()?;
+        let stdin = self.process.child.stdin.take().map(|pipe| Sender::from_owned_fd(pipe.into()));
+        let stdout =
+            self.process.child.stdout.take().map(|pipe| Receiver::from_owned_fd(pipe.into()));
+        let (stdin, stdout) = (stdin.transpose()?, stdout.transpose()?);
+        let log = Receiver::from_owned_fd(self.log.into())?;
+        tokio::task::spawn_local(keep_log(Arc::clone(pool), log));
+        Ok(CgiProcess { process: self.process, program: self.program, ending, stdin, stdout })
+    }
+}
+
+impl CgiProcess {
+    /// Sees it end: by itself if it has answered, else it is ended. Then its group is, too.
+    pub async fn finish(mut self, answered: bool) {
+        drop((self.stdin.take(), self.stdout.take()));
+        let patience = self.program.stop_timeout;
+        if answered && tokio::time::timeout(patience, self.ending.come()).await.is_ok() {
+            let _ = self.process.reap();
+            return;
+        }
+        if answered {
+            launch::stop(&mut self.process, &self.ending, patience).await;
+        } else {
+            self.process.signal(rustix::process::Signal::KILL);
+            self.ending.come().await;
+        }
+        let _ = self.process.reap();
+    }
+}

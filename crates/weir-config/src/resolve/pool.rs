@@ -1,0 +1,367 @@
+//! Pools.
+
+use super::{Fields, Resolver};
+use crate::config::{
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
+    PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
+};
+use crate::draft::{Member, Node};
+use crate::finding::codes;
+use crate::keys::{self, Fault};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a connection to somebody else's agents stays open without a request.
+const IDLE: Duration = Duration::from_secs(50);
+
+impl Resolver<'_> {
+    pub(super) fn pool(&mut self, member: &Member) -> Option<Pool> {
+        let fields = Fields::new(&member.value, &keys::POOL);
+        let protocol = match fields.text("protocol") {
+            Some("http") => AgentProtocol::Http,
+            Some("cgi") => AgentProtocol::Cgi,
+            _ => AgentProtocol::FastCgi,
+        };
+        let source = self.agent_source(&fields, protocol, member);
+        let script = self.agent_script(&fields, protocol);
+        let agents = self.agent_counts(&fields, source.as_ref());
+        let queue = fields.object("queue", &keys::QUEUE);
+        let source = source?;
+        let connects = matches!(source, AgentSource::Connect(_));
+        let recycle = recycle(&fields, connects);
+        let script = script?;
+        if protocol == AgentProtocol::Cgi
+            && let (AgentSource::Start(program), AgentScript::None) = (&source, &script)
+            && program.command.is_empty()
+        {
+            self.report
+                .error(codes::MISSING_KEY, member.at, "nothing says what is to be started")
+                .help("write `command`, `script` or `root`");
+            return None;
+        }
+        Some(Pool {
+            name: member.key.clone(),
+            protocol,
+            source,
+            agents,
+            queue: PoolQueue {
+                max: queue.map_or(100, |q| q.number("max", 100)),
+                wait: queue.map_or(Duration::from_secs(15), |q| q.seconds("wait", 15)),
+            },
+            recycle,
+            timeout: fields.seconds("timeout", 30),
+            idle_timeout: fields.seconds("idle_timeout", 60),
+            script,
+            headers: fields.texts("headers").iter().map(|n| n.to_ascii_lowercase()).collect(),
+            params: self.variables(&fields, "params"),
+        })
+    }
+
+    fn agent_source(
+        &mut self,
+        fields: &Fields<'_>,
+        protocol: AgentProtocol,
+        member: &Member,
+    ) -> Option<AgentSource> {
+        let cgi = protocol == AgentProtocol::Cgi;
+        match (fields.get("command"), fields.get("connect")) {
+            (Some(_), Some(node)) => {
+                self.report
+                    .error(codes::CONFLICT, node.at, "`connect` and `command` exclude each other")
+                    .help("agents are started by weir, or by somebody else");
+                None
+            }
+            (None, Some(node)) if cgi => {
+                self.report
+                    .error(codes::CONFLICT, node.at, "`cgi` starts a process for each request")
+                    .help("leave `connect` out, or write `protocol: fastcgi`");
+                None
+            }
+            (None, Some(node)) => {
+                self.only_with_command(fields);
+                Some(AgentSource::Connect(self.agent_address(node)?))
+            }
+            (None, None) if !cgi => {
+                self.report.error(
+                    codes::MISSING_KEY,
+                    member.at,
+                    "a pool needs `command` or `connect`",
+                );
+                None
+            }
+            _ => self.agent_program(fields, protocol).map(AgentSource::Start),
+        }
+    }
+
+    /// What says something of processes says nothing of connections.
+    fn only_with_command(&mut self, fields: &Fields<'_>) {
+        for key in ["folder", "user", "env", "limits", "start_timeout", "stop_timeout"] {
+            if let Some(node) = fields.get(key) {
+                self.report
+                    .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
+                    .help("whoever starts the agents decides about it");
+            }
+        }
+    }
+
+    fn agent_address(&mut self, node: &Node) -> Option<AgentAddress> {
+        let text = node.text()?;
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = self.draft.texts.resolve(node.at.file, path);
+            return Some(AgentAddress::Unix(whole(path)));
+        }
+        let address = text.strip_prefix("tcp:").and_then(|address| address.parse().ok());
+        if address.is_none() {
+            self.fault(
+                node,
+                Fault::value(format!("`{text}` is no address of agents"))
+                    .help("`unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`"),
+            );
+        }
+        address.map(AgentAddress::Tcp)
+    }
+
+    fn agent_program(&mut self, fields: &Fields<'_>, protocol: AgentProtocol) -> Option<Program> {
+        let mut command = fields.texts("command");
+        if let (Some(program), Some(node)) = (command.first_mut(), fields.many("command").first())
+            && program.contains('/')
+        {
+            let path = self.draft.texts.resolve(node.at.file, program);
+            self.must_exist(node, &path);
+            *program = whole(path).to_string_lossy().into_owned();
+        }
+        let folder = match fields.get("folder") {
+            Some(node) => {
+                let path = self.draft.texts.resolve(node.at.file, node.text()?);
+                self.must_exist(node, &path);
+                whole(path)
+            }
+            None => whole(self.draft.texts.resolve(fields.node().at.file, "")),
+        };
+        let user = match fields.get("user") {
+            Some(node) => Some(self.account(node)?),
+            None => None,
+        };
+        if user.is_none() && self.is_root() {
+            self.report
+                .warning(codes::AGENTS_AS_ROOT, fields.node().at, "these agents run as root")
+                .help("write `user: www-data`, or `user: root` if that is meant");
+        }
+        let program = Program {
+            command,
+            folder,
+            env: self.variables(fields, "env"),
+            user,
+            limits: limits(fields),
+            start_timeout: fields.seconds("start_timeout", 30),
+            stop_timeout: fields.seconds("stop_timeout", 5),
+        };
+        if program.binds_itself()
+            && let Some(node) = fields.get("command")
+        {
+            let why = match (protocol, &program.user) {
+                (AgentProtocol::Cgi, _) => Some("CGI programs have no socket"),
+                (_, Some(user)) if !self.is_self(user) => {
+                    Some("another user cannot make a socket in weir's folder")
+                }
+                _ => None,
+            };
+            if let Some(why) = why {
+                self.report
+                    .error(codes::CONFLICT, node.at, why)
+                    .help("leave `{socket}` out: the listening socket is standard input");
+            }
+        }
+        Some(program)
+    }
+
+    fn is_self(&self, user: &Account) -> bool {
+        self.draft.sealed || nix::unistd::geteuid().as_raw() == user.uid
+    }
+
+    fn is_root(&self) -> bool {
+        !self.draft.sealed && nix::unistd::geteuid().is_root()
+    }
+
+    fn must_exist(&mut self, node: &Node, path: &std::path::Path) {
+        if !self.draft.sealed && !path.exists() {
+            let message = format!("{} is not there", path.display());
+            self.report.error(codes::MISSING_FILE, node.at, message);
+        }
+    }
+
+    fn account(&mut self, node: &Node) -> Option<Account> {
+        let text = node.text()?;
+        if self.draft.sealed {
+            // Nobody is asked; nor is anything started by what comes of it.
+            return Some(Account { name: text.to_owned(), uid: u32::MAX, gid: u32::MAX });
+        }
+        let found = match text.parse() {
+            Ok(uid) => nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)),
+            Err(_) => nix::unistd::User::from_name(text),
+        };
+        let Ok(Some(user)) = found else {
+            let message = format!("this system has no user `{text}`");
+            self.report.error(codes::UNKNOWN_NAME, node.at, message);
+            return None;
+        };
+        let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
+        Some(Account { name: text.to_owned(), uid, gid })
+    }
+
+    /// Names and values of variables, whose names programs must be able to read.
+    fn variables(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(String, String)> {
+        let mut variables = Vec::new();
+        for member in fields.members(key) {
+            let name = &member.key;
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            if !name.bytes().all(fits) || name.starts_with(|c: char| c.is_ascii_digit()) {
+                self.report
+                    .error(codes::BAD_VALUE, member.at, format!("`{name}` is no variable"))
+                    .help("letters, digits and underscores, no digit first");
+                continue;
+            }
+            let Some(value) = member.value.text() else { continue };
+            let value = value.trim_end_matches(['\r', '\n']);
+            if value.contains('\0') {
+                self.report.error(codes::BAD_VALUE, member.value.at, "a value holds a NUL");
+                continue;
+            }
+            variables.push((name.clone(), value.to_owned()));
+        }
+        variables
+    }
+
+    fn agent_counts(&mut self, fields: &Fields<'_>, source: Option<&AgentSource>) -> AgentCounts {
+        let agents = fields.object("agents", &keys::AGENTS);
+        let number = |key, default: usize| agents.map_or(default, |a| a.number(key, default));
+        let max = number("max", 10);
+        let min = number("min", max.min(1));
+        let counts = AgentCounts {
+            min,
+            initial: number("initial", min),
+            max,
+            starting: number("starting", 2),
+        };
+        let Some(agents) = agents else { return counts };
+        for (key, value) in [("min", counts.min), ("initial", counts.initial)] {
+            let Some(node) = agents.get(key) else { continue };
+            if value > max {
+                self.report.error(
+                    codes::CONFLICT,
+                    node.at,
+                    format!("`{key}` is more than `max`, {max}"),
+                );
+            } else if matches!(source, Some(AgentSource::Connect(_))) {
+                self.report
+                    .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
+                    .help("whoever starts the agents decides about it");
+            }
+        }
+        if let Some(node) = agents.get("initial").filter(|_| counts.initial < counts.min) {
+            self.report.error(codes::CONFLICT, node.at, "`initial` is less than `min`");
+        }
+        counts
+    }
+
+    fn agent_script(
+        &mut self,
+        fields: &Fields<'_>,
+        protocol: AgentProtocol,
+    ) -> Option<AgentScript> {
+        let http = protocol == AgentProtocol::Http;
+        for key in ["script", "root", "params"] {
+            if let Some(node) = fields.get(key).filter(|_| http) {
+                let message = format!("`{key}` has no effect with `protocol: http`");
+                self.report.error(codes::CONFLICT, node.at, message);
+            }
+        }
+        if let Some(node) = fields.get("script") {
+            return Some(AgentScript::Fixed(self.script_file(node, fields)?));
+        }
+        let Some(node) = fields.get("root") else {
+            for key in ["extensions", "index"] {
+                if let Some(node) = fields.get(key) {
+                    self.report
+                        .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
+                        .help("it belongs to `root`");
+                }
+            }
+            return Some(AgentScript::None);
+        };
+        let path = self.draft.texts.resolve(node.at.file, node.text()?);
+        let folder = if self.draft.sealed { Ok(path.clone()) } else { path.canonicalize() };
+        let Ok(folder) = folder else {
+            let message = format!("{} is not there", path.display());
+            self.report.error(codes::MISSING_FILE, node.at, message);
+            return None;
+        };
+        let mut extensions = fields.texts("extensions");
+        if extensions.is_empty() && protocol == AgentProtocol::FastCgi {
+            extensions.push("php".to_owned());
+        }
+        let index = fields.text("index").map(str::to_owned);
+        Some(AgentScript::Below(ScriptRoot { folder, extensions, index }))
+    }
+
+    /// A file that answers. Agents on another machine have files that are not here.
+    fn script_file(&mut self, node: &Node, fields: &Fields<'_>) -> Option<PathBuf> {
+        let path = self.draft.texts.resolve(node.at.file, node.text()?);
+        if fields.text("connect").is_some_and(|connect| connect.starts_with("tcp:")) {
+            return Some(path);
+        }
+        self.must_exist(node, &path);
+        Some(whole(path))
+    }
+
+    /// `pool` of a route.
+    pub(super) fn pool_handler(&mut self, node: &Node) -> Option<PoolHandler> {
+        if let Some(name) = node.text() {
+            let pool = PoolId(self.pools.find(name, node.at, self.report)?);
+            return Some(PoolHandler { pool, script: None, timeout: None });
+        }
+        let fields = Fields::new(node, &keys::POOL_HANDLER);
+        let name = fields.get("name")?;
+        let pool = PoolId(self.pools.find(name.text()?, name.at, self.report)?);
+        let script = match fields.get("script") {
+            Some(node) => {
+                let pool = self.draft.table("pools").into_iter().nth(pool.0)?;
+                Some(self.script_file(node, &Fields::new(&pool.value, &keys::POOL))?)
+            }
+            None => None,
+        };
+        Some(PoolHandler { pool, script, timeout: fields.duration("timeout") })
+    }
+}
+
+/// From the root: programs have working folders of their own.
+fn whole(path: PathBuf) -> PathBuf {
+    // The folder of a file that was named without one.
+    let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn recycle(fields: &Fields<'_>, connects: bool) -> Recycle {
+    let idle = connects.then_some(IDLE);
+    let Some(fields) = fields.object("recycle", &keys::RECYCLE) else {
+        return Recycle { idle, ..Recycle::default() };
+    };
+    Recycle {
+        requests: fields.integer("requests"),
+        memory: fields.size("memory"),
+        age: fields.duration("age"),
+        idle: fields.duration("idle").or(idle),
+    }
+}
+
+fn limits(fields: &Fields<'_>) -> ProgramLimits {
+    let Some(fields) = fields.object("limits", &keys::POOL_LIMITS) else {
+        return ProgramLimits::default();
+    };
+    ProgramLimits {
+        memory: fields.size("memory"),
+        files: fields.integer("files"),
+        processes: fields.integer("processes"),
+        cpu: fields.duration("cpu"),
+    }
+}

@@ -1,0 +1,151 @@
+//! The `pool` handler: an agent of a pool answers, over FastCGI, HTTP/1.1 or as a CGI program.
+//!
+//! As with an upstream everything happens in the task of the client's connection: the request is
+//! sent while the answer is awaited and passed on. Beside that there is an agent to be leased
+//! before, and to be given back with word of how it went.
+
+mod answer;
+mod connect;
+mod feeding;
+mod hold;
+mod http;
+mod output;
+mod script;
+mod speak;
+mod variables;
+
+pub(crate) use answer::AgentBody;
+pub(crate) use hold::{Hold, Kept, forget_lost};
+pub(crate) use script::Scripts;
+
+use crate::body::{Body, RequestBody};
+use crate::deadline::{Expired, Wait};
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::proxy::{Limits, head};
+use crate::refusal::Refusal;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use weir_broker::{Lease, Pool, Refused};
+use weir_config::{AgentProtocol, PoolHandler, Route};
+use weir_journal::stage;
+use weir_wire::{Framing, Headers, Known};
+
+/// Most agents that are tried when connecting fails.
+const AGENTS_TRIED: usize = 3;
+
+/// Has an agent answer; the answer's head is then in `exchange.response`.
+pub(crate) async fn answer<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    handler: &PoolHandler,
+    mut body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let live = Rc::clone(exchange.live());
+    let settings = &live.site.config.pools[handler.pool.0];
+    let pool = live.site.pools[handler.pool.0].pool();
+    let limits = Limits {
+        first_byte: handler.timeout.unwrap_or(settings.timeout),
+        idle: settings.idle_timeout,
+    };
+    body.at_hand()?;
+    let answered = async {
+        if settings.protocol == AgentProtocol::Http {
+            prepare(exchange, route, &settings.headers);
+            return http::answer(exchange, pool, &mut body, limits).await;
+        }
+        let script = script::find(exchange, settings, handler)?;
+        prepare(exchange, route, &settings.headers);
+        let mut body =
+            with_length(exchange, std::mem::replace(&mut body, RequestBody::empty())).await?;
+        speak::answer(exchange, (pool, settings), &script, &mut body, limits).await
+    };
+    let result = answered.await;
+    if result.is_err() {
+        // Nobody gets the request. What has come of its body is recorded all the same.
+        let _ = body.drop_at_hand();
+    }
+    result
+}
+
+/// Programs are told how long a body is, and read no more: one of unknown length is read first.
+async fn with_length<'a>(
+    exchange: &Exchange,
+    mut body: RequestBody<'a>,
+) -> Result<RequestBody<'a>, Refusal> {
+    match body.framing() {
+        Framing::None | Framing::Length(_) => Ok(body),
+        Framing::Chunked | Framing::UntilClose => {
+            Ok(RequestBody::whole(body.read_whole(&exchange.deadline).await?))
+        }
+    }
+}
+
+/// Turns the client's headers into the agent's, in place.
+fn prepare(exchange: &mut Exchange, route: &Route, passed: &[String]) {
+    let live = Rc::clone(exchange.live());
+    withhold(&mut exchange.request.headers, passed, |known, name| {
+        live.site.masks.is_masked(known, name)
+    });
+    head::prepare(exchange, route, None, None);
+}
+
+/// Removes what programs are not to see unless it is listed: credentials, and names that programs
+/// cannot tell from others, because in the names of variables a dash is an underscore. `Proxy` would
+/// become `HTTP_PROXY`, which many take for the address of a proxy to use.
+fn withhold(headers: &mut Headers, passed: &[String], secret: impl Fn(Known, &str) -> bool) {
+    headers.retain(|known, name, _| {
+        if name.eq_ignore_ascii_case("proxy") {
+            return false;
+        }
+        let listed = passed.iter().any(|listed| listed.eq_ignore_ascii_case(name));
+        listed || !(name.contains('_') || secret(known, name))
+    });
+}
+
+/// Leases an agent, waiting in the pool's queue if there is none.
+async fn lease(exchange: &mut Exchange, pool: &Arc<Pool>) -> Result<Lease, Refusal> {
+    let mut waiting = match pool.lease(exchange.worker.index) {
+        Ok(Ok(lease)) => return Ok(lease),
+        Ok(Err(waiting)) => waiting,
+        Err(refused) => return Err(turned_away(refused)),
+    };
+    let (deadline, limit) = (Rc::clone(&exchange.deadline), waiting.limit());
+    deadline.progress();
+    let granted = poll_fn(|cx| {
+        if let Poll::Ready(granted) = waiting.poll(cx) {
+            return Poll::Ready(Ok(granted));
+        }
+        deadline.poll(cx, Wait::Agent, limit).map(Err)
+    });
+    let lease = match granted.await {
+        Ok(Ok(lease)) => lease,
+        Ok(Err(refused)) => return Err(turned_away(refused)),
+        Err(Expired::Request) => return Err(Refusal::from(Expired::Request)),
+        Err(Expired::Wait(_)) => return Err(turned_away(waiting.expire())),
+    };
+    deadline.progress();
+    exchange.recording.took(stage::QUEUE, lease.waited());
+    Ok(lease)
+}
+
+/// 503, and when to come again.
+fn turned_away(refused: Refused) -> Refusal {
+    let (problem, retry, detail) = match refused {
+        Refused::Full { retry } => {
+            (Problem::PoolBusy, retry, "too many requests wait for an agent")
+        }
+        Refused::Expired { retry } => (Problem::PoolBusy, retry, "no agent became free in time"),
+        Refused::Unavailable { retry } => {
+            (Problem::PoolUnavailable, retry, "agents cannot be started")
+        }
+    };
+    let seconds = retry.max(Duration::from_secs(1)).as_secs();
+    Refusal::new(problem).detail(detail).header("retry-after", seconds.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Which file answers, and what is left of the path.
+
+use crate::exchange::Exchange;
+use crate::path;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_config::{AgentScript, Pool, PoolHandler, ScriptRoot};
+
+/// How long it is remembered which file answers a path.
+const FRESH: Duration = Duration::from_secs(1);
+/// Most paths that are remembered by one worker.
+const REMEMBERED: usize = 1024;
+
+/// The program of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its file, if that is not the agent itself.
+    pub(super) file: Option<PathBuf>,
+    /// The folder in which it was looked for.
+    pub(super) root: Option<PathBuf>,
+    /// The part of the path that leads to it, decoded.
+    pub(super) name: String,
+    /// The rest of the path, decoded; empty or with a slash in front.
+    pub(super) info: String,
+}
+
+/// What a worker remembers of one second's paths.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts(RefCell<HashMap<Place, (Instant, Rc<Found>)>>);
+
+/// A pool and a path.
+type Place = (usize, String);
+
+/// Finds it.
+pub(super) fn find(
+    exchange: &Exchange,
+    settings: &Pool,
+    handler: &PoolHandler,
+) -> Result<Rc<Found>, Refusal> {
+    let request = exchange.request.path();
+    let rest = exchange.raw_parameter("*");
+    // Where what the wildcard took begins: everything before it led to the route.
+    let start = request.len().saturating_sub(rest.len());
+    let (before, rest) = request.split_at(start);
+    let fixed = handler.script.as_ref().or(match &settings.script {
+        AgentScript::Fixed(file) => Some(file),
+        AgentScript::None | AgentScript::Below(_) => None,
+    });
+    if let (None, AgentScript::Below(root)) = (fixed, &settings.script) {
+        let scripts = &exchange.worker.scripts;
+        return scripts.below(handler.pool.0, root, before, rest);
+    }
+    let wildcard = exchange.matched().is_some_and(|(_, route)| route.path.wildcard);
+    let (name, info) = match before.strip_suffix('/') {
+        Some(name) if wildcard => (name, format!("/{rest}")),
+        _ => (request, String::new()),
+    };
+    let name = path::decode(name).into_owned();
+    let info = if info == "/" && !request.ends_with('/') { String::new() } else { info };
+    let info = path::decode(&info).into_owned();
+    if info.contains('\0') || name.contains('\0') {
+        return Err(Problem::BadRequest.into());
+    }
+    Ok(Rc::new(Found { file: fixed.cloned(), root: None, name, info }))
+}
+
+impl Scripts {
+    fn below(
+        &self,
+        pool: usize,
+        root: &ScriptRoot,
+        before: &str,
+        rest: &str,
+    ) -> Result<Rc<Found>, Refusal> {
+        let (key, now) = ((pool, format!("{before}{rest}")), Instant::now());
+        let mut known = self.0.borrow_mut();
+        if let Some((since, found)) = known.get(&key)
+            && now.saturating_duration_since(*since) < FRESH
+            // A reload may have changed what the number means.
+            && found.root.as_deref() == Some(&root.folder)
+        {
+            return Ok(Rc::clone(found));
+        }
+        let found = Rc::new(resolve(root, before, rest).ok_or(Problem::NoRoute)?);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, (now, Rc::clone(&found)));
+        Ok(found)
+    }
+}
+
+/// Walks down the folder along the path until there is a file; what is behind it is for the program.
+fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
+    let (mut file, mut taken) = (root.folder.clone(), 0);
+    let mut found: Option<Metadata> = None;
+    for segment in rest.split('/') {
+        if segment.is_empty() && taken + 1 >= rest.len() {
+            break;
+        }
+        let decoded = path::decode(segment);
+        let plain = !decoded.is_empty()
+            && !decoded.starts_with('.')
+            && !decoded.contains(['/', '\\', '\0'])
+            && !decoded.contains(char::REPLACEMENT_CHARACTER);
+        if !plain {
+            return None;
+        }
+        file.push(&*decoded);
+        taken += segment.len();
+        let metadata = fs::metadata(&file).ok()?;
+        if metadata.is_file() {
+            found = Some(metadata);
+            break;
+        }
+        taken = (taken + 1).min(rest.len());
+    }
+    let mut name = path::decode(&format!("{before}{}", &rest[..taken])).into_owned();
+    if found.is_none() {
+        let index = root.index.as_ref()?;
+        file.push(index);
+        found = fs::metadata(&file).ok().filter(Metadata::is_file);
+        if !name.ends_with('/') {
+            name.push('/');
+        }
+        name.push_str(index);
+    }
+    let metadata = found?;
+    let file = file.canonicalize().ok()?;
+    let fits = file.starts_with(&root.folder) && is_script(&file, &metadata, root);
+    let info = path::decode(&rest[taken..]).into_owned();
+    let root = Some(root.folder.clone());
+    (fits && !info.contains('\0')).then_some(Found { file: Some(file), root, name, info })
+}
+
+fn is_script(file: &Path, metadata: &Metadata, root: &ScriptRoot) -> bool {
+    if root.extensions.is_empty() {
+        return metadata.permissions().mode() & 0o111 != 0;
+    }
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| root.extensions.iter().any(|known| known == extension))
+}
+
+#[cfg(test)]
+mod tests;

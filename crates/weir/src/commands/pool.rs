@@ -1,0 +1,133 @@
+//! `weir pool`: what pools of agents are doing, and what is done to them.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{neutral, output};
+use anyhow::bail;
+use weir_admin::pools::{PoolStatus, Pools, Times};
+
+/// Commands on pools.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Show what pools are doing and have done
+    #[command(after_help = "\
+Agents by state, requests that wait, and how long requests wait and take: mean, 99th percentile and
+maximum.
+
+Examples:
+  weir pool status
+  weir pool status php --json")]
+    Status(StatusArgs),
+    /// Replace every agent of a pool, each as soon as it has nothing to do
+    #[command(after_help = "\
+Examples:
+  weir pool recycle php")]
+    Recycle(ActArgs),
+    /// Stop agents of a pool that have nothing to do, down to its `min`
+    #[command(after_help = "\
+Examples:
+  weir pool trim php")]
+    Trim(ActArgs),
+}
+
+/// Arguments of `weir pool status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pool: Option<String>,
+    /// Print one JSON object for each, one a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of what is done to a pool.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ActArgs {
+    /// Name of the pool
+    #[arg(value_name = "POOL")]
+    pool: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Status(args) => status(args),
+        Command::Recycle(args) => act(args, "recycle"),
+        Command::Trim(args) => act(args, "trim"),
+    }
+}
+
+fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
+    let Pools { pools } = args.server.client()?.get("/v1/pools")?;
+    let wanted = |pool: &&PoolStatus| args.pool.as_ref().is_none_or(|name| *name == pool.pool);
+    let pools: Vec<&PoolStatus> = pools.iter().filter(wanted).collect();
+    if let Some(name) = args.pool.as_ref().filter(|_| pools.is_empty()) {
+        bail!("there is no pool `{name}`");
+    }
+    if args.json {
+        for pool in pools {
+            output::line(&neutral::json(&serde_json::to_string(pool)?));
+        }
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<[String; 10]> = pools.iter().map(|pool| row(pool)).collect();
+    let header = [
+        "POOL",
+        "BUSY",
+        "AVAILABLE",
+        "STARTING",
+        "LOCKED",
+        "QUEUE",
+        "SERVED",
+        "REJECTED",
+        "WAIT",
+        "DURATION",
+    ];
+    output::text(&table(header, &rows));
+    for pool in pools {
+        if let Some(trouble) = &pool.trouble {
+            let (name, trouble) = (neutral::line(&pool.pool), neutral::line(trouble));
+            output::line(&format!("{name}: {trouble}"));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn row(pool: &PoolStatus) -> [String; 10] {
+    let agents = &pool.agents;
+    let rejected = pool.rejected_full + pool.rejected_wait + pool.rejected_unavailable;
+    [
+        neutral::line(&pool.pool),
+        format!("{}/{}", agents.busy, agents.max),
+        agents.available.to_string(),
+        agents.starting.to_string(),
+        agents.locked.to_string(),
+        format!("{}/{}", pool.queue.current, pool.queue.max),
+        pool.served.to_string(),
+        rejected.to_string(),
+        times(&pool.request_wait),
+        times(&pool.request_duration),
+    ]
+}
+
+/// Mean, 99th percentile and maximum in milliseconds.
+fn times(times: &Times) -> String {
+    let millis = |seconds: f64| format!("{:.1}", seconds * 1e3);
+    format!("{}/{}/{} ms", millis(times.mean), millis(times.p99), millis(times.max))
+}
+
+fn act(args: &ActArgs, action: &str) -> anyhow::Result<Exit> {
+    let known = args.pool.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if !known || args.pool.is_empty() {
+        bail!("there is no pool `{}`", args.pool);
+    }
+    let path = format!("/v1/pools/{}/{action}", args.pool);
+    args.server.client()?.send_off(&path, &serde_json::Value::Null)?;
+    Ok(Exit::Success)
+}

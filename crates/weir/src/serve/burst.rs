@@ -1,0 +1,71 @@
+//! Bursts go first: those who follow the journal wait for the end of one.
+//!
+//! Under load that stays nobody waits: then there is no quiet moment to come, and the more is left
+//! unread, the more searches have to read themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+use weir_journal::Journal;
+
+/// So many records in a pause are a burst: more than a block of the index takes.
+const MANY: u64 = 128;
+/// Longest wait for the end of a burst.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What one follower has seen of a burst.
+#[derive(Debug)]
+pub(super) struct Burst {
+    journal: Arc<Journal>,
+    wait: Wait,
+}
+
+#[derive(Debug)]
+struct Wait {
+    /// Records that the journal had at the last look.
+    recorded: u64,
+    /// How long the follower pauses when it has nothing new.
+    pause: Duration,
+    /// What is left of the wait; whole again after a quiet pause.
+    patience: Duration,
+}
+
+impl Burst {
+    pub(super) fn new(journal: Arc<Journal>, pause: Duration) -> Self {
+        let recorded = journal.statistics().records;
+        Self { journal, wait: Wait { recorded, pause, patience: LONGEST } }
+    }
+
+    /// To be asked after each pause: whether one more is due.
+    pub(super) fn goes_on(&mut self) -> bool {
+        self.wait.goes_on(self.journal.statistics().records)
+    }
+}
+
+impl Wait {
+    fn goes_on(&mut self, recorded: u64) -> bool {
+        let arrived = recorded.saturating_sub(std::mem::replace(&mut self.recorded, recorded));
+        if arrived < MANY {
+            self.patience = LONGEST;
+            return false;
+        }
+        self.patience = self.patience.saturating_sub(self.pause);
+        !self.patience.is_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_waited_for_and_load_that_stays_is_not() {
+        let mut wait = Wait { recorded: 0, pause: Duration::from_millis(100), patience: LONGEST };
+        assert!(!wait.goes_on(MANY - 1), "a little traffic is no burst");
+        assert!(wait.goes_on(5_000) && wait.goes_on(9_000));
+        assert!(!wait.goes_on(9_010), "it is over");
+        let pauses = (1..=30).map(|n| wait.goes_on(10_000 + n * MANY)).take_while(|on| *on);
+        assert_eq!(pauses.count(), 9, "a second at most");
+        assert!(!wait.goes_on(100_000) && !wait.goes_on(200_000), "no more of it");
+        assert!(!wait.goes_on(200_000) && wait.goes_on(300_000), "until it was quiet once");
+    }
+}

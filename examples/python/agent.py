@@ -1,0 +1,43 @@
+"""An agent in Python: HTTP/1.1 over the listening socket that weir hands it as standard input."""
+
+import json
+import os
+import socket
+from http.server import BaseHTTPRequestHandler
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        length = int(self.headers.get("content-length", 0))
+        order = json.loads(self.rfile.read(length) or b"null")
+        answer = {"agent": os.getpid(), "path": self.path, "order": order}
+        self.reply(200, json.dumps(answer).encode())
+
+    do_GET = do_POST = answer
+
+    def do_OPTIONS(self):
+        # weir asks `OPTIONS *` to find out whether an agent is well.
+        self.reply(200, b"")
+
+    def reply(self, status, body):
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code="-", size="-"):
+        pass  # weir records requests; what is written to standard error is in its log.
+
+
+listener = socket.socket(fileno=0)
+while True:
+    connection, _ = listener.accept()
+    # One connection at a time, one request at a time: another agent takes the next.
+    try:
+        Handler(connection, ("weir", 0), None)
+    except OSError:
+        pass
+    connection.close()

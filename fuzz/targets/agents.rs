@@ -1,0 +1,4 @@
+//! `agents::agents` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::agents::agents(data));
