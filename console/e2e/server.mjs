@@ -52,7 +52,7 @@ tracker:
   enabled: true
   body_limit: 2MiB
   keys: {order: "$.orderId"}
-  mask: {body: ["$.card"]}
+  mask: {headers: [x-secret]}
 monitor: {enabled: true, count: [{api: orders}, {api: hello}]}
 ${extra}`;
 }

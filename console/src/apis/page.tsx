@@ -30,7 +30,7 @@ export function ApisPage() {
     <>
       <div className="page-head">
         <h1>APIs and routes</h1>
-        <input type="search" data-search aria-label="Show only routes with" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <input type="search" size={34} data-search aria-label="Show only routes with" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
       </div>
       {apis.isError && <Failure error={apis.error} retry={() => void apis.refetch()} />}
       {apis.isPending && <Loading what="APIs" />}

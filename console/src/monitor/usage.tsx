@@ -19,10 +19,10 @@ type Group = (typeof GROUPS)[number];
 const NAMES: Record<Group, string> = { consumer: "Consumer", api: "API", operation: "Operation", plan: "Plan", status: "Status" };
 const SERIES: Series[] = [{ label: "calls", color: "--chart-1", bars: true }];
 
-/** Counts are of whole minutes. */
+/** Counts are of whole minutes: the one that is not over yet is there only if no end is said. */
 function asked(range: RangeSearch) {
-  const { from, to } = resolveRange(range, new Date());
-  return { from: from.toISOString(), to: to.toISOString() };
+  const { from, to, rolling } = resolveRange(range, new Date());
+  return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
 }
 
 function stepOf(range: RangeSearch): { step: "minute" | "hour" | "day"; seconds: number } {

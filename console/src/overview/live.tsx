@@ -25,6 +25,7 @@ function set(next: Live) {
 function open() {
   close();
   source = new EventSource("/v1/live");
+  source.onopen = () => set({ ...live, connection: "on" });
   source.onmessage = (event) => {
     try {
       set({ connection: "on", pulse: JSON.parse(event.data as string) as Pulse });

@@ -6,7 +6,7 @@ import { fromBytes } from "../query/complete";
 import { type RangeSearch, within } from "../time/range";
 
 /** Transactions of a page. */
-const PAGE = 200;
+const PAGE = 100;
 
 export type Page = Schemas["Page"];
 export type Counts = Schemas["Counts"];

@@ -25,7 +25,7 @@ interface Props {
 }
 
 export function BodyView({ title, id, side, body, facts, hits }: Props) {
-  const shown = useMemo(() => read(body), [body]);
+  const shown = useShown(body);
   const [chosen, setChosen] = useState<View>();
   const view = chosen && shown.views.includes(chosen) ? chosen : shown.views[0];
   const all = useMemo(() => (view && view !== "image" ? shown.lines(view) : []), [shown, view]);
@@ -64,6 +64,22 @@ interface Shown {
   image?: { bytes: Uint8Array; type: string };
 }
 
+const NOTHING: Shown = { views: [], kind: "text", lines: () => [] };
+/** A body that is longer is set out in a task of its own. */
+const SHORT = 100_000;
+
+function useShown(body: Schemas["Body"]): Shown {
+  const isShort = (body.text ?? body.base64 ?? "").length < SHORT;
+  const now = useMemo(() => (isShort ? read(body) : undefined), [body, isShort]);
+  const [later, setLater] = useState<Shown>();
+  useEffect(() => {
+    if (isShort) return;
+    const timer = setTimeout(() => setLater(read(body)), 20);
+    return () => clearTimeout(timer);
+  }, [body, isShort]);
+  return now ?? later ?? NOTHING;
+}
+
 function read(body: Schemas["Body"]): Shown {
   if (body.text != null && body.text !== "") {
     const { text } = body;
@@ -72,7 +88,7 @@ function read(body: Schemas["Body"]): Shown {
     const kind: Kind = json !== undefined ? "json" : pretty !== undefined ? "xml" : "text";
     const hex = () => hexLines(new TextEncoder().encode(text));
     const views: View[] = pretty === undefined ? ["raw", "hex"] : ["pretty", "raw", "hex"];
-    return { views, kind, lines: (view) => (view === "hex" ? hex() : lines(visible(view === "pretty" ? (pretty ?? text) : text))) };
+    return { views, kind, lines: (view) => (view === "hex" ? hex() : lines(view === "pretty" ? (pretty ?? text) : text)) };
   }
   if (body.base64) {
     const binary = fromBase64(body.base64);
@@ -80,7 +96,7 @@ function read(body: Schemas["Body"]): Shown {
     const shown: Shown = { views: type ? ["image", "hex"] : ["hex"], kind: "text", lines: () => hexLines(binary) };
     return type ? { ...shown, image: { bytes: binary, type } } : shown;
   }
-  return { views: [], kind: "text", lines: () => [] };
+  return NOTHING;
 }
 
 function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFacts"] }) {
@@ -173,7 +189,7 @@ function Lines({ all, kind, hits, label }: { all: Line[]; kind: Kind; hits: RegE
                   <span className="line-number" aria-hidden="true">
                     {line.number ?? "↳"}
                   </span>
-                  <Painted line={line.text} kind={kind} hits={hits} />
+                  <Painted line={visible(line.text)} kind={kind} hits={hits} />
                 </div>
               )
             );

@@ -229,7 +229,7 @@ function Marked({ text, hits }: { text: string; hits: RegExp | undefined }) {
 
 function Half({ title, headers, first, hits, children }: { title: string; headers: Schemas["Field"][]; first: ReactNode; hits: RegExp | undefined; children: ReactNode }) {
   return (
-    <Panel title={title} actions={<span className="muted">{headers.length} headers</span>}>
+    <Panel title={title} actions={<span className="muted">{headers.length} {headers.length === 1 ? "header" : "headers"}</span>}>
       <div className="stack">
         <div>{first}</div>
         {headers.length > 0 && <Fields fields={headers} hits={hits} />}

@@ -10,6 +10,8 @@ describe("bodies", () => {
     expect(prettyJson(text)).toBe(
       '{\n  "a": 1.0e400,\n  "a": [],\n  "b": [\n    1,\n    {\n      "c": "x\\"},"\n    }\n  ],\n  "n": 12345678901234567890\n}',
     );
+    expect(prettyJson('["a\\\\","b\\\\\\"c"]')).toBe('[\n  "a\\\\",\n  "b\\\\\\"c"\n]');
+    expect(prettyJson('{"a":{"b":[]},"c":[{}]}')).toBe('{\n  "a": {\n    "b": []\n  },\n  "c": [\n    {}\n  ]\n}');
     expect(prettyJson('{"a":')).toBeUndefined();
     expect(prettyJson(" 7 ")).toBe("7");
   });
@@ -19,7 +21,7 @@ describe("bodies", () => {
     expect(prettyXml("no")).toBeUndefined();
   });
   it("hides nothing", () => {
-    expect(visible("a\0b\x1b[31m\u202Ec\uFEFF\x7f\ttab")).toBe("a␀b␛[31m⟨U+202E⟩c⟨U+FEFF⟩␡\ttab");
+    expect(visible("a\0b\x1b[31m\u202Ec\uFEFF\x7f\ttab")).toBe("a⟨U+0000⟩b⟨U+001B⟩[31m⟨U+202E⟩c⟨U+FEFF⟩⟨U+007F⟩\ttab");
   });
   it("goes on with long lines", () => {
     const all = lines(`${"x".repeat(2000)}\nshort\r\n`);

@@ -8,9 +8,7 @@ export type Kind = "json" | "xml" | "text";
 /** What characters that are not seen, or that turn text round, are shown as. */
 export function visible(text: string): string {
   return text.replace(/[\u0000-\u0008\u000B-\u001F\u007F\u0080-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u2069\uFEFF\uFFF9-\uFFFB]/g, (c) => {
-    const code = c.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    return code === 0x7f ? "␡" : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    return `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }
 
@@ -21,28 +19,61 @@ export function prettyJson(text: string): string | undefined {
   } catch {
     return undefined;
   }
+  // By hand: a match for each token of a MiB takes too long.
   const out: string[] = [];
   let depth = 0;
+  let before = 0;
   const pad = () => `\n${"  ".repeat(Math.min(depth, 200))}`;
-  const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
-  let before = "";
-  for (const [token] of text.matchAll(tokens)) {
-    if (token === "}" || token === "]") {
-      depth -= 1;
-      if (before !== "{" && before !== "[") out.push(pad());
-      out.push(token);
+  for (let at = 0; at < text.length; ) {
+    const code = text.charCodeAt(at);
+    const begin = at;
+    at += 1;
+    if (code === SPACE || code === 0x0a || code === 0x0d || code === 0x09) continue;
+    const isClosing = code === 0x7d || code === 0x5d;
+    if (isClosing) depth -= 1;
+    if (isClosing ? !isOpening(before) : isOpening(before)) out.push(pad());
+    if (code === COMMA) {
+      out.push(",", pad());
+    } else if (code === COLON) {
+      out.push(": ");
     } else {
-      if (before === "{" || before === "[") out.push(pad());
-      if (token === ",") {
-        out.push(token, pad());
-      } else {
-        out.push(token === ":" ? ": " : token);
-      }
-      if (token === "{" || token === "[") depth += 1;
+      if (code === QUOTE) at = endOfString(text, begin);
+      else if (!isClosing && !isOpening(code)) while (at < text.length && !isDelimiter(text.charCodeAt(at))) at += 1;
+      out.push(text.slice(begin, at));
+      if (isOpening(code)) depth += 1;
     }
-    before = token;
+    before = code;
   }
   return out.join("");
+}
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+function isOpening(code: number): boolean {
+  return code === 0x7b || code === 0x5b;
+}
+
+function isDelimiter(code: number): boolean {
+  return code <= SPACE || code === COMMA || code === 0x7d || code === 0x5d || code === COLON;
+}
+
+/** Behind the quote that ends a string which begins at a place. */
+function endOfString(text: string, begin: number): number {
+  let end = begin;
+  do {
+    end = text.indexOf('"', end + 1);
+    if (end < 0) return text.length;
+  } while (isEscaped(text, end));
+  return end + 1;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text.charCodeAt(first - 1) === 0x5c) first -= 1;
+  return (at - first) % 2 === 1;
 }
 
 /** XML with an element a line; nothing if its tags do not match. */
@@ -88,7 +119,8 @@ export interface Line {
 export function lines(text: string): Line[] {
   const all: Line[] = [];
   let number = 0;
-  for (const raw of text.split(/\r\n|\n/)) {
+  for (const part of text.split("\n")) {
+    const raw = part.endsWith("\r") ? part.slice(0, -1) : part;
     number += 1;
     if (raw.length <= LONGEST) {
       all.push({ text: raw, number });
