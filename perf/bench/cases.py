@@ -192,11 +192,12 @@ MONITOR_USAGE = "monitor-usage"
 RESUBMISSION = "resubmission"
 #: What a request costs the Lab, beside other load generators.
 LAB_CLOSED = "lab-closed"
+LAB_ROWS = "lab-rows"
 LAB_OPEN = "lab-open"
 LAB_TLS = "lab-tls"
 LAB_HTTP2 = "lab-http2"
 LAB_USERS = "lab-users"
-LAB = (LAB_CLOSED, LAB_OPEN, LAB_TLS, LAB_HTTP2)
+LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 

@@ -22,6 +22,8 @@ class Order:
     seconds: int
     rate: int | None = None
     http2: bool = False
+    #: File that a row for each request goes to, of generators that can.
+    rows: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def weir(binary: Path) -> Generator:
         found = [str(binary), "lab", "hit", order.url, "--threads", "1", "--json",
                  "-c", str(order.connections), "-d", f"{order.seconds}s"]
         found += ["--rate", str(order.rate)] if order.rate else []
+        found += ["--jtl", str(order.rows)] if order.rows else []
         return found + (["--http2"] if order.http2 else [])
 
     def parse(output: str) -> Told:

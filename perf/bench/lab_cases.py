@@ -4,10 +4,10 @@ A round runs every generator once, one after the other, on core 1, against one n
 next round starts with another generator, and ratios are taken within a round.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from . import generators, host, servers
-from .cases import LAB_CLOSED, LAB_HTTP2, LAB_OPEN, LAB_TLS
+from .cases import LAB_CLOSED, LAB_HTTP2, LAB_OPEN, LAB_ROWS, LAB_TLS
 from .generators import Generator, Order
 from .session import Session
 
@@ -28,10 +28,13 @@ class Kind:
     connections: tuple[int, ...] = (50,)
     rate: int | None = None
     http2: bool = False
+    #: The Lab writes a row for each request besides.
+    rows: bool = False
 
 
 _KINDS = {
     LAB_CLOSED: Kind(("wrk", "ab", "oha", "hey"), connections=(50, 150)),
+    LAB_ROWS: Kind(("wrk",), rows=True),
     LAB_OPEN: Kind(("wrk2",), rate=20_000),
     LAB_TLS: Kind(("wrk",), role="hello_tls", connections=(50, 150)),
     LAB_HTTP2: Kind(("h2load",), role="hello_h2", http2=True),
@@ -47,8 +50,9 @@ def run(session: Session, name: str) -> dict:
     scheme = "http" if kind.role == "hello" else "https"
     url = f"{scheme}://127.0.0.1:{server.ports[kind.role]}/"
     cells = []
+    rows = session.workshop.new_folder("rows") / "rows.jtl" if kind.rows else None
     for connections in kind.connections:
-        order = Order(url, connections, session.pace.seconds, kind.rate, kind.http2)
+        order = Order(url, connections, session.pace.seconds, kind.rate, kind.http2, rows)
         cells.append({"connections": connections, "rate": kind.rate,
                       "missing": [n for n in kind.against if n not in _names(contenders)],
                       "rounds": _rounds(session, name, contenders, order, server)})
@@ -77,8 +81,7 @@ def _names(contenders: list[Generator]) -> list[str]:
 def _rounds(session: Session, name: str, contenders: list[Generator], order: Order,
             server: servers.Server) -> list[dict]:
     for generator in contenders:
-        generator.run(Order(order.url, order.connections, 1, order.rate, order.http2),
-                      servers.LOAD_CORE)
+        generator.run(replace(order, seconds=1), servers.LOAD_CORE)
     rounds: list[dict] = []
     tries = session.pace.rounds + session.pace.repeats
     for number in range(tries):

@@ -28,6 +28,15 @@ impl Document {
         Self { root, report, texts }
     }
 
+    /// Sets a value over what is written: a path such as `load.0.vus`, and YAML. What is wrong with
+    /// it is a finding.
+    pub fn set(&mut self, path: &str, value: &str) {
+        if let Some(root) = &mut self.root {
+            let texts = std::mem::take(&mut self.texts);
+            self.texts = draft::set_plain(root, texts, (path, value), &mut self.report);
+        }
+    }
+
     /// All that was found, in the order of lines; what stands at secrets is blotted out.
     pub fn findings(self) -> Findings {
         Findings {
@@ -36,6 +45,14 @@ impl Document {
             texts: self.texts.hide(self.report.secrets()).hide_unread(self.report.unread()),
         }
     }
+}
+
+/// Puts a value where a path such as `load.0.vus` points, over what is there.
+///
+/// # Errors
+/// It points nowhere, in words.
+pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
+    draft::put(root, path, value)
 }
 
 /// Checks a node against a description of its keys: unknown keys, wrong types, missing units.

@@ -9,7 +9,8 @@ mod texts;
 mod yaml;
 
 pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
-pub(crate) use reader::{Surroundings, file_text, read, read_plain};
+pub(crate) use overrides::put;
+pub(crate) use reader::{Surroundings, file_text, read, read_plain, set_plain};
 pub use texts::FileId;
 pub(crate) use texts::{Texts, names_secret};
 

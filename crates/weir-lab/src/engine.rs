@@ -95,6 +95,11 @@ impl Control {
         self.level() != Level::Run
     }
 
+    /// Stops what this controls as far as another control is stopped.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.0.fetch_max(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(crate) fn level(&self) -> Level {
         match self.0.load(Ordering::Relaxed) {
             0 => Level::Run,

@@ -8,8 +8,8 @@
 //!
 //! A [`program::Program`] says what virtual users do; the engine runs it over the network like any
 //! client would; every request becomes one [`sample::Sample`], which a [`record::Recorder`] of its
-//! core adds to histograms and counts. The Lab knows nothing of weir: it reaches it as it reaches
-//! any other HTTP server.
+//! core adds to histograms and counts. The Lab reaches weir over the network, as it reaches any other
+//! HTTP server; of weir itself it knows how to start it, and names of its metrics.
 
 pub mod compare;
 pub mod engine;
@@ -25,9 +25,11 @@ pub mod protocol;
 pub mod record;
 pub mod report;
 pub mod results;
+pub mod runner;
 pub mod sample;
 pub mod scenario;
 pub mod stats;
+pub mod suite;
 pub mod tables;
 pub mod threshold;
 pub mod validity;

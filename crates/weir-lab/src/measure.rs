@@ -10,12 +10,15 @@
 //! into the folder, and judges. Whoever runs it starts servers and the engine; nothing here does.
 
 mod case;
+mod seen;
 mod size;
+mod stretches;
 
 pub use case::Case;
-pub use size::{extent, rate, sized};
+pub use size::{extent, offered, rate, sized};
 
 use crate::compare::Comparison;
+use crate::engine::Hold;
 use crate::protocol::{Arrangement, Extent, Order, Rules, Schedule, Stage};
 use crate::record::Interval;
 use crate::results::{
@@ -28,6 +31,9 @@ use std::time::Duration;
 
 /// The subject of `server.csv` that is the server under test.
 pub const SERVER: &str = "server";
+/// The subject whose value is how long a JVM paused to collect garbage since its row before, in
+/// milliseconds.
+pub const PAUSES: &str = "gc pauses";
 
 /// How every case is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +73,15 @@ pub struct Turn {
     pub order: Order,
 }
 
+/// What is known of a round at its end, beside its seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The server's queues were not empty before it, although they were waited for.
+    pub undrained: bool,
+    /// Requests sent and requests that the server counted, where they differ.
+    pub miscounted: Option<(u64, u64)>,
+}
+
 /// A run on its way.
 #[derive(Debug)]
 pub struct Measurement {
@@ -75,6 +90,7 @@ pub struct Measurement {
     cases: Vec<Progress>,
     folder: Option<Folder>,
     current: Option<Place>,
+    interrupted: Option<String>,
 }
 
 impl Measurement {
@@ -83,14 +99,24 @@ impl Measurement {
     pub fn new(settings: Settings, cases: Vec<Case>, folder: Option<Folder>) -> Self {
         let schedule = Schedule::new(settings.arrangement, settings.seed);
         let cases = cases.into_iter().map(|case| Progress::new(case, &settings.method)).collect();
-        Self { settings, schedule, cases, folder, current: None }
+        Self { settings, schedule, cases, folder, current: None, interrupted: None }
     }
 
-    /// The next round; `None` once every case has its outcome.
+    /// The next round; `None` once every case has its outcome. Cases of the first block that has
+    /// one left are in turn, then those of the next.
     pub fn turn(&mut self) -> Option<Turn> {
-        let open: Vec<bool> = self.cases.iter().map(|case| case.order().is_some()).collect();
+        let open = |case: &Progress| case.order().is_some();
+        let block = self.cases.iter().find(|case| open(case))?.case.block;
+        let open: Vec<bool> =
+            self.cases.iter().map(|case| case.case.block == block && open(case)).collect();
         let cell = self.schedule.next(&open)?;
         Some(Turn { cell, order: self.cases[cell].order()? })
+    }
+
+    /// Whether a case has a round left.
+    #[must_use]
+    pub fn is_open(&self, cell: usize) -> bool {
+        self.cases.get(cell).is_some_and(|case| case.order().is_some())
     }
 
     /// Begins a round, `start` seconds after the run did.
@@ -147,16 +173,25 @@ impl Measurement {
         Ok(())
     }
 
-    /// Ends the round; `undrained` if the server's queues were not empty before it, although they
-    /// were waited for.
+    /// A rate that `find-max` held in the round that was begun: what comes next is of another one.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn end(&mut self, undrained: bool) -> Result<(), FolderError> {
+    pub fn hold(&mut self, hold: &Hold, time: f64) -> Result<(), FolderError> {
+        let Some(place) = self.current else { return Ok(()) };
+        self.cases[place.cell].hold(hold);
+        self.event(time, Some(place.cell), EventKind::Note, hold.to_string())
+    }
+
+    /// Ends the round.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn end(&mut self, circumstances: Circumstances) -> Result<(), FolderError> {
         let Some(place) = self.current.take() else { return Ok(()) };
         let method = &self.settings.method;
         let progress = &mut self.cases[place.cell];
-        progress.end(undrained, method);
+        progress.end(circumstances, method);
         let case = &progress.case;
         if let Some(folder) = &mut self.folder {
             folder.end_round(&case.name, &case.labels)?;
@@ -184,6 +219,21 @@ impl Measurement {
         if let Some(case) = self.cases.get_mut(cell) {
             case.given_up = Some(why.to_owned());
         }
+    }
+
+    /// Ends the run before its end: cases that are not measured to theirs are INVALID, for `why`.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn interrupt(&mut self, time: f64, why: &str) -> Result<(), FolderError> {
+        let under_way = self.current.take().map(|place| place.cell);
+        for (at, case) in self.cases.iter_mut().enumerate() {
+            if under_way == Some(at) || case.order().is_some() {
+                case.given_up = Some(why.to_owned());
+            }
+        }
+        self.interrupted = Some(why.to_owned());
+        self.event(time, None, EventKind::Note, why.to_owned())
     }
 
     /// Writes down that something happened.
@@ -214,7 +264,8 @@ impl Measurement {
         baseline: Option<(&Path, f64)>,
     ) -> Result<(Summary, Option<PathBuf>), FolderError> {
         let settings = &self.settings;
-        let mut summary = Summary { name: run.name.clone(), ..Summary::default() };
+        let mut summary =
+            Summary { name: run.name.clone(), interrupted: self.interrupted, ..Summary::default() };
         summary.cells = self.cases.into_iter().map(|case| case.cell(settings)).collect();
         summary.conclude();
         if let Some((before, margin)) = baseline {

@@ -1,18 +1,20 @@
 //! What is seen of the server and the machine while a load runs: processes and the host (`/proc`),
 //! gauges of a metrics page, pauses of a JVM's garbage collector.
 //!
-//! An [`Observer`] is asked once a second, by whoever is told of the seconds of a run, so that
-//! everything is on one time axis.
+//! An [`Observer`] looks at everything at once; a [`Watch`] has it do so again and again while a load
+//! runs, on the load's time axis.
 
 mod gauges;
 mod gc;
 mod host;
 mod process;
+mod watch;
 
-pub use gauges::{Gauges, ScrapeError, parse as parse_metrics};
+pub use gauges::{Gauges, ScrapeError, is_ready, parse as parse_metrics};
 pub use gc::{GcLog, Pause, throughput as gc_throughput};
 pub use host::Host;
 pub use process::{Processes, listening_on};
+pub use watch::Watch;
 
 use crate::results::ServerRow;
 use std::time::Instant;
@@ -23,6 +25,7 @@ pub struct Observer {
     processes: Vec<(String, Processes)>,
     host: Option<Host>,
     gauges: Option<Gauges>,
+    pauses: Option<GcLog>,
 }
 
 impl Observer {
@@ -40,6 +43,11 @@ impl Observer {
     /// Gauges of a metrics page.
     pub fn set_gauges(&mut self, gauges: Gauges) {
         self.gauges = Some(gauges);
+    }
+
+    /// Pauses of a JVM, as its log tells them from now on.
+    pub fn set_pauses(&mut self, log: GcLog) {
+        self.pauses = Some(log);
     }
 
     /// Looks at everything; `time` is that of the rows, seconds since the run's start. The first
@@ -64,6 +72,13 @@ impl Observer {
                 gauge: Some(value),
                 ..ServerRow::default()
             });
+        }
+        if let Some(log) = &mut self.pauses {
+            // Of a log that cannot be read any more nothing is known.
+            let pauses = log.read().unwrap_or_default();
+            let paused: f64 = pauses.iter().map(|pause| pause.length.as_secs_f64() * 1e3).sum();
+            let subject = crate::measure::PAUSES.to_owned();
+            rows.push(ServerRow { time, subject, gauge: Some(paused), ..ServerRow::default() });
         }
         rows
     }

@@ -288,6 +288,29 @@ impl Program {
         found
     }
 
+    /// Sends what goes to one server to another one.
+    pub fn retarget(&mut self, from: &Origin, to: &Origin) {
+        if from != to {
+            self.groups.iter_mut().for_each(|group| retarget(&mut group.steps, from, to));
+        }
+    }
+
+    /// Users of its main groups, if their number is known: of groups that follow each other the
+    /// most.
+    #[must_use]
+    pub fn users(&self) -> Option<u64> {
+        let main = self.groups.iter().filter(|group| group.phase == Phase::Main);
+        let users = main.map(|group| match &group.executor {
+            Executor::Users(users) => Some(u64::from(users.users)),
+            Executor::SharedIterations { vus, .. } => Some(u64::from(*vus)),
+            _ => None,
+        });
+        let users: Option<Vec<u64>> = users.collect();
+        users.and_then(|users| {
+            if self.consecutive { users.into_iter().max() } else { Some(users.iter().sum()) }
+        })
+    }
+
     /// The label of this name, added if it is not there.
     pub fn label(&mut self, name: &str) -> Label {
         Label(place(&mut self.labels, name))
@@ -296,6 +319,24 @@ impl Program {
     /// The variable of this name, added if it is not there.
     pub fn variable(&mut self, name: &str) -> Variable {
         Variable(place(&mut self.variables, name))
+    }
+}
+
+fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
+    for step in steps {
+        match step {
+            Step::Request(request) => {
+                if let Url::Parts { origin, .. } = &mut Arc::make_mut(request).url
+                    && origin == from
+                {
+                    *origin = to.clone();
+                }
+            }
+            Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
+                retarget(steps, from, to);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -21,8 +21,9 @@ mod event;
 mod figures;
 mod folder;
 pub mod hlog;
-mod jmeter;
+pub mod jmeter;
 pub mod junit;
+mod published;
 mod run;
 pub mod series;
 mod server;
@@ -33,11 +34,12 @@ mod total;
 pub use event::{Event, EventKind};
 pub use figures::{LabelFigures, Point, Times};
 pub use folder::{Folder, FolderError, Stored};
+pub use published::Published;
 pub use run::{Host, Run};
 pub use series::Place;
 pub use server::{ServerRow, server_rows};
 pub use summary::{
-    Cell, Factor, FactorEffects, Failure, Generator, Open, Published, RoundFigures, Server,
-    Summary, Traits,
+    Cell, Factor, FactorEffects, Failure, Generator, Held, Open, RoundFigures, Server, Summary,
+    Traits,
 };
 pub use total::Total;

@@ -13,6 +13,8 @@ mod checks;
 mod fields;
 mod keys;
 mod load;
+mod over;
+mod published;
 mod request;
 mod resolve;
 mod settings;
@@ -21,6 +23,7 @@ mod texts;
 use crate::measure::Method;
 use crate::program::Program;
 use crate::protocol::Arrangement;
+use crate::results::{Published, Traits};
 use crate::threshold::Threshold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -82,6 +85,10 @@ pub struct Cell {
     pub args: Vec<String>,
     /// What is behind the server.
     pub backend: Option<Backend>,
+    /// What others measured.
+    pub published: Vec<Published>,
+    /// What published tables have columns for.
+    pub traits: Traits,
     /// What its users do.
     pub program: Program,
 }
@@ -89,9 +96,13 @@ pub struct Cell {
 impl Cell {
     /// `users=100 payload=1KiB tracker=true`; empty if there is only one.
     pub fn name(&self) -> String {
-        let parts = self.values.iter().chain(&self.case);
-        parts.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        named(self.values.iter().chain(&self.case))
     }
+}
+
+/// `users=100 payload=1KiB`.
+fn named<'a>(values: impl Iterator<Item = &'a (String, String)>) -> String {
+    values.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// How a server is started.
@@ -99,6 +110,8 @@ impl Cell {
 pub struct Server {
     /// What is started.
     pub start: Start,
+    /// `--set` of weir, for every case.
+    pub sets: Vec<(String, String)>,
     /// Where it runs.
     pub folder: PathBuf,
     /// Its environment, beside the Lab's own.
@@ -137,7 +150,7 @@ pub enum Restart {
 pub enum Backend {
     /// weir's echo backend.
     Echo {
-        /// Where it listens.
+        /// Where it listens; 0 is any free one.
         port: u16,
         /// How long it waits before each answer.
         delay: Duration,
@@ -152,10 +165,12 @@ pub enum Backend {
 }
 
 /// What is waited for between rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Until queues are empty: journal indexed, nothing waiting.
+    /// Until weir's queues are empty: journal indexed and counted, no event waiting.
     Drained,
+    /// Until these gauges are 0.
+    Zero(Vec<String>),
     /// A time.
     Time(Duration),
 }
@@ -186,13 +201,37 @@ pub enum Process {
     Pid(u32),
 }
 
+/// How much effort a run is worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Short rounds of a reduced matrix: to see that things work.
+    Quick,
+    /// As the file says.
+    #[default]
+    Usual,
+    /// The whole.
+    Full,
+}
+
+/// What is set over a scenario file.
+#[derive(Clone, Debug, Default)]
+pub struct Over {
+    /// How much effort.
+    pub level: Level,
+    /// Base URL of another server, which is there already, with what is behind it: `server`,
+    /// `backend` and `cases` of the file are left out.
+    pub target: Option<String>,
+    /// Paths and values, as YAML, over everything else.
+    pub sets: Vec<(String, String)>,
+}
+
 /// Reads a scenario. Files that it names are looked for beside it.
 ///
 /// # Errors
 /// Every finding at once, at least one of them an error. On success the findings are warnings.
-pub fn load(path: &Path) -> Result<(Scenario, Findings), Findings> {
+pub fn load(path: &Path, over: &Over) -> Result<(Scenario, Findings), Findings> {
     match read(path) {
-        Ok(text) => load_text(path, &text),
+        Ok(text) => load_text(path, &text, over),
         Err(error) => {
             let mut document = weir_config::document::Document::read(path, "");
             let message = format!("`{}` cannot be read: {error}", path.display());
@@ -218,8 +257,8 @@ fn read(path: &Path) -> std::io::Result<String> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_text(path: &Path, text: &str) -> Result<(Scenario, Findings), Findings> {
-    resolve::resolve(path, text)
+pub fn load_text(path: &Path, text: &str, over: &Over) -> Result<(Scenario, Findings), Findings> {
+    resolve::resolve(path, text, over)
 }
 
 /// The JSON Schema of scenario files.

@@ -119,27 +119,35 @@ impl Tables {
 
     /// A report for a terminal: columns in line, figures to the right.
     pub fn text(&self, report: Report) -> String {
-        let mut rows = vec![report.columns().iter().map(|name| (*name).to_owned()).collect()];
-        rows.extend(self.rows(report));
-        let widths: Vec<usize> = (0..report.columns().len())
-            .map(|column| rows.iter().map(|row: &Vec<String>| width(&row[column])).max())
-            .map(Option::unwrap_or_default)
-            .collect();
-        let mut out = String::new();
-        for row in &rows {
-            let mut line = String::new();
-            for (index, (value, width)) in row.iter().zip(&widths).enumerate() {
-                // Writing to a text does not fail.
-                let _ = match index {
-                    0 => write!(line, "{value:<width$}"),
-                    _ => write!(line, "  {value:>width$}"),
-                };
-            }
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-        out
+        let columns: Vec<String> = report.columns().iter().map(|&name| name.to_owned()).collect();
+        aligned(&columns, &self.rows(report))
     }
+}
+
+/// A table for a terminal: columns of words to the left, of figures to the right.
+pub fn aligned(columns: &[String], rows: &[Vec<String>]) -> String {
+    let lines = || std::iter::once(columns).chain(rows.iter().map(Vec::as_slice));
+    let is_word = |text: &String| text.starts_with(char::is_alphabetic);
+    let shape = |column: usize| {
+        let widest = lines().filter_map(|row| row.get(column)).map(|text| width(text)).max();
+        let words = rows.iter().filter_map(|row| row.get(column)).any(is_word);
+        (widest.unwrap_or_default(), column == 0 || words)
+    };
+    let shapes: Vec<(usize, bool)> = (0..columns.len()).map(shape).collect();
+    let mut out = String::new();
+    for row in lines() {
+        let mut line = String::new();
+        for (value, (width, words)) in row.iter().zip(&shapes) {
+            // Writing to a text does not fail.
+            let _ = match words {
+                true => write!(line, "{value:<width$}  "),
+                false => write!(line, "{value:>width$}  "),
+            };
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
 }
 
 fn width(text: &str) -> usize {

@@ -53,6 +53,8 @@ pub struct Evidence {
     pub steal: f64,
     /// Whether queues were still not empty when they should have been.
     pub undrained: bool,
+    /// Requests sent and requests that the server counted, where they differ.
+    pub miscounted: Option<(u64, u64)>,
 }
 
 /// Why a measurement cannot be believed.
@@ -182,6 +184,8 @@ pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
     check(requests == 0, Flaw::Nothing);
     check(share > allowed_errors, Flaw::Errors { errors, requests, first });
     check(evidence.undrained, Flaw::Undrained);
+    let (sent, counted) = evidence.miscounted.unwrap_or_default();
+    check(sent != counted, Flaw::Miscounted { sent, counted });
     check(evidence.dropped > 0, Flaw::Dropped { iterations: evidence.dropped });
     if let Some(offered) = evidence.offered {
         // The window ends with the last answer, which is later than the last request by its time.
@@ -268,6 +272,7 @@ mod tests {
         assert_eq!(kinds(|e| e.offered = Some(1020.0)), ["offered"]);
         assert_eq!(kinds(|e| e.throughput = 900.0), ["window"]);
         assert_eq!(kinds(|e| e.undrained = true), ["undrained"]);
+        assert_eq!(kinds(|e| e.miscounted = Some((5, 4))), ["miscounted"]);
         assert_eq!(kinds(|e| e.errors = 20), ["errors"]);
         assert!(kinds(|e| e.requests = 0).contains(&"nothing".to_owned()));
     }

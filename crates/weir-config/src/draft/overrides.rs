@@ -29,7 +29,9 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     // The value begins behind `path=`.
     let Ok(node) = yaml::parse(value, file, width.saturating_add(1), reader.report) else { return };
     let mut node = node.unwrap_or_else(|| null(at));
-    substitute::substitute(reader, &mut node);
+    if !reader.plain {
+        substitute::substitute(reader, &mut node);
+    }
     let home = match steps.as_slice() {
         [Step::Name(table), Step::Name(name), ..]
             if TABLES.contains(&table.as_str())
@@ -51,6 +53,13 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     if let Err(message) = result {
         reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` names nothing: {message}"));
     }
+}
+
+/// Puts a value where a path points, over what is there.
+pub(crate) fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
+    let at = value.at;
+    let steps = steps(path).ok_or_else(|| format!("`{path}` is no path"))?;
+    set(root, &steps, value, at).map_err(|why| format!("`{path}` names nothing: {why}"))
 }
 
 /// `a.b[0].c`, `a.0`, `apis."v1.2".base`.

@@ -29,6 +29,8 @@ pub(crate) struct Reader<'r> {
     pub(super) files: Vec<PathBuf>,
     pub(super) report: &'r mut Report,
     pub(super) surroundings: Surroundings,
+    /// Texts stay as they are written: `${…}` is not of the configuration.
+    pub(super) plain: bool,
     included: Vec<Node>,
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn read(
         files: Vec::new(),
         report,
         surroundings,
+        plain: false,
         included: Vec::new(),
     };
     let root = match text {
@@ -69,20 +72,40 @@ pub(crate) fn read(
 
 /// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
 pub(crate) fn read_plain(path: &Path, text: &str, report: &mut Report) -> (Option<Node>, Texts) {
-    let mut reader = Reader {
-        texts: Texts::default(),
-        files: Vec::new(),
-        report,
-        surroundings: Surroundings::Nothing,
-        included: Vec::new(),
-    };
+    let mut reader = Reader::plain(Texts::default(), report);
     let root = reader.parse_plain(path, text);
     (root, reader.texts)
+}
+
+/// Sets a value, written as YAML, over what was read so; gives the texts with that of the value.
+pub(crate) fn set_plain(
+    root: &mut Node,
+    texts: Texts,
+    (path, value): (&str, &str),
+    report: &mut Report,
+) -> Texts {
+    let mut reader = Reader::plain(texts, report);
+    overrides::apply(&mut reader, root, path, value);
+    reader.texts
 }
 
 /// Two ways to write one path must not hide a circle.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+impl<'r> Reader<'r> {
+    /// A reader of texts in which nothing is included or substituted.
+    fn plain(texts: Texts, report: &'r mut Report) -> Self {
+        Self {
+            texts,
+            files: Vec::new(),
+            report,
+            surroundings: Surroundings::Nothing,
+            plain: true,
+            included: Vec::new(),
+        }
+    }
 }
 
 impl Reader<'_> {

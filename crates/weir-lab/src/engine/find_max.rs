@@ -42,6 +42,24 @@ pub enum Verdict {
     Silent,
 }
 
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Kept => "kept",
+            Self::Errors => "too many errors",
+            Self::Slow => "too slow",
+            Self::Behind => "fell behind",
+            Self::Silent => "no answer",
+        })
+    }
+}
+
+impl std::fmt::Display for Hold {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:.0}/s: {}", self.rate, self.verdict)
+    }
+}
+
 /// What is tried next: pure, so that it can be tested without a server.
 pub(super) struct Search {
     what: FindMax,

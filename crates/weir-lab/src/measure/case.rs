@@ -1,12 +1,15 @@
 //! A case on its way: its rounds, what is kept of them, and what they say in the end.
 
-use super::{Method, SERVER, Settings};
+use super::seen::Seen;
+use super::stretches::Stretches;
+use super::{Circumstances, Method, Settings};
+use crate::engine::{self, Hold};
 use crate::program::{Label, Program};
 use crate::protocol::{Extent, Order, Outcome, Round, Rules, Stabilise, Use, fixed};
 use crate::record::Interval;
 use crate::results::{
-    Cell, Factor, Failure, Generator, Open, Published, RoundFigures, Server, ServerRow, Times,
-    Total, Traits,
+    Cell, Factor, Failure, Generator, Held, Open, Published, RoundFigures, Server, ServerRow,
+    Times, Total, Traits,
 };
 use crate::stats::{Spread, spread};
 use crate::validity::{ERRORS, Evidence, Flaw, flaws};
@@ -14,8 +17,8 @@ use crate::verdict::{Grounds, Verdict, judge};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Stretches of a single run that are kept; when there are more, two become one.
-const STRETCHES: usize = 20;
+/// Cores that others of the machine may use without a remark.
+const OTHERS: f64 = 0.3;
 /// Whole seconds below which a single run is not divided.
 const DIVIDED: usize = 10;
 
@@ -36,10 +39,16 @@ pub struct Case {
     pub transactions: Vec<Label>,
     /// Requests a second that an open model offers, and its pacing quantum.
     pub rate: Option<(f64, Duration)>,
+    /// Requests a second that users of a closed model bring in as they begin.
+    pub offered: Option<f64>,
+    /// How late requests may be beside what the rules allow, for `find-max`.
+    pub lateness: Duration,
     /// It is an open model, whatever its rate.
     pub open: bool,
     /// How much the first round does.
     pub extent: Extent,
+    /// Cases of the same block have their rounds in turn; blocks follow each other.
+    pub block: usize,
 }
 
 impl Case {
@@ -58,13 +67,16 @@ impl Case {
             labels: program.labels.clone(),
             transactions: program.transactions(),
             rate: super::rate(program),
+            offered: super::offered(program),
+            lateness: super::size::lateness(program).unwrap_or_default(),
             open,
             extent: super::extent(program).unwrap_or(Extent::Iterations(1)),
+            block: 0,
         }
     }
 
     /// Nothing yet.
-    fn total(&self) -> Total {
+    pub(super) fn total(&self) -> Total {
         Total::new(self.labels.len(), self.open).without(&self.transactions)
     }
 }
@@ -83,19 +95,6 @@ impl Rest {
         let rounds = rules.rounds.max(3);
         Self::Stabilise(Box::new(Stabilise::new(rules, extent)), rounds)
     }
-}
-
-/// What was seen of server and host in a round.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    rows: u32,
-    busiest: f64,
-    cpu: f64,
-    memory: u64,
-    hosts: u32,
-    steal: f64,
-    /// Time of the last row of the server.
-    last: f64,
 }
 
 /// A round that counts.
@@ -123,6 +122,9 @@ pub(super) struct Progress {
     kept: VecDeque<Kept>,
     /// The last round that does not.
     flawed: Option<(Kept, Vec<Flaw>)>,
+    /// Rates that `find-max` held, and what the one to be reported gave.
+    holds: Vec<Held>,
+    held: Option<(Total, Seen)>,
     /// Failures told of as events already.
     told: usize,
     pub(super) given_up: Option<String>,
@@ -139,6 +141,8 @@ impl Progress {
             stretches: Stretches::default(),
             kept: VecDeque::new(),
             flawed: None,
+            holds: Vec::new(),
+            held: None,
             told: 0,
             given_up: None,
             case,
@@ -197,27 +201,41 @@ impl Progress {
 
     pub(super) fn observe(&mut self, rows: &[ServerRow], cut: u64) {
         for row in rows.iter().filter(|row| row.time > cut as f64) {
-            let seen = &mut self.seen;
-            if row.subject == SERVER {
-                seen.rows += 1;
-                seen.busiest += row.busiest_thread.unwrap_or_default();
-                seen.cpu += row.cpu.unwrap_or_default() * (row.time - seen.last.max(cut as f64));
-                seen.memory = seen.memory.max(row.memory.unwrap_or_default());
-                seen.last = row.time;
-            } else if let Some(steal) = row.steal {
-                seen.hosts += 1;
-                seen.steal += steal;
-            }
+            self.seen.add(row, cut as f64);
         }
     }
 
+    /// Takes in a rate that `find-max` held: the highest that kept the promise is what is reported.
+    pub(super) fn hold(&mut self, hold: &Hold) {
+        self.total.end_round(0);
+        let empty = self.case.total();
+        let total = std::mem::replace(&mut self.total, empty);
+        let seen = self.seen;
+        self.seen = seen.next();
+        let kept = hold.verdict == engine::Verdict::Kept;
+        // Without any that kept it, the last one says how it was.
+        if kept || !self.holds.iter().any(|hold| hold.kept) {
+            self.held = Some((total, seen));
+        }
+        self.holds.push(Held {
+            rate: hold.rate,
+            achieved: hold.achieved,
+            errors: hold.errors,
+            dropped: hold.dropped,
+            confirms: hold.confirms,
+            kept,
+            verdict: hold.verdict.to_string(),
+        });
+    }
+
     /// Ends the round under way.
-    pub(super) fn end(&mut self, undrained: bool, method: &Method) {
+    pub(super) fn end(&mut self, circumstances: Circumstances, method: &Method) {
         self.total.end_round(super::cut(method).saturating_mul(1_000_000_000));
         let empty = self.case.total();
         let total = std::mem::replace(&mut self.total, empty);
-        let evidence = Evidence { undrained, ..self.evidence(&total, &self.seen) };
-        let seen = self.seen;
+        let (total, seen) = self.held.take().unwrap_or((total, self.seen));
+        let Circumstances { undrained, miscounted } = circumstances;
+        let evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &seen) };
         match &mut self.rest {
             Rest::Single(order) => {
                 *order = None;
@@ -251,9 +269,9 @@ impl Progress {
     fn evidence(&self, total: &Total, seen: &Seen) -> Evidence {
         let (rate, quantum) = self.case.rate.unzip();
         Evidence {
-            server: (seen.rows > 0).then(|| seen.busiest / f64::from(seen.rows)),
-            steal: seen.steal / f64::from(seen.hosts.max(1)),
-            ..total.evidence(rate, quantum.unwrap_or_default())
+            server: seen.busiest(),
+            steal: if seen.host > 0.0 { seen.steal / seen.host } else { 0.0 },
+            ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.lateness))
         }
     }
 
@@ -283,6 +301,8 @@ impl Progress {
             factors: self.case.factors.clone(),
             traits: self.case.traits.clone(),
             published: self.case.published.clone(),
+            offered: self.case.offered,
+            holds: self.holds.clone(),
             ..Cell::default()
         };
         if let Some(why) = &self.given_up {
@@ -306,7 +326,18 @@ impl Progress {
                 quick: settings.quick,
             });
         }
+        if let Some(lowest) = self.lowest_in_vain() {
+            cell.throughput = None;
+            cell.verdict = Verdict::Fail;
+            cell.reasons.insert(0, format!("no rate kept the promise, not even {lowest:.0}/s"));
+        }
         cell
+    }
+
+    /// The lowest rate that `find-max` tried, if none kept its promise.
+    fn lowest_in_vain(&self) -> Option<f64> {
+        let none = self.given_up.is_none() && !self.holds.iter().any(|hold| hold.kept);
+        self.holds.iter().map(|hold| hold.rate).reduce(f64::min).filter(|_| none)
     }
 
     /// Fills in what the protocol found; gives why it is unstable.
@@ -318,7 +349,7 @@ impl Progress {
         let because = cell.protocol.as_ref().map(|outcome| outcome.because.clone());
         if let Some(outcome) = &cell.protocol {
             (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
-            cell.remarks = outcome.remarks.clone();
+            cell.remarks.extend(outcome.remarks.iter().cloned());
         }
         let recorded = |number: usize| {
             cell.rounds.iter().any(|round| round.number == number && round.used == Use::Recorded)
@@ -367,10 +398,9 @@ impl Progress {
             cell.interval = evaluated.interval;
             cell.recorded = self.stretches.figures(&self.case.labels);
         }
-        cell.remarks = match settings.method {
-            Method::Fixed { .. } => Vec::new(),
-            _ => evaluated.remarks.clone(),
-        };
+        if !matches!(settings.method, Method::Fixed { .. }) {
+            cell.remarks.extend(evaluated.remarks.iter().cloned());
+        }
         if matches!(settings.method, Method::Fixed { .. }) {
             cell.fixed = Some(evaluated);
         }
@@ -382,26 +412,33 @@ impl Progress {
         let mut seen = Seen::default();
         for kept in rounds {
             total.merge(&kept.total);
-            seen.rows += kept.seen.rows;
-            seen.busiest += kept.seen.busiest;
-            seen.cpu += kept.seen.cpu;
-            seen.memory = seen.memory.max(kept.seen.memory);
+            seen.merge(&kept.seen);
         }
         cell.labels = total.figures(&self.case.labels);
         cell.window = total.window();
         let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
         let busiest = total.busiest_loop();
         cell.generator = Generator { cpu_us: total.generator_cpu * 1e6 / samples, busiest };
-        cell.server = (seen.rows > 0).then(|| Server {
+        cell.server = seen.busiest().map(|busiest| Server {
             cpu_us: seen.cpu * 1e6 / samples,
-            busiest: Some(seen.busiest / f64::from(seen.rows)),
+            busiest: Some(busiest),
             memory: seen.memory,
         });
+        if let Some(cores) = seen.others(total.generator_cpu).filter(|cores| *cores >= OTHERS) {
+            let text =
+                format!("others of this machine used {cores:.1} cores beside generator and server");
+            cell.remarks.push(text);
+        }
+        cell.traits.gc_throughput = seen
+            .paused
+            .filter(|_| cell.window > 0.0)
+            .map(|paused| 100.0 * (1.0 - (paused / cell.window).min(1.0)));
         if self.case.open {
             let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
             let planned = total.offered as f64 / cell.window.max(f64::MIN_POSITIVE);
             let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
             let send_lag = Times::of(&total.send_lag);
+            cell.offered = Some(offered);
             cell.open = Some(Open { offered, achieved, dropped: total.dropped, send_lag });
         }
         cell.failures =
@@ -409,61 +446,7 @@ impl Progress {
     }
 }
 
-fn figures(number: usize, total: &Total, names: &[String]) -> RoundFigures {
+pub(super) fn figures(number: usize, total: &Total, names: &[String]) -> RoundFigures {
     let all = total.figures(names).into_iter().next().unwrap_or_default();
     RoundFigures { number, throughput: all.throughput, response: all.response }
-}
-
-/// A single run in stretches of equal length, of which there are never many: when there are, two
-/// become one.
-#[derive(Debug)]
-struct Stretches {
-    width: u64,
-    /// Each with the number of seconds in it.
-    all: Vec<(Total, u64)>,
-}
-
-impl Default for Stretches {
-    fn default() -> Self {
-        Self { width: 1, all: Vec::new() }
-    }
-}
-
-impl Stretches {
-    fn add(&mut self, second: &Interval, case: &Case) {
-        let full = self.all.last().is_none_or(|(_, seconds)| *seconds >= self.width);
-        if full && self.all.len() == STRETCHES {
-            self.halve();
-        }
-        if full {
-            self.all.push((case.total(), 0));
-        }
-        if let Some((total, seconds)) = self.all.last_mut() {
-            total.add(second);
-            *seconds += 1;
-        }
-    }
-
-    fn halve(&mut self) {
-        self.width *= 2;
-        let mut pairs = std::mem::take(&mut self.all).into_iter();
-        while let Some((mut total, mut seconds)) = pairs.next() {
-            if let Some((next, more)) = pairs.next() {
-                total.merge(&next);
-                seconds += more;
-            }
-            self.all.push((total, seconds));
-        }
-    }
-
-    /// Figures of the stretches that are whole, without the last one, whose last second is not.
-    fn figures(&self, names: &[String]) -> Vec<RoundFigures> {
-        let whole = self.all.len().saturating_sub(1);
-        let stretch = |(at, (total, seconds)): (usize, &(Total, u64))| {
-            let mut found = figures(at + 1, total, names);
-            found.throughput = total.all().samples() as f64 / (*seconds).max(1) as f64;
-            found
-        };
-        self.all[..whole].iter().enumerate().map(stretch).collect()
-    }
 }

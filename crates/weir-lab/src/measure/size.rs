@@ -1,6 +1,6 @@
 //! How much a program does, and the same program doing more or less.
 
-use crate::program::{Executor, Group, Phase, Program, Step};
+use crate::program::{Executor, Group, Phase, Program, Step, Users};
 use crate::protocol::Extent;
 use std::time::Duration;
 
@@ -85,6 +85,38 @@ pub fn rate(program: &Program) -> Option<(f64, Duration)> {
     (sum.0 > 0.0).then_some(sum)
 }
 
+/// Requests a second that users who begin one after the other bring in, if each does a number of
+/// iterations whose requests can be counted: what is offered, however fast the server is.
+#[must_use]
+pub fn offered(program: &Program) -> Option<f64> {
+    let (mut sum, mut all, mut time) = (0.0, 0.0, 0.0);
+    for group in main(program) {
+        let Executor::Users(Users { users, ramp, iterations, .. }) = &group.executor else {
+            return None;
+        };
+        if ramp.is_zero() {
+            return None;
+        }
+        let count = f64::from(*users) * (*iterations)? as f64 * requests(&group.steps)?;
+        sum += count / ramp.as_secs_f64();
+        all += count;
+        time += ramp.as_secs_f64();
+    }
+    let offered = if program.consecutive { all / f64::max(time, f64::MIN_POSITIVE) } else { sum };
+    (offered > 0.0).then_some(offered)
+}
+
+/// How late requests of `find-max` may be: a tenth of the shortest time that it promises, in which
+/// being late is included.
+#[must_use]
+pub(super) fn lateness(program: &Program) -> Option<Duration> {
+    let limits = main(program).filter_map(|group| match &group.executor {
+        Executor::FindMax(search) => search.limits.iter().map(|(_, limit)| *limit / 10).min(),
+        _ => None,
+    });
+    limits.min()
+}
+
 /// Requests of an iteration; `None` if it depends.
 fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;
@@ -106,7 +138,7 @@ fn main(program: &Program) -> impl Iterator<Item = &Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Cookies, OnError, Stage, Users};
+    use crate::program::{Cookies, OnError, Origin, Request, Stage, Text};
 
     fn program(executors: Vec<Executor>) -> Program {
         let group = |executor| Group {
@@ -145,6 +177,26 @@ mod tests {
         assert_eq!(extent(&shorter), Some(Extent::Seconds(3.0)));
         assert_eq!(extent(&program(vec![users(Some(7), None)])), Some(Extent::Iterations(70)));
         assert_eq!(extent(&program(vec![users(None, None)])), None);
+    }
+
+    #[test]
+    fn users_that_begin_one_after_the_other_offer_a_rate() {
+        let ramp = |users, iterations| {
+            let ramp = Duration::from_secs(20);
+            Executor::Users(Users { users, ramp, iterations, duration: None })
+        };
+        let mut two = program(vec![ramp(1_000, Some(1)), ramp(200, Some(10))]);
+        let label = two.label("a");
+        let origin = Origin { tls: false, host: "h".to_owned(), port: 1 };
+        for group in &mut two.groups {
+            let request = Request::get(label, origin.clone(), Text::fixed("/"));
+            group.steps = vec![Step::Request(request.into())];
+        }
+        assert_eq!(offered(&two), Some(150.0));
+        two.consecutive = true;
+        assert_eq!(offered(&two), Some(75.0));
+        assert_eq!(offered(&program(vec![users(Some(7), None)])), None, "all at once");
+        assert_eq!(offered(&program(vec![ramp(5, None)])), None);
     }
 
     #[test]

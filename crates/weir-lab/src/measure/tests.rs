@@ -1,6 +1,7 @@
 use super::*;
+use crate::engine;
 use crate::record::Tally;
-use crate::results::{Factor, Traits};
+use crate::results::{Cell, Factor, Traits};
 use crate::sample::ErrorKind;
 use crate::validity::Flaw;
 use crate::verdict::Verdict;
@@ -14,8 +15,11 @@ fn case(name: &str, extent: Extent) -> Case {
         labels: vec!["hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
+        offered: None,
+        lateness: Duration::ZERO,
         open: false,
         extent,
+        block: 0,
     }
 }
 
@@ -65,7 +69,7 @@ fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usi
                 break;
             }
         }
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
         now += seconds;
     }
     rounds
@@ -120,7 +124,7 @@ fn one_long_run_is_cut_and_divided() {
         let count = if at < 5 { 100 } else { 1_000 };
         measurement.second(&second(at, count, 0, 1.0)).expect("no folder");
     }
-    measurement.end(false).expect("no folder");
+    measurement.end(Circumstances::default()).expect("no folder");
     assert_eq!(measurement.turn(), None);
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -153,7 +157,7 @@ fn errors_make_it_invalid_and_are_shown() {
     while let Some(turn) = measurement.turn() {
         measurement.begin(turn, 0.0).expect("no folder");
         measurement.second(&second(0, 100, 60, 1.0)).expect("no folder");
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
     }
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -185,7 +189,7 @@ fn what_was_seen_of_the_server_excuses_the_generator() {
             };
             measurement.observe(vec![row]).expect("no folder");
         }
-        measurement.end(false).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
         finish(measurement).cells.remove(0)
     };
     let saturated = busy(0.99);
@@ -204,4 +208,107 @@ fn a_case_given_up_says_why_and_others_go_on() {
     let verdicts: Vec<Verdict> = summary.cells.iter().map(|cell| cell.verdict).collect();
     assert_eq!(verdicts, [Verdict::Invalid, Verdict::Pass]);
     assert_eq!(summary.reasons, ["a: the server did not start"]);
+}
+
+#[test]
+fn blocks_follow_each_other_and_cases_of_one_take_turns() {
+    let mut cases: Vec<Case> =
+        ["a", "b", "c", "d"].map(|name| case(name, Extent::Seconds(3.0))).to_vec();
+    (cases[2].block, cases[3].block) = (1, 1);
+    let rules = Rules { rounds: 3, max_rounds: 9, exact: true, ..Rules::default() };
+    let mut measurement = Measurement::new(settings(Method::Stabilise(rules)), cases, None);
+    let mut turns = Vec::new();
+    while let Some(turn) = measurement.turn() {
+        turns.push(turn.cell);
+        measurement.begin(turn, 0.0).expect("no folder");
+        measurement.second(&second(0, 1_000, 0, 1.0)).expect("no folder");
+        measurement.end(Circumstances::default()).expect("no folder");
+    }
+    let (first, rest) = turns.split_at(turns.len() / 2);
+    assert!(first.chunks(2).all(|pair| pair == [0, 1]), "{turns:?}");
+    assert!(rest.chunks(2).all(|pair| pair == [2, 3]), "{turns:?}");
+}
+
+fn hold(rate: f64, verdict: engine::Verdict, confirms: bool) -> Hold {
+    let (errors, dropped, times) = (0.0, 0, Vec::new());
+    Hold { rate, achieved: rate, errors, dropped, times, confirms, verdict }
+}
+
+/// Rates held one after the other, each for a second.
+fn search(holds: &[Hold]) -> Cell {
+    let mut measurement =
+        Measurement::new(settings(Method::Once), vec![case("", Extent::Iterations(1))], None);
+    let turn = measurement.turn().expect("one");
+    measurement.begin(turn, 0.0).expect("no folder");
+    for (at, hold) in (0..).zip(holds) {
+        let failed = if hold.verdict == engine::Verdict::Kept { 0 } else { hold.rate as u64 / 2 };
+        measurement.second(&second(at, hold.rate as u64, failed, 1.0)).expect("no folder");
+        measurement.hold(hold, at as f64 + 1.0).expect("no folder");
+    }
+    measurement.end(Circumstances::default()).expect("no folder");
+    finish(measurement).cells.remove(0)
+}
+
+#[test]
+fn of_rates_that_were_held_the_last_that_was_kept_is_reported() {
+    use engine::Verdict::{Errors, Kept};
+    let found = search(&[
+        hold(100.0, Kept, false),
+        hold(200.0, Errors, false),
+        hold(150.0, Kept, false),
+        hold(175.0, Errors, false),
+        hold(150.0, Kept, true),
+    ]);
+    assert_eq!((found.verdict, found.holds.len()), (Verdict::Pass, 5), "{:?}", found.reasons);
+    assert_eq!(found.throughput.map(|spread| spread.mean), Some(150.0));
+    assert_eq!(found.labels[0].samples, 150, "what was not kept is not in the figures");
+    let vain = search(&[hold(100.0, Errors, false), hold(50.0, Errors, false)]);
+    assert_eq!((vain.verdict, vain.throughput), (Verdict::Fail, None));
+    assert_eq!(vain.reasons[0], "no rate kept the promise, not even 50/s");
+}
+
+#[test]
+fn an_interrupted_run_says_so_and_keeps_what_was_done() {
+    let cases = ["a", "b"].map(|name| case(name, Extent::Seconds(3.0))).to_vec();
+    let mut measurement = Measurement::new(settings(Method::Once), cases, None);
+    let turn = measurement.turn().expect("one");
+    measurement.begin(turn, 0.0).expect("no folder");
+    measurement.second(&second(0, 100, 0, 1.0)).expect("no folder");
+    measurement.end(Circumstances::default()).expect("no folder");
+    measurement.interrupt(1.0, "it was interrupted").expect("no folder");
+    assert_eq!(measurement.turn(), None);
+    let summary = finish(measurement);
+    assert_eq!(summary.interrupted.as_deref(), Some("it was interrupted"));
+    let verdicts: Vec<Verdict> = summary.cells.iter().map(|cell| cell.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Pass, Verdict::Invalid]);
+    assert_eq!(summary.line()["interrupted"], true);
+    assert_eq!(summary.cells[0].labels[0].samples, 100);
+}
+
+#[test]
+fn pauses_and_others_of_the_machine_are_seen() {
+    let mut measurement =
+        Measurement::new(settings(Method::Once), vec![case("", Extent::Seconds(4.0))], None);
+    let turn = measurement.turn().expect("one");
+    measurement.begin(turn, 0.0).expect("no folder");
+    for at in 0..4 {
+        measurement.second(&second(at, 100, 0, 1.0)).expect("no folder");
+        let row = |subject: &str| ServerRow {
+            time: at as f64 + 1.0,
+            subject: subject.to_owned(),
+            ..ServerRow::default()
+        };
+        let rows = vec![
+            ServerRow { cpu: Some(0.5), ..row(SERVER) },
+            ServerRow { cpu: Some(0.25), ..row("backend") },
+            ServerRow { cpu: Some(1.75), steal: Some(0.0), ..row("host") },
+            ServerRow { gauge: Some(10.0), ..row(PAUSES) },
+        ];
+        measurement.observe(rows).expect("no folder");
+    }
+    measurement.end(Circumstances::default()).expect("no folder");
+    let cell = finish(measurement).cells.remove(0);
+    assert_eq!(cell.traits.gc_throughput, Some(99.0));
+    let remark = "others of this machine used 1.0 cores beside generator and server";
+    assert!(cell.remarks.iter().any(|text| text == remark), "{:?}", cell.remarks);
 }

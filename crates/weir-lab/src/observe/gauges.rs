@@ -99,6 +99,20 @@ impl Gauges {
     }
 }
 
+/// Whether a server answers with 2xx at `target`; without one, or with TLS, whether its port is open.
+pub fn is_ready(origin: &Origin, target: Option<&str>) -> bool {
+    let Some(target) = target.filter(|_| !origin.tls) else {
+        let place = (origin.host.as_str(), origin.port);
+        let address = place.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let open = |address| TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok();
+        return address.is_some_and(open);
+    };
+    match Gauges::new(origin.clone(), target, Vec::new()).fetch() {
+        Ok(_) | Err(ScrapeError::Status(200..=299)) => true,
+        Err(_) => false,
+    }
+}
+
 /// The page in an answer, once that is whole.
 fn page(input: &[u8], closed: bool) -> Result<Option<String>, ScrapeError> {
     let wrong = |error: &dyn std::fmt::Display| ScrapeError::Http(error.to_string());

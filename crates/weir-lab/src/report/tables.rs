@@ -28,45 +28,45 @@ fn probability(p: f64) -> String {
 /// The table of cases.
 pub(super) fn cases(summary: &Summary) -> String {
     let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
-    let open = summary.cells.iter().any(|cell| cell.open.is_some());
+    let offered = summary.cells.iter().any(|cell| cell.offered.is_some());
     let mut heads = vec!["Case", "Verdict"];
-    if open {
+    if offered {
         heads.push("#Offered/s");
     }
-    heads.extend([
-        "#Requests/s",
-        "#95 % interval",
-        "#Smallest",
-        "#Largest",
-        "#Mean",
-        "#p50",
-        "#p95",
-    ]);
+    // Short runs have no interval.
+    let intervals = summary.cells.iter().any(|cell| cell.interval.is_some());
+    heads.push("#Requests/s");
+    if intervals {
+        heads.push("#95 % interval");
+    }
+    heads.extend(["#Smallest", "#Largest", "#Mean", "#p50", "#p95"]);
     heads.extend(["#p99", "#Max", "#Errors"]);
     if published {
         heads.push("Published");
     }
     let rows = summary.cells.iter().map(|cell| {
         let mut row = vec![escape(&cell.name), badge(cell.verdict)];
-        if open {
-            row.push(
-                cell.open.as_ref().map_or_else(|| "–".to_owned(), |open| number(open.offered)),
-            );
+        if offered {
+            row.push(cell.offered.map_or_else(|| "–".to_owned(), number));
         }
-        row.extend(figures(cell));
+        row.extend(figures(cell, intervals));
         if published {
-            row.push(published_figures(cell));
+            row.push(published_figures(summary, cell));
         }
         row
     });
     table(&heads, &rows.collect::<Vec<_>>())
 }
 
-fn figures(cell: &Cell) -> Vec<String> {
+fn figures(cell: &Cell, intervals: bool) -> Vec<String> {
     let rate = |of: fn(&crate::stats::Spread) -> f64| {
         cell.throughput.as_ref().map_or_else(|| "–".to_owned(), |spread| number(of(spread)))
     };
-    let mut row = vec![rate(|s| s.mean), interval(cell.interval), rate(|s| s.min), rate(|s| s.max)];
+    let mut row = vec![rate(|s| s.mean)];
+    if intervals {
+        row.push(interval(cell.interval));
+    }
+    row.extend([rate(|s| s.min), rate(|s| s.max)]);
     match cell.total().filter(|total| total.samples > 0) {
         Some(total) => {
             let times = &total.response;
@@ -78,16 +78,14 @@ fn figures(cell: &Cell) -> Vec<String> {
     row
 }
 
-fn published_figures(cell: &Cell) -> String {
+fn published_figures(summary: &Summary, cell: &Cell) -> String {
     let show = |figure: &crate::results::Published| {
-        let source = escape(&figure.source);
-        let measured =
-            cell.throughput.filter(|_| figure.what == "throughput" && figure.value > 0.0);
-        let times = measured.map_or_else(String::new, |spread| {
-            format!(" <small>(measured: {}×)</small>", number(spread.mean / figure.value))
+        let measured = figure.measured(summary, cell).map_or_else(String::new, |measured| {
+            format!(" <small>(measured: {})</small>", escape(&figure.show(measured)))
         });
-        let what = escape(&figure.what);
-        format!("<span title=\"{source}\">{what} {}</span>{times}", number(figure.value))
+        let (source, what) = (escape(&figure.source), escape(&figure.name()));
+        let value = escape(&figure.show(figure.value));
+        format!("<span title=\"{source}\">{what} {value}</span>{measured}")
     };
     cell.published.iter().map(show).collect::<Vec<_>>().join("<br>")
 }

@@ -4,8 +4,8 @@
 //! Times are whole milliseconds, as JMeter's; percentiles come from histograms and are right within
 //! 0.1 %. In a run with several cases a label stands behind its case.
 
-use super::{Cell, LabelFigures, Summary};
-use crate::tables::{AGGREGATE, Report, SUMMARY};
+use super::{LabelFigures, Summary};
+use crate::tables::Report;
 use std::io::Write;
 
 /// Writes a report: every label of every case, each case's `TOTAL` last.
@@ -14,32 +14,32 @@ use std::io::Write;
 /// It cannot be written.
 pub(super) fn write(out: impl Write, summary: &Summary, report: Report) -> csv::Result<()> {
     let mut table = csv::Writer::from_writer(out);
-    match report {
-        Report::Summary => table.write_record(SUMMARY)?,
-        Report::Aggregate => table.write_record(AGGREGATE)?,
-    }
+    table.write_record(report.columns())?;
     let several = summary.cells.len() > 1;
     for cell in &summary.cells {
-        // All together comes first in a case, and last in a report.
-        let mut labels = cell.labels.clone();
-        let total = usize::from(!labels.is_empty());
-        labels.rotate_left(total);
-        for figures in &labels {
-            let label = match several {
-                true => format!("{}: {}", cell.name, figures.label),
-                false => figures.label.clone(),
-            };
-            table.write_record(row(label, cell, figures, report))?;
+        for mut row in rows(&cell.labels, cell.window, report) {
+            if several {
+                row[0] = format!("{}: {}", cell.name, row[0]);
+            }
+            table.write_record(row)?;
         }
     }
     table.flush()?;
     Ok(())
 }
 
-fn row(label: String, cell: &Cell, figures: &LabelFigures, report: Report) -> Vec<String> {
+/// The rows of a report on figures of `window` seconds, of which the first are those of all labels
+/// together: they come last in a report.
+#[must_use]
+pub fn rows(labels: &[LabelFigures], window: f64, report: Report) -> Vec<Vec<String>> {
+    let all = labels.iter().skip(1).chain(labels.first());
+    all.map(|figures| row(figures, window, report)).collect()
+}
+
+fn row(figures: &LabelFigures, window: f64, report: Report) -> Vec<String> {
     let whole = |ms: f64| format!("{}", ms as u64);
     let rate = |bytes: u64| {
-        let seconds = if cell.window > 0.0 { cell.window } else { f64::INFINITY };
+        let seconds = if window > 0.0 { window } else { f64::INFINITY };
         format!("{:.2}", bytes as f64 / 1024.0 / seconds)
     };
     let times = &figures.service;
@@ -47,7 +47,7 @@ fn row(label: String, cell: &Cell, figures: &LabelFigures, report: Report) -> Ve
     let error = format!("{:.3}%", 100.0 * figures.error_share());
     let throughput = format!("{:.5}", figures.throughput);
     let (received, sent) = (rate(figures.received), rate(figures.sent));
-    let mut row = vec![label, figures.samples.to_string(), whole(times.mean)];
+    let mut row = vec![figures.label.clone(), figures.samples.to_string(), whole(times.mean)];
     match report {
         Report::Summary => {
             let bytes = figures.received as f64 / figures.samples.max(1) as f64;
@@ -67,7 +67,8 @@ fn row(label: String, cell: &Cell, figures: &LabelFigures, report: Report) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Times;
+    use crate::results::{Cell, Times};
+    use crate::tables::{AGGREGATE, SUMMARY};
 
     fn lines(report: Report) -> Vec<String> {
         let figures = |label: &str, samples| LabelFigures {

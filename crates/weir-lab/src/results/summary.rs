@@ -1,6 +1,6 @@
 //! `summary.json`: the result.
 
-use super::{LabelFigures, Times};
+use super::{LabelFigures, Published, Times};
 use crate::compare::Comparison;
 use crate::protocol::fixed::Fixed;
 use crate::protocol::{Entry, Outcome};
@@ -23,6 +23,9 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Why it is not PASS, in words.
     pub reasons: Vec<String>,
+    /// Why it ended before its end, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<String>,
     /// The cases.
     pub cells: Vec<Cell>,
     /// Effects of the factors, where there are exactly two with two levels each.
@@ -71,9 +74,16 @@ pub struct Cell {
     /// What a run of a fixed duration amounts to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Fixed>,
+    /// Requests a second that the load brings to the server, whatever it answers: the rate of an open
+    /// model, or that of users who begin one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<f64>,
     /// An open model's rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Open>,
+    /// Rates that `find-max` held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Held>,
     /// What the generator needed.
     #[serde(default)]
     pub generator: Generator,
@@ -142,6 +152,25 @@ pub struct Open {
     pub send_lag: Times,
 }
 
+/// A rate that `find-max` held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// Iterations a second asked for.
+    pub rate: f64,
+    /// Samples a second that succeeded.
+    pub achieved: f64,
+    /// Share of samples that failed.
+    pub errors: f64,
+    /// Iterations left out.
+    pub dropped: u64,
+    /// It was held longer, to confirm what had been found.
+    pub confirms: bool,
+    /// The promise was kept.
+    pub kept: bool,
+    /// How it was judged, in words.
+    pub verdict: String,
+}
+
 /// What the generator needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
@@ -179,17 +208,6 @@ pub struct Failure {
     pub url: String,
     /// The beginning of the answer's body.
     pub body: String,
-}
-
-/// A published figure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// What it is: `throughput`, `p99`, `error-rate`…
-    pub what: String,
-    /// Its value, in the unit of ours.
-    pub value: f64,
-    /// Where it comes from, and on which hardware it was measured.
-    pub source: String,
 }
 
 /// Effects of two factors.
@@ -273,8 +291,10 @@ impl Summary {
         let window: f64 = self.cells.iter().map(|cell| cell.window).sum();
         let samples: u64 = totals().map(|figures| figures.samples).sum();
         let mut line = serde_json::json!({
+            "event": "result",
             "verdict": self.verdict,
             "reasons": self.reasons,
+            "interrupted": self.interrupted.is_some(),
             "samples": samples,
             "errors": errors,
             "throughput": if window > 0.0 { samples as f64 / window } else { 0.0 },

@@ -17,6 +17,42 @@ pub(super) struct Combination {
     pub(super) case: Vec<(String, Scalar)>,
 }
 
+impl Combination {
+    /// The value of a name, as text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let mut all = self.values.iter().chain(&self.case);
+        all.find(|(known, _)| known == name).map(|(_, value)| value.text.as_str())
+    }
+}
+
+/// Whether what stands under `only` is for this cell. Names that the cell does not have count as
+/// `unknown` says.
+pub(super) fn is_for(node: &Node, cell: &Combination, unknown: bool) -> bool {
+    let only = node.get("only").and_then(Node::members).unwrap_or_default();
+    only.iter().all(|Member { key, value, .. }| {
+        let items = value.items().unwrap_or(std::slice::from_ref(value));
+        cell.text(key).map_or(unknown, |is| items.iter().any(|item| item.text() == Some(is)))
+    })
+}
+
+/// Names under `only` that are no names of the matrix or of the cases.
+pub(super) fn check_only(root: &Node, report: &mut Report) {
+    let factors = root.get("cases").and_then(|cases| cases.get("factors"));
+    let known = root.get("matrix").into_iter().chain(factors);
+    let known: Vec<&str> =
+        known.flat_map(|node| node.members().unwrap_or_default()).map(|m| m.key.as_str()).collect();
+    for key in ["requests", "load", "published"] {
+        let Some(node) = root.get(key) else { continue };
+        for item in node.items().unwrap_or(std::slice::from_ref(node)) {
+            let names = ["only", "to"].iter().filter_map(|key| item.get(key)?.members()).flatten();
+            for member in names.filter(|member| !known.contains(&member.key.as_str())) {
+                let message = format!("`{}` is no name of `matrix` or `cases`", member.key);
+                report.error(codes::UNKNOWN_NAME, member.at, message);
+            }
+        }
+    }
+}
+
 /// All combinations, the last name changing fastest; one if nothing is to be combined.
 pub(super) fn combinations(root: &Node, report: &mut Report) -> Vec<Combination> {
     let matrix = axes(root.get("matrix"), report);
@@ -78,15 +114,37 @@ fn axes(node: Option<&Node>, report: &mut Report) -> Vec<(String, Vec<Scalar>)> 
     axes
 }
 
-/// The scenario with the values of one cell in it. `matrix` and `cases.factors` stay as they are.
-pub(super) fn fill_in(root: &Node, cell: &Combination) -> Node {
+/// The scenario with the values of one cell in it, and only those requests and loads that are for
+/// it; `None` if none of either is. `matrix` and `cases.factors` stay as they are.
+pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
     let mut root = root.clone();
+    for key in ["requests", "load"] {
+        if !leave(&mut root, key, cell) {
+            return None;
+        }
+    }
     if let Data::Map(members) = &mut root.data {
-        for member in members.iter_mut().filter(|member| member.key != "matrix") {
+        let stays = |key: &str| matches!(key, "matrix" | "levels");
+        for member in members.iter_mut().filter(|member| !stays(&member.key)) {
             node(&mut member.value, cell);
         }
     }
-    root
+    Some(root)
+}
+
+/// Leaves what is for a cell of a list, or of the one thing that stands for it; `false` if that is
+/// nothing, although there was something.
+fn leave(root: &mut Node, key: &str, cell: &Combination) -> bool {
+    let Data::Map(members) = &mut root.data else { return true };
+    let Some(member) = members.iter_mut().find(|member| member.key == key) else { return true };
+    match &mut member.value.data {
+        Data::List(items) => {
+            let before = items.len();
+            items.retain(|item| is_for(item, cell, true));
+            !items.is_empty() || before == 0
+        }
+        _ => is_for(&member.value, cell, true),
+    }
 }
 
 fn node(node_: &mut Node, cell: &Combination) {

@@ -2,16 +2,22 @@
 
 mod load;
 mod request;
+mod run;
 
 pub(super) use load::PERCENTILES;
 pub(super) use request::METHODS;
 
 use load::LOAD;
 use request::REQUEST;
+use run::{LEVELS, OBSERVE, PROTOCOL, PUBLISHED};
 use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
 
 /// A number of something, at least one.
 const COUNT: Kind = Kind::Integer(1, 10_000_000);
+/// Values of names of `matrix` and `cases`.
+const ONLY: Kind = Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Loose));
+/// What `only` means.
+const ONLY_DOC: &str = "It is for cells with these values of `matrix` and `cases` only; a cell without any request or load is left out.";
 /// A size in bytes, with a unit or without.
 const SIZE: Kind = Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Form(Form::Size)]);
 const SHARE: Kind = Kind::Form(Form::Percent);
@@ -70,6 +76,16 @@ pub(super) static ROOT: Shape = Shape {
                 Kind::List(&Kind::Text),
                 "Promises the run has to keep: `p99<500ms for echo`, `error-rate<=0`, `rps>=1000`.",
             ),
+            Key::new(
+                "published",
+                Kind::List(&Kind::Object(&PUBLISHED)),
+                "Figures of others, printed beside the measured ones.",
+            ),
+            Key::new(
+                "levels",
+                Kind::Object(&LEVELS),
+                "What `--quick` and `--full` set over this file.",
+            ),
         ],
     )
 };
@@ -108,7 +124,16 @@ static SERVER: Shape = Shape {
                 Kind::Text,
                 "A configuration file: this weir serves it, on a port and with a data folder of its own for each case.",
             ),
-            Key::new("command", Kind::List(&Kind::Loose), "A program and its arguments."),
+            Key::new(
+                "set",
+                Kind::Table(Names::Parameter, &Kind::Loose),
+                "Settings of weir, as `weir serve --set` takes them. `${backend}` is the address of the backend.",
+            ),
+            Key::new(
+                "command",
+                Kind::List(&Kind::Loose),
+                "A program and its arguments. `${port}` is a free port, which the target gets, `${data}` a folder of its own, `${backend}` the address of the backend.",
+            ),
             Key::new("folder", Kind::Text, "Where the command runs.")
                 .default("the scenario's folder"),
             Key::new(
@@ -147,7 +172,8 @@ static ECHO: Shape = Shape::new(
     "the echo backend",
     "weir's echo backend.",
     &[
-        Key::new("port", Kind::Integer(1, 65_535), "Where it listens.").default("8688"),
+        Key::new("port", Kind::Integer(0, 65_535), "Where it listens; 0 takes a free port.")
+            .default("8688"),
         Key::new("delay", TIME, "How long it waits before each answer, without a thread each.")
             .default("0"),
     ],
@@ -253,73 +279,5 @@ static JWT: Shape = Shape::new(
             "Claims of all of them; `sub`, `jti`, `iat` and `exp` are added.",
         ),
         Key::new("lifetime", LENGTH, "How long they are good for.").default("1d"),
-    ],
-);
-
-static PROTOCOL: Shape = Shape {
-    groups: &[Group { keys: &["stabilise", "fixed"], required: true }],
-    ..Shape::new(
-        "a protocol",
-        "How a cell is measured.",
-        &[
-            Key::new(
-                "stabilise",
-                Kind::Object(&STABILISE),
-                "Rounds until the server is stable; then further ones are recorded.",
-            ),
-            Key::new("fixed", Kind::Object(&FIXED), "One run whose beginning is cut off."),
-        ],
-    )
-};
-
-/// Stabilise, then measure.
-static STABILISE: Shape = Shape::new(
-    "stabilising",
-    "Rounds until the server is stable; then further ones are recorded.",
-    &[
-        Key::new(
-            "rounds",
-            Kind::Integer(3, 100),
-            "Rounds recorded, and rounds in each half of those that decide.",
-        )
-        .default("5"),
-        Key::new("margin", SHARE, "Largest difference that counts as none.").default("5%"),
-        Key::new("max_rounds", Kind::Integer(6, 10_000), "After so many it is UNSTABLE.")
-            .default("60"),
-        Key::new("least", LENGTH, "Shortest round.").default("2s"),
-        Key::new("longest", LENGTH, "Longest round.").default("10s"),
-        Key::new("variation", SHARE, "Largest coefficient of variation from round to round.")
-            .default("2%"),
-        Key::new("exact", Kind::Bool, "Iterations stay as they are written.").default("false"),
-        Key::new(
-            "idle",
-            Kind::Either(&[Kind::Word(&["drained"]), TIME]),
-            "What is waited for between rounds: until queues are empty, or a time.",
-        )
-        .default("0"),
-    ],
-);
-
-/// A run with a cut.
-static FIXED: Shape = Shape::new(
-    "a fixed run",
-    "One run whose beginning is cut off.",
-    &[Key::new("cut", TIME, "How much.").required()],
-);
-
-/// What is watched.
-static OBSERVE: Shape = Shape::new(
-    "what is watched",
-    "What is watched beside the load, on the same time axis.",
-    &[
-        Key::new("every", LENGTH, "How often.").default("1s"),
-        Key::new(
-            "pids",
-            Kind::List(&Kind::Loose),
-            "Processes: `gateway` and `backend` as the Lab started them, or numbers.",
-        ),
-        Key::new("metrics", Kind::Text, "URL of the server's Prometheus metrics."),
-        Key::new("gauges", Kind::List(&Kind::Text), "Names of metrics."),
-        Key::new("gc_log", Kind::Text, "Unified GC log of a JVM."),
     ],
 );

@@ -8,8 +8,8 @@ use weir_config::document::{Node, Report};
 use weir_config::finding::codes;
 
 /// Keys that mean something to every executor.
-const COMMON: [&str; 7] =
-    ["executor", "groups", "delay", "pacing", "cookies", "new_user", "on_error"];
+const COMMON: [&str; 8] =
+    ["executor", "groups", "delay", "pacing", "cookies", "new_user", "on_error", "only"];
 /// Keys that each executor needs, and those that it takes beside.
 const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
     ("constant-vus", &["vus"], &["ramp", "duration", "iterations"]),

@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::load::{self, Grouping};
 use super::request::{self, Context};
 use super::texts::{self, Known};
-use super::{Cell, Scenario, Target, keys, settings};
+use super::{Cell, Level, Over, Scenario, Target, keys, over, published, settings};
 use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
 use crate::program::{Feeder, FeederId, Origin, Program, Share, Step};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use weir_config::document::{Document, Node, Report, check};
+use weir_config::document::{Node, Report, check};
 use weir_config::finding::{Findings, codes};
 
 /// What is made once, however many cells there are.
@@ -43,13 +43,29 @@ impl Shared<'_> {
 }
 
 /// Reads a scenario; `path` stands for it.
-pub(super) fn resolve(path: &Path, text: &str) -> Result<(Scenario, Findings), Findings> {
-    let mut document = Document::read(path, text);
+pub(super) fn resolve(
+    path: &Path,
+    text: &str,
+    over: &Over,
+) -> Result<(Scenario, Findings), Findings> {
+    let mut document = over::read(path, text, over);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let scenario = match document.root.take() {
-        Some(root) => scenario(&root, path, folder, &mut document.report),
+    let mut scenario = match document.root.take() {
+        Some(root) => {
+            // Without its cases, names of theirs are known to nobody.
+            if over.target.is_none() {
+                cells::check_only(&root, &mut document.report);
+            }
+            let said = over::is_said(&root, over.level);
+            let scenario = scenario(&root, path, folder, &mut document.report);
+            scenario.map(|scenario| (scenario, said))
+        }
         None => None,
     };
+    if let (Level::Quick, Some((scenario, false))) = (over.level, &mut scenario) {
+        over::quicken(scenario);
+    }
+    let scenario = scenario.map(|(scenario, _)| scenario);
     if scenario.is_none() && !document.report.has_errors() {
         document.report.error_nowhere(codes::BAD_VALUE, "this scenario cannot be resolved");
     }
@@ -72,7 +88,7 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Opt
     let mut cells = Vec::new();
     let mut first = None;
     for combination in &combinations {
-        let filled = cells::fill_in(root, combination);
+        let Some(filled) = cells::fill_in(root, combination) else { continue };
         check(&filled, &keys::ROOT, report);
         // Further cells would say the same again.
         if report.has_errors() {
@@ -83,6 +99,10 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Opt
             return None;
         }
         first.get_or_insert(filled);
+    }
+    if first.is_none() && !combinations.is_empty() {
+        let at = root.get("matrix").unwrap_or(root).at;
+        report.error(codes::CONFLICT, at, "no cell has both a request and a load");
     }
     // What is beside the load is the same in all cells.
     let root = first?;
@@ -131,6 +151,8 @@ fn cell(
         env: pairs("env"),
         args: if has_cases { apply.texts("args") } else { Vec::new() },
         backend: settings::backend(root),
+        published: published::published(root, combination, report),
+        traits: published::traits(combination),
         program,
     })
 }

@@ -31,6 +31,7 @@ pub(super) fn server(root: &Node, folder: &Path) -> Option<Server> {
     };
     Some(Server {
         start,
+        sets: server.pairs("set"),
         folder: server.text("folder").map_or(folder.to_owned(), |path| folder.join(path)),
         env: server.pairs("env"),
         ready: server.owned("ready"),
@@ -68,16 +69,15 @@ pub(super) fn order(root: &Node) -> Arrangement {
 
 /// `protocol`: how a cell is measured, and what is waited for between rounds.
 pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
-    let at_once = Idle::Time(Duration::ZERO);
-    let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, at_once) };
+    let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, AT_ONCE) };
     if let Some(fixed) = protocol.object("fixed") {
         let cut = fixed.duration("cut").unwrap_or_default();
         if cut.subsec_nanos() > 0 {
             report.error(codes::BAD_VALUE, fixed.0.at, "`cut` takes whole seconds");
         }
-        return (Method::Fixed { cut }, at_once);
+        return (Method::Fixed { cut }, idle(fixed, root, report));
     }
-    let Some(rounds) = protocol.object("stabilise") else { return (Method::Once, at_once) };
+    let Some(rounds) = protocol.object("stabilise") else { return (Method::Once, AT_ONCE) };
     let usual = Rules::default();
     let seconds = |key, default| rounds.duration(key).map_or(default, |time| time.as_secs_f64());
     let rules = Rules {
@@ -95,11 +95,27 @@ pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
             .error(codes::CONFLICT, rounds.0.at, "`max_rounds` leaves no room for `rounds`")
             .help(format!("at least {} rounds decide and are recorded", rules.rounds * 3));
     }
-    let idle = match rounds.text("idle") {
+    (Method::Stabilise(rules), idle(rounds, root, report))
+}
+
+const AT_ONCE: Idle = Idle::Time(Duration::ZERO);
+
+/// What is waited for between rounds.
+fn idle(protocol: Fields<'_>, root: &Node, report: &mut Report) -> Idle {
+    let Some(node) = protocol.get("idle") else { return AT_ONCE };
+    if let Some(gauges) = protocol.object("idle") {
+        let metrics = Fields(root).object("observe").and_then(|observe| observe.get("metrics"));
+        if metrics.is_none() {
+            report
+                .error(codes::MISSING_KEY, node.at, "whose gauges these are is not said")
+                .help("`observe: {metrics: URL}` is the page that has them");
+        }
+        return Idle::Zero(gauges.texts("zero"));
+    }
+    match protocol.text("idle") {
         Some("drained") => Idle::Drained,
-        _ => Idle::Time(rounds.duration("idle").unwrap_or_default()),
-    };
-    (Method::Stabilise(rules), idle)
+        _ => Idle::Time(protocol.duration("idle").unwrap_or_default()),
+    }
 }
 
 /// `observe`.

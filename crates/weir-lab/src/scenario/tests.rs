@@ -25,7 +25,7 @@ thresholds: ["error-rate<=0", "p99<500ms for echo", "rps>=1000"]
 "#;
 
 fn load(text: &str) -> Result<Scenario, Vec<String>> {
-    match load_text(Path::new("folder/test.yaml"), text) {
+    match load_text(Path::new("folder/test.yaml"), text, &Over::default()) {
         Ok((scenario, findings)) => {
             assert!(findings.list.is_empty(), "{}", findings.render(false));
             Ok(scenario)

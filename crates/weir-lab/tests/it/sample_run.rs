@@ -1,8 +1,8 @@
 //! A run's folder without a run: simulated seconds, written as a run would write them.
 
 use std::path::Path;
-use std::time::SystemTime;
-use weir_lab::measure::{Case, Measurement, Method, SERVER, Settings};
+use std::time::{Duration, SystemTime};
+use weir_lab::measure::{Case, Circumstances, Measurement, Method, SERVER, Settings};
 use weir_lab::protocol::{Arrangement, Extent, Rules};
 use weir_lab::record::{FirstError, Interval, Tally, histogram};
 use weir_lab::results::{Factor, Folder, Host, Published, Run, ServerRow, Traits};
@@ -110,7 +110,7 @@ pub(crate) fn write(folder: &Path, cases: usize) {
             measurement.second(&second).expect("written");
             measurement.observe(seen(at as f64 + 1.0, warmth)).expect("written");
         }
-        measurement.end(false).expect("written");
+        measurement.end(Circumstances::default()).expect("written");
         now += 3.5;
     }
     measurement.finish(&run, None).expect("written");
@@ -133,12 +133,16 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
             what: "throughput".to_owned(),
             value: rate / 2.2,
             source: "the published test: EC2 c3.xlarge, 4 cores".to_owned(),
+            to: None,
         }],
         labels: vec!["say hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
+        offered: None,
+        lateness: Duration::ZERO,
         open,
         extent: Extent::Seconds(3.0),
+        block: 0,
     }
 }
 

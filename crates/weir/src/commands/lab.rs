@@ -10,9 +10,11 @@ mod progress;
 mod report;
 mod result;
 mod results_file;
+mod rows;
 mod run;
 mod schema;
 mod signals;
+mod suites;
 
 use crate::exit::Exit;
 
@@ -21,8 +23,10 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Put load on one URL: what ab, wrk and hey do
     Hit(hit::Args),
-    /// Run a JMeter plan
+    /// Run a scenario, a suite or a JMeter plan
     Run(run::Args),
+    /// List the published tests that are built in
+    Suites(suites::Args),
     /// Check a scenario and print everything that is wrong with it
     Check(check::Args),
     /// Compare two runs, case by case
@@ -44,6 +48,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Hit(args) => hit::run(args),
         Command::Run(args) => run::run(args),
+        Command::Suites(args) => suites::run(args),
         Command::Check(args) => check::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),

@@ -3,3 +3,6 @@
 mod hit;
 mod jmeter;
 mod results;
+mod run;
+mod suites;
+mod target;

@@ -1,6 +1,6 @@
 //! Keys of loads.
 
-use super::{COUNT, LENGTH, SHARE, TIME};
+use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
 use weir_config::document::{Form, Key, Kind, Shape};
 
 /// A rate, `20000/s` or a number of iterations a second.
@@ -39,6 +39,7 @@ pub(super) static LOAD: Shape = Shape {
             Key::new("pacing", LENGTH, "Least time from one iteration of a user to its next."),
             Key::new("cookies", Kind::Bool, "Users keep cookies.").default("false"),
             Key::new("new_user", Kind::Bool, "Each iteration is a new user: no cookies, a new connection.").default("false"),
+            Key::new("only", ONLY, ONLY_DOC),
             Key::new("on_error", Kind::Word(&["continue", "next-iteration", "stop-user", "stop"]), "What a failed sample does.").default("continue"),
         ],
     )

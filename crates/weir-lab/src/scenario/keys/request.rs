@@ -1,6 +1,6 @@
 //! Keys of requests: bodies, checks, what is taken out of answers.
 
-use super::{COUNT, LENGTH, SIZE, TIME};
+use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SIZE, TIME};
 use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
 
 /// A request.
@@ -47,6 +47,7 @@ pub(super) static REQUEST: Shape = Shape {
                 Kind::Table(Names::Name, &Kind::Object(&EXTRACT)),
                 "Values taken out of the answer: `${name}` in later requests.",
             ),
+            Key::new("only", ONLY, ONLY_DOC),
             Key::new("think", Kind::Either(&[TIME, Kind::Object(&THINK)]), "Pause after it."),
             Key::new("redirects", Kind::Word(&["ignore", "follow"]), "What a redirect does.")
                 .default("ignore"),

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let loaded = scenario::load(&args.file);
+    let loaded = scenario::load(&args.file, &scenario::Over::default());
     let (scenario, found) = match &loaded {
         Ok((scenario, found)) => (Some(scenario), found),
         Err(found) => (None, found),

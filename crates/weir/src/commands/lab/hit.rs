@@ -6,12 +6,13 @@ pub(crate) use args::Args;
 
 use super::progress::Progress;
 use super::result::{Report, SERVER};
-use super::signals;
+use super::{rows, signals};
 use crate::descriptors;
 use crate::exit::Exit;
 use anyhow::Context;
 use weir_lab::engine::{self, Control, Event, Options};
 use weir_lab::observe::{Observer, listening_on};
+use weir_lab::record::Clock;
 use weir_lab::results::{ServerRow, Total};
 
 /// Runs it.
@@ -29,7 +30,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut rows: Vec<ServerRow> = Vec::new();
     let mut progress = Progress::new(args.json);
     let mut total = Total::new(program.labels.len(), args.rate.is_some());
-    let options = Options { loops: args.threads.unwrap_or(0), ..Options::default() };
+    let clock = Clock::start();
+    let writer = args.jtl.as_deref().map(|path| rows::file(path, &program, clock)).transpose()?;
+    let options = Options {
+        loops: args.threads.unwrap_or(0),
+        sinks: writer.clone().map(|writer| Box::new(move || writer.sink()) as _),
+        clock,
+        ..Options::default()
+    };
     let names = program.labels.clone();
     let summary = engine::run(program, &options, &control, &mut |event| {
         if let Event::Second(second) = event {
@@ -40,6 +48,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     progress.end();
     total.end_round(0);
+    if let (Some(writer), Some(path)) = (&writer, &args.jtl) {
+        writer.finish().with_context(|| path.display().to_string())?;
+    }
     let report =
         Report::new(args.rate.map(|rate| (rate, args.quantum)), &summary, &total, &names, &rows);
     report.print(args.json);

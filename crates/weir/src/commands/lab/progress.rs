@@ -4,7 +4,7 @@
 use crate::output;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
-use weir_lab::engine::{Event, Hold, Verdict};
+use weir_lab::engine::{Event, Hold};
 use weir_lab::record::Interval;
 
 /// Where progress goes, and how.
@@ -44,6 +44,24 @@ impl Progress {
         }
     }
 
+    /// Says what is done now.
+    pub(super) fn doing(&mut self, what: &str) {
+        match self.how {
+            How::Json => {
+                output::line(&json!({ "event": "doing", "what": what }).to_string());
+            }
+            _ => self.line(&format!("       {what}")),
+        }
+    }
+
+    /// Begins a round.
+    pub(super) fn round(&mut self, name: &str) {
+        if let How::Json = self.how {
+            output::line(&json!({ "event": "round", "name": name }).to_string());
+        }
+        name.trim().clone_into(&mut self.phase);
+    }
+
     fn second(&mut self, second: &Interval) {
         let all = second.all(&[]);
         let ms = |percentile| all.response().value_at_percentile(percentile) as f64 / 1e6;
@@ -69,24 +87,17 @@ impl Progress {
     }
 
     fn hold(&mut self, hold: &Hold) {
-        let verdict = match hold.verdict {
-            Verdict::Kept => "kept",
-            Verdict::Errors => "too many errors",
-            Verdict::Slow => "too slow",
-            Verdict::Behind => "fell behind",
-            Verdict::Silent => "no answer",
-        };
         if let How::Json = self.how {
             return output::line(
                 &json!({
                     "event": "hold", "rate": hold.rate, "achieved": hold.achieved,
-                    "errors": hold.errors, "dropped": hold.dropped, "verdict": verdict,
+                    "errors": hold.errors, "dropped": hold.dropped, "verdict": hold.verdict.to_string(),
                 })
                 .to_string(),
             );
         }
         self.end();
-        output::note(&format!("      {:.0}/s: {verdict}", hold.rate));
+        output::note(&format!("      {hold}"));
     }
 
     fn line(&mut self, text: &str) {

@@ -20,6 +20,8 @@ pub(super) struct Report {
     errors: Vec<FirstError>,
     seconds: f64,
     interrupted: u64,
+    /// It was stopped before its end.
+    stopped: bool,
     dropped: u64,
     /// Share of a core: the generator's busiest thread, the server's.
     generator: f64,
@@ -51,6 +53,7 @@ impl Report {
             errors: summary.total.first_errors.clone(),
             seconds: total.window(),
             interrupted: summary.interrupted,
+            stopped: summary.stopped,
             dropped: total.dropped,
             generator: evidence.generator,
             server: evidence.server,
@@ -97,6 +100,7 @@ impl Report {
             "connections": figures.connects,
             "dropped": self.dropped,
             "interrupted": self.interrupted,
+            "stopped": self.stopped,
             "generator": self.generator,
             "server": self.server,
             "verdict": self.verdict,
@@ -122,6 +126,9 @@ impl Report {
             if count > 0 {
                 text.push_str(&format!(", {count} {word}"));
             }
+        }
+        if self.stopped {
+            text.push_str("\nstopped before its end: this is the result so far");
         }
         text.push_str("\n\n");
         text.push_str(&self.times());

@@ -1,41 +1,59 @@
-//! `weir lab run`: a JMeter plan.
+//! `weir lab run`: a scenario, a suite or a JMeter plan.
 
-use super::progress::Progress;
-use super::result::{Report, SERVER};
-use super::signals;
+mod outcome;
+mod plan;
+mod scenario;
+
 use crate::exit::Exit;
-use crate::{descriptors, output, table};
-use anyhow::{Context, bail};
-use std::fs::File;
+use anyhow::ensure;
 use std::path::PathBuf;
-use weir_lab::engine::{self, Control, Event, Options};
-use weir_lab::jmx::{self, JmxError, Plan};
-use weir_lab::jtl::Writer;
-use weir_lab::observe::{Observer, listening_on};
-use weir_lab::program::{Program, Step, Url};
-use weir_lab::record::Clock;
-use weir_lab::results::{LabelFigures, Total};
+use weir_lab::scenario::Level;
 
 /// Arguments of `weir lab run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A plan that runs does what JMeter 5.6 does with it; what the Lab does not \
-    have is said with element and line, all of it at once. Files that the plan names are looked \
-    for beside it.\n\n\
-    Exit codes: 0 PASS, 2 the plan has errors, 3 INVALID (standard output says why)\n\n\
-    Examples:\n  weir lab run plan.jmx\n  \
-    weir lab run -Jusers=100 -Jduration=60 --jtl results.jtl plan.jmx"
+    after_help = "A scenario or a suite leaves a folder behind with everything about the run, report.html \
+    in it. Without\n--target a server is started as the scenario says; suites start this weir. Ctrl-C ends \
+    the load and gives the\nresult so far.\n\n\
+    A plan (.jmx) that runs does what JMeter 5.6 does with it; what the Lab does not have is said with \
+    element\nand line. Files that a scenario or plan names are looked for beside it.\n\n\
+    Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold is broken\n  2  the scenario or plan has errors\n  \
+    3  INVALID: what was measured cannot be believed, or was interrupted\n  4  UNSTABLE: the server never \
+    became steady\n  5  REGRESSION: slower than the baseline\n\n\
+    Examples:\n  weir lab run toro\n  weir lab run mware --target https://gateway:8243 --quick\n  \
+    weir lab run scenario.yaml --out results/today --baseline results/yesterday\n  \
+    weir lab run scenario.yaml --set load.0.duration=10s --json\n  \
+    weir lab run plan.jmx -Jusers=100 -Jduration=60 --jtl results.jtl"
 )]
 pub(crate) struct Args {
-    /// The plan (.jmx)
-    file: PathBuf,
-    /// Property of the plan, `name=value`; may be repeated
+    /// A scenario file, a plan (.jmx), or the name of a suite (see `weir lab suites`)
+    #[arg(value_name = "FILE|SUITE")]
+    what: PathBuf,
+    /// Base URL of a server that is there already; the Lab starts none then
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// Short rounds of a reduced matrix, to see that things work: never a headline
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The whole, as long as it takes
+    #[arg(long)]
+    full: bool,
+    /// Set a value of the scenario, as YAML; may be repeated (`--set load.0.vus=50`)
+    #[arg(long, value_name = "PATH=VALUE", value_parser = crate::source::parse_set)]
+    set: Vec<(String, String)>,
+    /// Folder for the results [default: lab-results/NAME-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Folder of a run to compare with
+    #[arg(long, value_name = "DIR")]
+    baseline: Option<PathBuf>,
+    /// Property of a plan, `name=value`; may be repeated
     #[arg(short = 'J', value_name = "NAME=VALUE", value_parser = property)]
     properties: Vec<(String, String)>,
-    /// Skip what the Lab does not have, and say so
+    /// Skip what the Lab does not have of a plan, and say so
     #[arg(long)]
     lenient: bool,
-    /// Write a row for each sample into this file, as JMeter does
+    /// Write a row for each sample of a plan into this file, as JMeter does
     #[arg(short = 'l', long, value_name = "FILE")]
     jtl: Option<PathBuf>,
     /// Threads [default: half of the cores]
@@ -53,147 +71,34 @@ fn property(text: &str) -> Result<(String, String), String> {
     }
 }
 
+impl Args {
+    fn level(&self) -> Level {
+        match (self.quick, self.full) {
+            (true, _) => Level::Quick,
+            (_, true) => Level::Full,
+            _ => Level::Usual,
+        }
+    }
+}
+
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    if args.file.extension().is_none_or(|extension| extension != "jmx") {
-        bail!("{} is no JMeter plan (.jmx)", args.file.display());
+    if args.what.extension().is_some_and(|extension| extension == "jmx") {
+        let others = args.target.is_some()
+            || args.level() != Level::Usual
+            || !args.set.is_empty()
+            || args.out.is_some()
+            || args.baseline.is_some();
+        ensure!(
+            !others,
+            "--target, --quick, --full, --set, --out and --baseline are for scenarios; a plan has \
+             properties (-J)"
+        );
+        return plan::run(args);
     }
-    let options = jmx::Options { properties: args.properties.clone(), lenient: args.lenient };
-    let plan = match jmx::load(&args.file, &options) {
-        Ok(plan) => plan,
-        Err(JmxError::Problems(problems)) => {
-            for problem in &problems {
-                output::note(&format!("{}: {problem}", args.file.display()));
-            }
-            return Ok(Exit::Findings);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    for skipped in &plan.skipped {
-        output::note(&format!("{}: skipped: {skipped}", args.file.display()));
-    }
-    let report = load(args, plan)?;
-    Ok(Exit::Lab(report.exit_code()))
-}
-
-/// Puts the plan's load on its servers.
-fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
-    let program = plan.program;
-    descriptors::raise_limit();
-    let control = Control::default();
-    signals::stop(&control).context("cannot listen for signals")?;
-    let clock = Clock::start();
-    let writer = match &args.jtl {
-        Some(path) => {
-            let file = File::create(path).with_context(|| path.display().to_string())?;
-            let writer = Writer::new(Box::new(file), &program, clock);
-            Some(writer.with_context(|| path.display().to_string())?)
-        }
-        None => None,
-    };
-    let sinks = writer.clone();
-    let options = Options {
-        loops: args.threads.unwrap_or(0),
-        sinks: sinks.map(|writer| Box::new(move || writer.sink()) as _),
-        clock,
-        ..Options::default()
-    };
-    let names = program.labels.clone();
-    let mut observer = Observer::new();
-    for port in local_ports(&program) {
-        observer.add_processes(SERVER, &listening_on(port));
-    }
-    observer.sample(0.0);
-    let mut rows = Vec::new();
-    let mut total = Total::new(names.len(), false);
-    let mut progress = Progress::new(args.json);
-    let summary = engine::run(program, &options, &control, &mut |event| {
-        if let Event::Second(second) = event {
-            total.add(second);
-            rows.extend(observer.sample(second.second as f64 + 1.0));
-        }
-        progress.show(event);
-    })?;
-    progress.end();
-    total.end_round(0);
-    if let (Some(writer), Some(path)) = (&writer, &args.jtl) {
-        writer.finish().with_context(|| path.display().to_string())?;
-    }
-    if !args.json {
-        output::text(&aggregate(&total.figures(&names)));
-    }
-    let report = Report::new(None, &summary, &total, &names, &rows);
-    report.print(args.json);
-    Ok(report)
-}
-
-/// Ports of this machine that the program's requests go to: the servers there can be watched.
-fn local_ports(program: &Program) -> Vec<u16> {
-    fn visit(steps: &[Step], ports: &mut Vec<u16>) {
-        for step in steps {
-            match step {
-                Step::Request(request) => {
-                    if let Url::Parts { origin, .. } = &request.url
-                        && super::is_local(&origin.host)
-                        && !ports.contains(&origin.port)
-                    {
-                        ports.push(origin.port);
-                    }
-                }
-                Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
-                    visit(steps, ports);
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut ports = Vec::new();
-    program.groups.iter().for_each(|group| visit(&group.steps, &mut ports));
-    ports
-}
-
-/// JMeter's Aggregate Report, of histograms; times in milliseconds.
-fn aggregate(labels: &[LabelFigures]) -> String {
-    let row = |figures: &LabelFigures| {
-        let times = &figures.service;
-        let per_second = |bytes: u64| {
-            let each = bytes as f64 / figures.samples.max(1) as f64;
-            format!("{:.2}", each * figures.throughput / 1024.0)
-        };
-        let errors = 100.0 * figures.failed() as f64 / figures.samples.max(1) as f64;
-        let ms = |value: f64| format!("{value:.1}");
-        [
-            figures.label.clone(),
-            figures.samples.to_string(),
-            ms(times.mean),
-            ms(times.p50),
-            ms(times.p90),
-            ms(times.p95),
-            ms(times.p99),
-            ms(times.min),
-            ms(times.max),
-            format!("{errors:.3}%"),
-            format!("{:.3}", figures.throughput),
-            per_second(figures.received),
-            per_second(figures.sent),
-        ]
-    };
-    // All together come last, as in JMeter.
-    let rows: Vec<[String; 13]> = labels.iter().skip(1).chain(labels.first()).map(row).collect();
-    let header = [
-        "LABEL",
-        "SAMPLES",
-        "AVERAGE",
-        "MEDIAN",
-        "90%",
-        "95%",
-        "99%",
-        "MIN",
-        "MAX",
-        "ERROR",
-        "PER SECOND",
-        "RECEIVED KB/S",
-        "SENT KB/S",
-    ];
-    format!("\n{}", table::table(header, &rows))
+    ensure!(
+        args.properties.is_empty() && !args.lenient && args.jtl.is_none(),
+        "-J, --lenient and --jtl are for JMeter plans; a scenario has --set"
+    );
+    scenario::run(args)
 }

@@ -63,6 +63,19 @@ fn a_body_and_fields_are_sent() {
 }
 
 #[test]
+fn a_row_is_written_for_each_request() {
+    let echo = harness::echo(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.jtl");
+    let args = ["-n", "250", "-c", "4", "--jtl", file.to_str().unwrap(), &url(&echo, "/")];
+    let (result, _) = result(&args);
+    assert_eq!(result["ok"], 250);
+    let rows = std::fs::read_to_string(file).unwrap();
+    assert_eq!(rows.lines().count(), 251);
+    assert!(rows.lines().skip(1).all(|row| row.contains(",GET /,200,")), "{rows}");
+}
+
+#[test]
 fn errors_are_told_apart_and_void_the_result() {
     let echo = harness::echo(&[]);
     let (result_503, code) = result(&["-n", "20", "-c", "2", &url(&echo, "/status/503")]);

@@ -77,6 +77,9 @@ pub(crate) struct Args {
     /// Verify the server's certificate
     #[arg(long)]
     verify: bool,
+    /// Write a row for each request into this file, as JMeter does
+    #[arg(short = 'l', long, value_name = "FILE")]
+    pub(super) jtl: Option<PathBuf>,
     /// Threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) threads: Option<u32>,

@@ -1,0 +1,114 @@
+//! What is behind the server under test: one at a time.
+
+use super::place::{Names, PORT, free_port, local};
+use super::process::Process;
+use crate::engine::Control;
+use crate::observe::is_ready;
+use crate::program::Origin;
+use crate::scenario::Backend;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long a backend may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The backend that runs, if one does.
+#[derive(Debug)]
+pub(super) struct Backends {
+    weir: PathBuf,
+    folder: PathBuf,
+    running: Option<(Backend, Process, Option<String>)>,
+    /// The free port that all backends of a run get which ask for one: servers know it.
+    port: Option<u16>,
+}
+
+impl Backends {
+    pub(super) fn new(weir: &Path, folder: &Path) -> Self {
+        Self { weir: weir.to_owned(), folder: folder.to_owned(), running: None, port: None }
+    }
+
+    /// Whether another one than that which runs is needed.
+    pub(super) fn is_new(&self, wanted: Option<&Backend>) -> bool {
+        wanted.is_some() && self.running.as_ref().map(|(backend, ..)| backend) != wanted
+    }
+
+    /// Process id of the one that runs.
+    pub(super) fn pid(&self) -> Option<i32> {
+        self.running.as_ref().map(|(_, process, _)| process.pid())
+    }
+
+    /// Makes sure that this one runs, and no other; gives its address as far as it is known.
+    pub(super) fn need(
+        &mut self,
+        wanted: Option<&Backend>,
+        control: &Control,
+    ) -> Result<Option<String>, String> {
+        if let Some((running, _, address)) = &self.running
+            && Some(running) == wanted
+        {
+            return Ok(address.clone());
+        }
+        // It may have the port of the one that is wanted.
+        self.running = None;
+        let Some(wanted) = wanted else { return Ok(None) };
+        let (process, address) = self
+            .start(wanted, control)
+            .map_err(|why| format!("the backend did not start: {why}"))?;
+        self.running = Some((wanted.clone(), process, address.clone()));
+        Ok(address)
+    }
+
+    fn start(
+        &mut self,
+        wanted: &Backend,
+        control: &Control,
+    ) -> Result<(Process, Option<String>), String> {
+        let log = self.folder.join("backend.log");
+        match wanted {
+            Backend::Echo { port, delay } => {
+                let port = if *port == 0 { self.own_port()? } else { *port };
+                let mut command = Command::new(&self.weir);
+                command.args(["echo", "--json", "--listen", &local(port).to_string()]);
+                command.args(["--delay", &format!("{}ms", delay.as_millis())]);
+                let mut process = Process::start(&mut command, &log, true)?;
+                process.event("ready", PATIENCE, control)?;
+                Ok((process, Some(local(port).to_string())))
+            }
+            Backend::Command { command, ready } => {
+                let takes = |text: &String| text.contains(PORT);
+                let asks = command.iter().any(takes) || ready.iter().any(takes);
+                let port = if asks { Some(self.own_port()?) } else { None };
+                let names = Names { port, ..Names::default() };
+                let (program, arguments) =
+                    command.split_first().ok_or_else(|| "its command is empty".to_owned())?;
+                let mut command = Command::new(names.fill(program));
+                command.args(arguments.iter().map(|argument| names.fill(argument)));
+                let mut process = Process::start(&mut command, &log, false)?;
+                let place = ready.as_ref().map(|url| names.fill(url));
+                let place = place.and_then(|url| Origin::parse(&url).ok());
+                if let Some((origin, target)) = &place {
+                    process.until(PATIENCE, control, |_| {
+                        is_ready(origin, Some(target.as_str())).then_some(())
+                    })?;
+                }
+                let address = place.map(|(origin, _)| origin.authority());
+                Ok((process, address.or_else(|| port.map(|port| local(port).to_string()))))
+            }
+        }
+    }
+
+    fn own_port(&mut self) -> Result<u16, String> {
+        if let Some(port) = self.port {
+            return Ok(port);
+        }
+        let port = free_port()?;
+        self.port = Some(port);
+        Ok(port)
+    }
+
+    /// Ends it.
+    pub(super) fn stop(&mut self) {
+        self.running = None;
+    }
+}

@@ -1,0 +1,217 @@
+//! A process that the Lab starts, in a group of its own, so that Ctrl-C ends the load first and what
+//! the process starts ends with it.
+
+use crate::engine::Control;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+/// How long a process may take to end by itself.
+const END: Duration = Duration::from_secs(15);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(10);
+/// Bytes of what it printed last that are shown when it did not start.
+const SHOWN: u64 = 600;
+
+/// A running process; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    log: PathBuf,
+    /// Lines of standard output that are JSON, if they are listened to.
+    events: Option<Receiver<Value>>,
+}
+
+impl Process {
+    /// Starts it; what it prints goes into `log`. With `listen`, JSON lines of its standard output
+    /// are events besides.
+    pub(super) fn start(command: &mut Command, log: &Path, listen: bool) -> Result<Self, String> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let wrong = |error: std::io::Error| format!("{program}: {error}");
+        if let Some(folder) = log.parent() {
+            std::fs::create_dir_all(folder).map_err(wrong)?;
+        }
+        let out = OpenOptions::new().create(true).append(true).open(log).map_err(wrong)?;
+        command.stdin(Stdio::null()).process_group(0);
+        command.stderr(out.try_clone().map_err(wrong)?);
+        if listen {
+            command.stdout(Stdio::piped());
+        } else {
+            command.stdout(out.try_clone().map_err(wrong)?);
+        }
+        let mut child = command.spawn().map_err(wrong)?;
+        let events = child.stdout.take().map(|stdout| listen_to(stdout, out));
+        Ok(Self { child, log: log.to_owned(), events })
+    }
+
+    /// Its id.
+    pub(super) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap_or(0)
+    }
+
+    /// Waits for its event of this name.
+    pub(super) fn event(
+        &mut self,
+        name: &str,
+        patience: Duration,
+        control: &Control,
+    ) -> Result<Value, String> {
+        self.until(patience, control, |process| {
+            match process.events.as_ref().map(Receiver::try_recv) {
+                Some(Ok(event)) if event["event"] == name => Some(Ok(event)),
+                // It closed its output: it is about to end, or of no use.
+                Some(Err(TryRecvError::Disconnected)) => Some(Err("it closed its output")),
+                _ => None,
+            }
+        })?
+        .map_err(|why| self.failed(why))
+    }
+
+    /// Waits until `ready` has something to say, at most for `patience`.
+    pub(super) fn until<T>(
+        &mut self,
+        patience: Duration,
+        control: &Control,
+        mut ready: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, String> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(found) = ready(self) {
+                return Ok(found);
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failed(&format!("it ended with {status}")));
+            }
+            if control.is_stopped() {
+                return Err("interrupted".to_owned());
+            }
+            if Instant::now() >= deadline {
+                let seconds = patience.as_secs_f64();
+                return Err(self.failed(&format!("it was not ready within {seconds} s")));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What went wrong, with what it printed last.
+    fn failed(&self, why: &str) -> String {
+        let said = last_of(&self.log);
+        let log = self.log.display();
+        if said.is_empty() {
+            format!("{why}; it printed nothing")
+        } else {
+            format!("{why}; {log} ends with: {said}")
+        }
+    }
+
+    /// Ends it: politely, then not.
+    pub(super) fn stop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::TERM);
+            let deadline = Instant::now() + END;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(LOOK);
+            }
+        }
+        // What it started may still be there.
+        self.signal(Signal::KILL);
+        // It was killed: this cannot take long.
+        let _ = self.child.wait();
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.pid()) {
+            // A group that is gone needs no signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Copies standard output into the log, and gives the lines that are JSON.
+fn listen_to(stdout: std::process::ChildStdout, mut log: File) -> Receiver<Value> {
+    let (sender, events) = channel();
+    // It ends with the process.
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = writeln!(log, "{line}");
+            if let Ok(event @ Value::Object(_)) = serde_json::from_str(&line) {
+                // Nobody listens any more once it is ready and gone.
+                let _ = sender.send(event);
+            }
+        }
+    });
+    events
+}
+
+/// The last lines of a file, in one.
+fn last_of(path: &Path) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
+        let mut bytes = Vec::new();
+        file.take(SHOWN).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = read().unwrap_or_default();
+    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, log: &Path) -> Process {
+        Process::start(Command::new("sh").args(["-c", script]), log, true).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_waited_for_and_everything_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("deep/log");
+        let script = r#"echo noise; echo '{"event":"other"}'; sleep 60 & echo "{\"event\":\"ready\",\"of\":$!}"; wait"#;
+        let mut process = shell(script, &log);
+        let patience = Duration::from_secs(30);
+        let event = process.event("ready", patience, &Control::default()).unwrap();
+        let started = event["of"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap();
+        drop(process);
+        // Nobody may have taken note of its end yet.
+        let runs = |pid| {
+            let stat = procfs::process::Process::new(pid).and_then(|process| process.stat());
+            stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+        };
+        let start = Instant::now();
+        while runs(started) {
+            assert!(start.elapsed() < patience, "what it started still runs");
+            std::thread::sleep(LOOK);
+        }
+        assert!(std::fs::read_to_string(&log).unwrap().starts_with("noise\n"));
+    }
+
+    #[test]
+    fn why_it_did_not_start_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let (patience, control) = (Duration::from_secs(30), Control::default());
+        let why = shell("echo no such thing >&2; exit 7", &log).event("ready", patience, &control);
+        let why = why.unwrap_err();
+        assert!(why.contains("no such thing"), "{why}");
+        let quick = Duration::from_millis(50);
+        let why = shell("exec sleep 60", &folder.path().join("2")).event("ready", quick, &control);
+        assert_eq!(why.unwrap_err(), "it was not ready within 0.05 s; it printed nothing");
+        let missing = Process::start(&mut Command::new("/no/such/program"), &log, false);
+        assert!(missing.unwrap_err().contains("/no/such/program"));
+    }
+}
