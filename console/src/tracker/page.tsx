@@ -6,7 +6,7 @@ import { useCallback, useEffect, useMemo, useState } from "react";
 import { useMay, useSession } from "../api/session";
 import { count } from "../format/format";
 import type { Known } from "../query/complete";
-import { within } from "../time/range";
+import { between, resolveRange, within } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Icon } from "../ui/icons";
 import { Empty, Failure, Loading } from "../ui/parts";
@@ -21,12 +21,13 @@ export function TrackerPage() {
   const { q: query = "" } = useSearch({ strict: false }) as { q?: string };
   const [range, setRange] = useRange();
   const navigate = useNavigate();
+  // Counting business keys is noted in the audit each time, so not every two seconds.
   const keys = useMay("payload-viewer");
   const session = useSession();
   const [follow, setFollow] = useState(false);
   const every = follow ? 2000 : (false as const);
   const found = useInfiniteQuery({ ...pages(query, range), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
-  const summary = useQuery({ ...counts(query, range, keys), refetchInterval: every });
+  const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
   const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
   const known = useKnown(summary.data);
   const { error, place } = queryError(found.error, query, range);
@@ -117,8 +118,13 @@ function useKnown(all?: Counts): Known {
 function Actions({ query }: { query: string }) {
   const [range] = useRange();
   const canSend = useMay("operator");
-  const [bulk, setBulk] = useState(false);
+  const [bulk, setBulk] = useState<string>();
   const asked = within(query, range).query;
+  /** What rolls is told with its ends: a job is about what is there now. */
+  const fixed = () => {
+    const { from, to } = resolveRange(range, new Date());
+    return within(query, between(from.getTime(), to.getTime())).query;
+  };
   return (
     <>
       <a className="button small" href={`/v1/transactions/export?q=${encodeURIComponent(asked)}`} download="transactions.ndjson">
@@ -126,12 +132,12 @@ function Actions({ query }: { query: string }) {
         Export
       </a>
       {canSend && (
-        <button type="button" className="button small" onClick={() => setBulk(true)}>
+        <button type="button" className="button small" onClick={() => setBulk(fixed())}>
           <Icon name="jobs" size={14} />
           Resubmit all…
         </button>
       )}
-      {bulk && <BulkDialog query={asked} onClose={() => setBulk(false)} />}
+      {bulk && <BulkDialog query={bulk} onClose={() => setBulk(undefined)} />}
     </>
   );
 }
