@@ -28,12 +28,15 @@ class Load:
 SATURATED = Load("saturated", "100 connections, saturated")
 FIXED = Load("fixed", "100 connections, fixed rate", fixed_rate=True)
 THOUSAND = Load("thousand", "1000 connections, saturated", connections=1000)
+FEW = Load("few", "8 connections, saturated", connections=8)
 TWO = Load("two", "two workers, unpinned, 100 connections", workers=2, pinned=False)
 
 #: The fixed rate needs the saturated one before it; unpinned servers are started anew.
 ALL_LOADS = (SATURATED, FIXED, THOUSAND, TWO)
-#: The bars hold "at both loads".
-BOTH = ("saturated", "fixed")
+#: What they are called.
+TITLES = {load.name: load.title for load in (*ALL_LOADS, FEW)}
+#: The bars hold "at both loads", or at the only one.
+BOTH = ("saturated", "fixed", "few")
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class Contender:
 
 @dataclass(frozen=True)
 class Bar:
-    """The median over rounds of subject ÷ reference, `cpu` per request or `rate`; or of subject −
-    reference in µs of CPU per request, `above`."""
+    """The median over rounds of subject ÷ reference, `cpu` per request, `rate` or `p99`; or of
+    subject − reference in µs of CPU per request, `above`."""
 
     title: str
     subject: str
@@ -67,7 +70,7 @@ class Bar:
     def text(self) -> str:
         if self.figure == "above":
             return f"≤ {self.reference} + {self.bound:.0f} µs"
-        sign = "≤" if self.figure == "cpu" else "≥"
+        sign = "≥" if self.figure == "rate" else "≤"
         return f"{sign} {self.bound:.2f} × {self.reference}"
 
 
@@ -78,11 +81,14 @@ class Case:
     name: str
     contenders: tuple[Contender, ...]
     bars: tuple[Bar, ...]
-    #: `small` (nginx, 52 bytes), `echo` (weir echo), or none.
+    #: `small` (nginx, 52 bytes), `echo` (weir echo), `php` (php-fpm), or none.
     upstream: str | None = None
     #: Bytes of the request body; none for GET.
     body: int | None = None
     loads: tuple[Load, ...] = ALL_LOADS
+    #: CPU is that of the whole machine without the load: programs that end with their request
+    #: cannot be asked afterwards.
+    whole: bool = False
 
 
 def _echo(name: str, body: int, contenders: tuple[Contender, ...], bars: tuple[Bar, ...],
@@ -109,6 +115,28 @@ def _files() -> Case:
                 "nginx cached gzip sibling", 1.0),
             Bar("gzip made by weir and kept / plain", "weir gzip made", "weir", 1.2))
     return Case("files", contenders, bars, loads=(SATURATED, FIXED, TWO))
+
+
+def _fastcgi() -> Case:
+    """The front end alone, the same script behind it in as many processes."""
+    contenders = (Contender("weir", "weir pools", "pools", "/fpm"),
+                  Contender("nginx", "nginx", "fastcgi", "/"))
+    bars = (Bar("FastCGI with php-fpm", "weir", "nginx", 0.9),
+            Bar("FastCGI with php-fpm, p99", "weir", "nginx", 1.0, figure="p99"))
+    return Case("fastcgi", contenders, bars, upstream="php", loads=(SATURATED, FIXED))
+
+
+def _cgi() -> Case:
+    """A process for each request, everything it costs; and the same PHP program in agents."""
+    contenders = (Contender("weir", "weir pools", "pools", "/cgi/hello.cgi"),
+                  Contender("apache", "apache", "cgi", "/cgi/hello.cgi"),
+                  Contender("weir PHP", "weir pools", "pools", "/cgi/php.cgi"),
+                  Contender("apache PHP", "apache", "cgi", "/cgi/php.cgi"),
+                  Contender("weir PHP FastCGI", "weir pools", "pools", "/fastcgi"))
+    bars = (Bar("CGI, a shell script, mod_cgid beside it", "weir", "apache", 1.0),
+            Bar("CGI, PHP, mod_cgid beside it", "weir PHP", "apache PHP", 1.0),
+            Bar("PHP by FastCGI instead of CGI", "weir PHP FastCGI", "weir PHP", 1.0, loads=()))
+    return Case("cgi", contenders, bars, loads=(FEW,), whole=True)
 
 
 def _mediation(name: str, body: int, bound: float) -> Case:
@@ -166,6 +194,8 @@ CASES = (
            Contender("weir script", "weir", path="/open/script-map")),
           (Bar("JSON map in a script, 1 KiB", "weir script", "weir echo", 40, figure="above"),),
           loads=(SATURATED, FIXED)),
+    _fastcgi(),
+    _cgi(),
 )
 
 #: Cases that are no rounds of load, and what they must stay under.
@@ -176,6 +206,10 @@ IDLE_CONNECTIONS = 10_000
 MEMORY_IDLE_LIMIT = 25 * MIB
 MEMORY_CONNECTIONS_LIMIT = 100 * MIB
 START_LIMIT_SECONDS = 0.1
+
+#: Memory of weir for each agent that has a connection.
+POOL_MEMORY = "pool-memory"
+POOL_MEMORY_LIMIT = 64 * KIB
 
 #: What recording costs, against weir itself with recording off.
 RECORDING_COST = "recording-cost"
@@ -201,5 +235,5 @@ LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
-NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, RECORDING_COST, RECORDING_BURST,
+NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, RECORDING_COST, RECORDING_BURST,
          RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LAB, LAB_USERS, *LONG)

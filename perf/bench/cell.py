@@ -105,6 +105,9 @@ class Cell:
         answers = send(traffic)
         spent = [now - then for now, then in zip(self._used(process), used)]
         window = host.Cores.read().since(cores)
+        if self.case.whole:
+            # Nothing can be told of others then.
+            spent[0] = max(0.0, window.busy - answers.cpu)
         ours = sum(spent) + answers.cpu
         measurement = Measurement(
             cpu_us=spent[0] / max(answers.requests, 1) * 1e6,
@@ -120,6 +123,8 @@ class Cell:
         return Measurement(**{**asdict(measurement), "invalid": reason})
 
     def _used(self, process: Process) -> tuple[float, float]:
+        if self.case.whole:
+            return 0.0, 0.0
         return process.cpu_seconds(), self.upstream.cpu_seconds() if self.upstream else 0.0
 
 

@@ -9,10 +9,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (cold, footprint, host, lab_cases, monitor_cases, recording_cases, report,
-               resubmission, rows)
+from . import (cold, footprint, host, lab_cases, monitor_cases, pools, recording_cases, report,
+               resubmission, rows, servers)
 from .cases import (CASES, COLD, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
-                    RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
+                    POOL_MEMORY, RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
                     RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, START, TRACKER_MONITOR)
 from .cell import Pace
 from .processes import Fleet
@@ -23,7 +23,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _RESULTS = _ROOT / "perf" / "results"
 #: Program, and the Debian package it comes from.
 _TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl",
-          "ab": "apache2-utils", "zstd": "zstd"}
+          "ab": "apache2-utils", "zstd": "zstd", "apache2": "apache2", "php-cgi": "php-cgi"}
 
 _FULL = Pace(rounds=7, seconds=2, repeats=3, patience=0, long_seconds=60,
              endurance_seconds=600, transactions=5_000_000)
@@ -81,6 +81,8 @@ def _positive(text: str) -> int:
 
 def _missing(weir: Path) -> str:
     packages = [package for tool, package in _TOOLS.items() if not shutil.which(tool)]
+    if not servers.php_fpm():
+        packages.append("php-fpm")
     if packages:
         return f"missing; install with: apt-get install {' '.join(packages)}"
     if not os.access(weir, os.X_OK):
@@ -115,6 +117,7 @@ def _default(arguments: argparse.Namespace) -> list[str]:
 
 def _measure(session: Session, name: str) -> dict:
     apart = {COLD: cold.run, MEMORY: footprint.memory, START: footprint.start,
+             POOL_MEMORY: pools.memory,
              RECORDING_COST: recording_cases.cost, RECORDING_BURST: recording_cases.burst,
              RECORDING_P99: recording_cases.latency,
              RECORDING_SUSTAINED: recording_cases.sustained,

@@ -7,7 +7,6 @@ from . import cases, lab_rows, monitor_rows, recording_rows, resubmission
 from .cases import CASES, Bar
 from .verdict import Verdict
 
-_TITLES = {load.name: load.title for load in cases.ALL_LOADS}
 #: A server that is idle for more than this share did not decide its throughput.
 _IDLE_LIMIT = 0.10
 _SERVERS = {"weir": "weir", "nginx": "nginx", "haproxy": "HAProxy"}
@@ -27,6 +26,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _cold(results.get(cases.COLD))
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
+    found += _pool_memory(results.get(cases.POOL_MEMORY))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
     found += lab_rows.verdicts(results)
@@ -62,7 +62,7 @@ def _compared(bar: Bar, cell: dict) -> Verdict:
     if not rounds:
         reasons = "; ".join(cell["reasons"])
         return Verdict(bar.title, _load(cell), "", "", "", text, f"INVALID: {reasons}")
-    field = "rate" if bar.figure == "rate" else "cpu_us"
+    field = {"rate": "rate", "p99": "p99_us"}.get(bar.figure, "cpu_us")
     weir, reference = ([r[name][field] for r in rounds] for name in (bar.subject, bar.reference))
     compare = operator.sub if bar.figure == "above" else operator.truediv
     ratios = [compare(ours, theirs) for ours, theirs in zip(weir, reference)]
@@ -88,12 +88,14 @@ def _result(bar: Bar, ratio: float, ratios: list[float], cell: dict) -> str:
 
 
 def _load(cell: dict) -> str:
-    title = _TITLES[cell["load"]]
+    title = cases.TITLES[cell["load"]]
     return f"{title} {cell['rate']:,.0f}/s" if cell["rate"] else title
 
 
 def _amount(bar: Bar, values: list[float]) -> str:
     middle = statistics.median(values)
+    if bar.figure == "p99":
+        return _milliseconds(middle)
     return f"{middle:,.0f}/s" if bar.figure == "rate" else f"{middle:.2f} µs"
 
 
@@ -146,6 +148,17 @@ def _start(result: dict | None) -> list[Verdict]:
     limit = cases.START_LIMIT_SECONDS
     return [_absolute("start to first answer", amounts, lambda s: f"{s * 1e3:.1f} ms", limit,
                       "met" if amounts["weir"] <= limit else "MISSED")]
+
+
+def _pool_memory(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    few, many = sorted(result["agents"], key=lambda found: found["agents"])
+    each = (many["bytes"] - few["bytes"]) / (many["agents"] - few["agents"])
+    limit = cases.POOL_MEMORY_LIMIT
+    return [Verdict("memory in weir for each agent", f"{few['agents']} and {many['agents']} agents",
+                    f"{each / cases.KIB:.1f} KiB", "", "", f"≤ {limit // cases.KIB} KiB",
+                    "met" if each <= limit else "MISSED")]
 
 
 def _absolute(title: str, amounts: dict[str, float], text, limit: float, verdict: str) -> Verdict:

@@ -1,5 +1,6 @@
 """Starting the contenders and their upstream, and seeing that they do what the case is about."""
 
+import grp
 import gzip
 import http.client
 import json
@@ -7,6 +8,7 @@ import os
 import pwd
 import shutil
 import ssl
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,8 @@ ALL_CORES = set(range(os.cpu_count() or 1))
 SERVER_CORE = {0}
 #: Every contender keeps its own connections to the upstream, up to 1000 each.
 _UPSTREAM_CONNECTIONS = 16_000
+_USER = pwd.getpwuid(os.getuid()).pw_name
+_GROUP = grp.getgrgid(os.getgid()).gr_name
 LOAD_CORE = {1} if len(ALL_CORES) > 1 else {0}
 
 
@@ -66,16 +70,20 @@ class Workshop:
 
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
               backend: int, connections: int = 4096, wait: bool = True) -> Server:
-        """Starts `weir`, `nginx` or `haproxy` in front of the upstream on port `backend`."""
-        starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy}[kind]
+        """Starts `weir`, `weir pools`, `nginx`, `haproxy` or `apache`, in front of the upstream on
+        port `backend` if there is one."""
+        starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
+                   "weir pools": self._weir_pools, "apache": self._apache}[kind]
         command, ports, environment = starter(workers, backend, connections)
         process = fleet.start(kind, command, cores=cores, environment=environment)
         if wait:
-            process.wait_for(ports["hello"])
+            process.wait_for(next(iter(ports.values())))
         return Server(process, ports)
 
     def start_upstream(self, fleet: Fleet, kind: str, cores: set[int]) -> Server:
-        """Starts what answers behind the contenders: `small` or `echo`."""
+        """Starts what answers behind the contenders: `small`, `echo` or `php`."""
+        if kind == "php":
+            return self._php(fleet, cores)
         if kind == "small":
             return self.start(fleet, "nginx", cores=cores, backend=1,
                               connections=_UPSTREAM_CONNECTIONS)
@@ -85,6 +93,29 @@ class Workshop:
         process = fleet.start("weir-echo", command, cores=cores)
         process.wait_for(port)
         return Server(process, {"hello": port})
+
+    def _php(self, fleet: Fleet, cores: set[int]) -> Server:
+        """php-fpm on sockets in the run's folder."""
+        folder = self.new_folder("php")
+        account = f"user = {_USER}\ngroup = {_GROUP}" if os.geteuid() == 0 else ""
+        path = _fill("fpm.conf", folder, {}, 1, 1, 1, ACCOUNT=account, SOCKETS=self.folder)
+        command = [str(php_fpm()), "-n", "-F", "-R", "-y", str(path)]
+        process = fleet.start("php-fpm", command, cores=cores)
+        until = time.monotonic() + 10
+        while not all((self.folder / f"{name}.sock").exists() for name in ("weir", "nginx")):
+            if time.monotonic() > until or process.popen.poll() is not None:
+                raise RuntimeError(f"php-fpm does not start:\n{process.tail()}")
+            time.sleep(0.01)
+        return Server(process, {"hello": 1})
+
+    def start_pools(self, fleet: Fleet, settings: dict[str, str], cores: set[int]) -> Server:
+        """Starts weir on `pools.yaml` with settings over it."""
+        command, ports, environment = self._weir_pools(1, 1, 1)
+        for path, value in settings.items():
+            command += ["--set", f"{path}={value}"]
+        process = fleet.start("weir", command, cores=cores, environment=environment)
+        process.wait_for(ports["pools"])
+        return Server(process, ports)
 
     def start_recording(self, fleet: Fleet, settings: dict[str, str], *, backend: int,
                         cores: set[int], folder: Path | None = None) -> tuple[Server, Path]:
@@ -118,6 +149,29 @@ class Workshop:
             shutil.copy(_CONFIGS / script, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
+    def _weir_pools(self, workers: int, backend: int, _connections: int):
+        folder = self.new_folder("weir")
+        for script in ("hello.php", "slow.php"):
+            shutil.copy(_CONFIGS / script, folder)
+        _write_programs(folder)
+        command, ports, environment = self._serve("pools.yaml", folder, workers, backend)
+        environment |= {"PERF_SOCKETS": str(self.folder), "PERF_USER": _USER}
+        return command, {"pools": ports["hello"], "admin": ports["admin"]}, environment
+
+    def _apache(self, workers: int, backend: int, connections: int):
+        folder = self.new_folder("apache")
+        (folder / "cgi").mkdir()
+        _write_programs(folder / "cgi")
+        ports = {"cgi": free_ports(1)[0]}
+        account = ""
+        if os.geteuid() == 0:
+            # It does not run as root; so its user must find the scripts.
+            account = "User www-data\nGroup www-data"
+            os.chmod(self.folder, 0o711)
+        path = _fill("apache.conf", folder, ports, workers, backend, connections,
+                     ACCOUNT=account, MODULES="/usr/lib/apache2/modules")
+        return ["apache2", "-D", "FOREGROUND", "-f", str(path)], ports, {}
+
     def _serve(self, config: str, folder: Path, workers: int, backend: int):
         shutil.copy(_CONFIGS / config, folder / "weir.yaml")
         plain, tls, admin = free_ports(3)
@@ -135,10 +189,12 @@ class Workshop:
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
         shutil.copytree(self.folder / "static", folder / "static")
+        shutil.copy(_CONFIGS / "hello.php", folder)
         roles = ("hello", "hello_tls", "hello_h2", "proxy", "buffered", "unbuffered", "tls", "files",
-                 "files_cached")
+                 "files_cached", "fastcgi")
         ports = dict(zip(roles, free_ports(len(roles))))
-        path = _fill("nginx.conf", folder, ports, workers, backend, connections)
+        path = _fill("nginx.conf", folder, ports, workers, backend, connections,
+                     SOCKETS=self.folder)
         return ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], ports, {}
 
     def _haproxy(self, workers: int, backend: int, connections: int):
@@ -157,10 +213,10 @@ class Workshop:
 
 
 def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, backend: int,
-          connections: int, corpus: Path | None = None) -> Path:
-    names = {"FOLDER": folder, "CORPUS": corpus, "WORKERS": workers, "BACKEND": backend,
+          connections: int, corpus: Path | None = None, **more: object) -> Path:
+    names = {**more, "FOLDER": folder, "CORPUS": corpus, "WORKERS": workers, "BACKEND": backend,
              "CONNECTIONS": connections, "HELLO_BODY": payload.HELLO.decode(),
-             "USER": pwd.getpwuid(os.getuid()).pw_name,
+             "USER": _USER,
              **{role.upper(): port for role, port in ports.items()}}
     text = (_CONFIGS / template).read_text()
     for name, value in names.items():
@@ -168,6 +224,21 @@ def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, back
     path = folder / template
     path.write_text(text)
     return path
+
+
+def _write_programs(folder: Path) -> None:
+    """What is started for each request: a shell script, and the script of PHP with a first line
+    that makes it one."""
+    shutil.copy(_CONFIGS / "hello.cgi", folder)
+    program = folder / "php.cgi"
+    first = "#!/usr/bin/env -S php-cgi -n -d cgi.force_redirect=0\n"
+    program.write_text(first + (_CONFIGS / "hello.php").read_text())
+    program.chmod(0o755)
+
+
+def php_fpm() -> Path | None:
+    """Debian's php-fpm, whose name has the version."""
+    return next(iter(sorted(Path("/usr/sbin").glob("php-fpm*"))), None)
 
 
 def verify(case: Case, contender: Contender, server: Server, workshop: Workshop) -> str:

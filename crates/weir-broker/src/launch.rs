@@ -1,16 +1,17 @@
 //! Starting a process: clean environment, own process group, limits, another user.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use weir_config::{Program, ProgramLimits};
 
-/// Variables of weir's own environment that programs get.
-const INHERITED: [&str; 2] = ["PATH", "LANG"];
 /// Where programs are looked for if weir itself has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Open files of a program of which nothing is said.
@@ -25,20 +26,19 @@ const SHELL: &str = "/bin/sh";
 /// Descriptors of weir's own are closed in it by the system: all of them are marked so.
 pub(crate) fn command(program: &Program, name: &str, arguments: &[String]) -> Command {
     let limits = limits(&program.limits);
+    let path = path(program);
+    let place = find(name, &path);
     let mut command = if limits.is_empty() {
-        Command::new(name)
+        Command::new(place)
     } else {
         let mut shell = Command::new(SHELL);
-        shell.args(["-c", &format!("{limits}exec \"$@\""), "sh", name]);
+        shell.args(["-c", &format!("{limits}exec \"$@\""), "sh"]).arg(place);
         shell
     };
     command.args(arguments).env_clear().current_dir(&program.folder).process_group(0);
-    for name in INHERITED {
-        match std::env::var_os(name) {
-            Some(value) => command.env(name, value),
-            None if name == "PATH" => command.env(name, PATH),
-            None => &mut command,
-        };
+    command.env("PATH", path);
+    if let Some(language) = std::env::var_os("LANG") {
+        command.env("LANG", language);
     }
     command.envs(program.env.iter().map(|(name, value)| (name, value)));
     if let Some(user) = &program.user
@@ -48,6 +48,23 @@ pub(crate) fn command(program: &Program, name: &str, arguments: &[String]) -> Co
         command.uid(user.uid).gid(user.gid);
     }
     command
+}
+
+/// The `PATH` of a program.
+fn path(program: &Program) -> OsString {
+    let said = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
+    said.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| PATH.into())
+}
+
+/// Where a program is that is named without a folder. The system could look for it, but would start it
+/// by a copy of weir's own memory then, which costs weir more the more it has.
+fn find(name: &str, path: &OsStr) -> PathBuf {
+    let runs = |file: &PathBuf| {
+        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    let places = (!name.contains('/')).then(|| std::env::split_paths(path));
+    let mut places = places.into_iter().flatten().filter(|folder| folder.is_absolute());
+    places.find_map(|folder| Some(folder.join(name)).filter(runs)).unwrap_or_else(|| name.into())
 }
 
 /// Commands of a shell that set limits.
@@ -190,4 +207,26 @@ pub(crate) fn log_pipe() -> io::Result<(Stdio, Stdio, Receiver)> {
     let twice = theirs.as_fd().try_clone_to_owned()?;
     let ours = Receiver::from_owned_fd(ours.into())?;
     Ok((OwnedFd::from(theirs).into(), twice.into(), ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_the_system_would() {
+        let dir = tempfile::tempdir().unwrap();
+        for (folder, mode) in [("a", 0o644), ("b", 0o755), ("c", 0o755)] {
+            let folder = dir.path().join(folder);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("x"), "").unwrap();
+            std::fs::set_permissions(folder.join("x"), std::fs::Permissions::from_mode(mode))
+                .unwrap();
+        }
+        let folders = ["a", "b", "c"].map(|name| dir.path().join(name));
+        let path = std::env::join_paths(&folders).unwrap();
+        assert_eq!(find("x", &path), folders[1].join("x"));
+        assert_eq!(find("y", &path), PathBuf::from("y"));
+        assert_eq!(find("./x", &path), PathBuf::from("./x"));
+    }
 }

@@ -5,6 +5,7 @@
 //! before, and to be given back with word of how it went.
 
 mod answer;
+mod call;
 mod connect;
 mod feeding;
 mod hold;
@@ -24,6 +25,9 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::proxy::{Limits, head};
 use crate::refusal::Refusal;
+use bytes::Bytes;
+use call::Call;
+use speak::Answered;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +38,8 @@ use weir_config::{AgentProtocol, PoolHandler, Route};
 use weir_journal::stage;
 use weir_wire::{Framing, Headers, Known};
 
+/// Most local redirects that one request follows.
+const REDIRECTS: usize = 10;
 /// Most agents that are tried when connecting fails.
 const AGENTS_TRIED: usize = 3;
 
@@ -57,11 +63,26 @@ pub(crate) async fn answer<'a>(
             prepare(exchange, route, &settings.headers);
             return http::answer(exchange, pool, &mut body, limits).await;
         }
-        let script = script::find(exchange, settings, handler)?;
+        let mut call = Call::default();
+        let mut script = script::find(exchange, settings, handler, &call).await?;
         prepare(exchange, route, &settings.headers);
         let mut body =
             with_length(exchange, std::mem::replace(&mut body, RequestBody::empty())).await?;
-        speak::answer(exchange, (pool, settings), &script, &mut body, limits).await
+        for _ in 0..=REDIRECTS {
+            let asked = (&*script, &call);
+            let answered = speak::answer(exchange, (pool, settings), asked, &mut body, limits);
+            let location = match answered.await? {
+                Answered::Body(body) => return Ok(body),
+                Answered::Elsewhere(location) => location,
+            };
+            let Some(next) = Call::to(exchange, &location) else {
+                return Ok(sent_away(exchange, &location));
+            };
+            call = next;
+            body = RequestBody::empty();
+            script = script::find(exchange, settings, handler, &call).await?;
+        }
+        Err(Refusal::new(Problem::UpstreamGarbage).detail("too many local redirects"))
     };
     let result = answered.await;
     if result.is_err() {
@@ -69,6 +90,15 @@ pub(crate) async fn answer<'a>(
         let _ = body.drop_at_hand();
     }
     result
+}
+
+/// Tells the client to go where a program has sent weir, if that is not to be answered here.
+fn sent_away<'a>(exchange: &mut Exchange, location: &str) -> Body<'a> {
+    let response = &mut exchange.response;
+    response.clear();
+    response.status = 302;
+    response.headers.push("location", location.as_bytes());
+    Body::Whole(Bytes::new())
 }
 
 /// Programs are told how long a body is, and read no more: one of unknown length is read first.

@@ -64,12 +64,14 @@ impl Suite {
         },
         Self {
             name: "openedge",
-            about: "OpenEdge: a static file of 4,481 bytes, plain and compressed, to users that come at once",
-            lengths: ["1 min", "2 min", "2 min"],
+            about: "OpenEdge: users that come at once, to a file, to agents behind a broker, to CGI, to a script",
+            lengths: ["1 min", "11 min", "40 min"],
             scenario: include_str!("../suites/openedge.yaml"),
             files: &[
                 example!("weir.yaml", "openedge/weir.yaml"),
                 example!("public/grid.json", "openedge/public/grid.json"),
+                example!("benchmark.php", "openedge/benchmark.php"),
+                example!("benchmark.js", "openedge/benchmark.js"),
             ],
         },
     ];
@@ -133,7 +135,7 @@ mod tests {
     fn every_suite_can_be_read_at_every_level_and_for_another_target() {
         let few_tokens = vec![("feeders.tokens.jwt.count".to_owned(), "1".to_owned())];
         for (suite, counts) in
-            Suite::ALL.into_iter().zip([[4, 4, 4], [4, 4, 4], [4, 8, 32], [3, 3, 8], [2, 4, 6]])
+            Suite::ALL.into_iter().zip([[4, 4, 4], [4, 4, 4], [4, 8, 32], [3, 3, 8], [6, 31, 96]])
         {
             let sets = if suite.name == "mware" { few_tokens.clone() } else { Vec::new() };
             for (level, count) in [Level::Quick, Level::Usual, Level::Full].into_iter().zip(counts)

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub const ERRORS: f64 = 0.001;
 /// Share of a core beyond which the generator's own threads hold the load up.
 const GENERATOR: f64 = 0.90;
+/// Of a shorter run the generator's share of a core says nothing.
+const LONG_ENOUGH: Duration = Duration::from_millis(100);
 /// Share of a core beyond which a server's thread is saturated: whoever drives it in a closed
 /// model may then be busy as well.
 const SATURATED: f64 = 0.95;
@@ -212,7 +214,7 @@ pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
     // In a closed model a generator waits for the server: if that was saturated, it held nothing up.
     let excused =
         evidence.offered.is_none() && evidence.server.is_some_and(|busiest| busiest >= SATURATED);
-    let at_its_limit = evidence.generator > GENERATOR && !excused;
+    let at_its_limit = evidence.generator > GENERATOR && evidence.window >= LONG_ENOUGH && !excused;
     check(at_its_limit, Flaw::Generator { cpu: evidence.generator });
     check(evidence.steal > STEAL, Flaw::Steal { share: evidence.steal });
     found

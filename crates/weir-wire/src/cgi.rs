@@ -60,6 +60,14 @@ impl CgiScan {
         }
     }
 
+    /// Whether the head that was parsed sends weir itself elsewhere (section 6.2.2): a `Location`
+    /// that is a path of this server, and no `Status`.
+    pub fn local_redirect<'h>(&self, head: &'h ResponseHead) -> Option<&'h str> {
+        let location = std::str::from_utf8(head.headers.get("location")?).ok()?;
+        let local = location.starts_with('/') && !location.starts_with("//");
+        (local && self.status.is_none()).then_some(location)
+    }
+
     fn field(&mut self, line: &[u8], head: &mut ResponseHead) -> Result<(), HeadError> {
         if matches!(line[0], b' ' | b'\t') {
             return Err(HeadError::Folded);
@@ -113,8 +121,11 @@ impl CgiScan {
 fn status(value: &[u8]) -> Option<u16> {
     let (digits, rest) = value.split_first_chunk::<3>()?;
     let fits = digits.iter().all(u8::is_ascii_digit) && matches!(rest.first(), None | Some(b' '));
+    if !fits {
+        return None;
+    }
     let status = digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
-    (fits && (200..=599).contains(&status)).then_some(status)
+    (200..=599).contains(&status).then_some(status)
 }
 
 fn decimal(value: &[u8]) -> Option<u64> {

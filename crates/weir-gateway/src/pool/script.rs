@@ -1,5 +1,6 @@
 //! Which file answers, and what is left of the path.
 
+use super::call::Call;
 use crate::exchange::Exchange;
 use crate::path;
 use crate::problem::Problem;
@@ -39,23 +40,21 @@ pub(crate) struct Scripts(RefCell<HashMap<Place, (Instant, Rc<Found>)>>);
 type Place = (usize, String);
 
 /// Finds it.
-pub(super) fn find(
+pub(super) async fn find(
     exchange: &Exchange,
     settings: &Pool,
     handler: &PoolHandler,
+    call: &Call,
 ) -> Result<Rc<Found>, Refusal> {
-    let request = exchange.request.path();
-    let rest = exchange.raw_parameter("*");
-    // Where what the wildcard took begins: everything before it led to the route.
-    let start = request.len().saturating_sub(rest.len());
-    let (before, rest) = request.split_at(start);
+    let request = call.path(exchange);
+    let (before, rest) = request.split_at(call.led(exchange));
     let fixed = handler.script.as_ref().or(match &settings.script {
         AgentScript::Fixed(file) => Some(file),
         AgentScript::None | AgentScript::Below(_) => None,
     });
     if let (None, AgentScript::Below(root)) = (fixed, &settings.script) {
         let scripts = &exchange.worker.scripts;
-        return scripts.below(handler.pool.0, root, before, rest);
+        return scripts.below(handler.pool.0, root, before, rest).await;
     }
     let wildcard = exchange.matched().is_some_and(|(_, route)| route.path.wildcard);
     let (name, info) = match before.strip_suffix('/') {
@@ -72,7 +71,7 @@ pub(super) fn find(
 }
 
 impl Scripts {
-    fn below(
+    async fn below(
         &self,
         pool: usize,
         root: &ScriptRoot,
@@ -80,15 +79,18 @@ impl Scripts {
         rest: &str,
     ) -> Result<Rc<Found>, Refusal> {
         let (key, now) = ((pool, format!("{before}{rest}")), Instant::now());
-        let mut known = self.0.borrow_mut();
-        if let Some((since, found)) = known.get(&key)
+        if let Some((since, found)) = self.0.borrow().get(&key)
             && now.saturating_duration_since(*since) < FRESH
             // A reload may have changed what the number means.
             && found.root.as_deref() == Some(&root.folder)
         {
             return Ok(Rc::clone(found));
         }
-        let found = Rc::new(resolve(root, before, rest).ok_or(Problem::NoRoute)?);
+        let (place, before, rest) = (root.clone(), before.to_owned(), rest.to_owned());
+        // The folder may be on a disk that is slow.
+        let found = tokio::task::spawn_blocking(move || resolve(&place, &before, &rest)).await;
+        let found = found.map_err(|_| Problem::Internal)?.ok_or(Problem::NoRoute)?;
+        let (found, mut known) = (Rc::new(found), self.0.borrow_mut());
         if known.len() >= REMEMBERED {
             known.clear();
         }

@@ -1,6 +1,7 @@
 //! A request to an agent that speaks FastCGI, or to a CGI program.
 
 use super::answer::{AgentBody, settle};
+use super::call::Call;
 use super::connect;
 use super::feeding::Feeding;
 use super::output::{Output, OutputError};
@@ -33,6 +34,22 @@ use weir_wire::{Framing, HeadError, Method, ResponseHead};
 /// that the agent is free before the client has them.
 const WHOLE: usize = 32 * 1024;
 
+/// What has come of it.
+pub(super) enum Answered<'a> {
+    /// An answer, whose head is in the exchange.
+    Body(Body<'a>),
+    /// This path, with a query maybe, is to be answered instead.
+    Elsewhere(String),
+}
+
+/// The head has come.
+struct Front {
+    /// What came behind it.
+    body: Vec<u8>,
+    /// Where weir is sent instead.
+    elsewhere: Option<String>,
+}
+
 /// Why one attempt failed.
 #[derive(Debug)]
 enum Failure {
@@ -50,33 +67,34 @@ enum Failure {
 pub(super) async fn answer<'a>(
     exchange: &mut Exchange,
     (pool, settings): (&Arc<Pool>, &weir_config::Pool),
-    script: &Found,
+    asked: (&Found, &Call),
     body: &mut RequestBody<'a>,
     limits: Limits,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<Answered<'a>, Refusal> {
     let framed = settings.protocol == AgentProtocol::FastCgi;
     let framing = body.framing();
     let (mut connection, out) = if framed {
         let mut out = buffer::take_vec();
         request::begin(&mut out, true);
         let mut params = ParamsWriter::new(&mut out);
-        variables::each(exchange, settings, script, framing, |name, value| {
+        variables::each(exchange, settings, asked, framing, |name, value| {
             params.push(name, value);
         });
         params.finish_request();
         (connect::agent(exchange, pool, true).await?, out)
     } else {
-        (start(exchange, pool, settings, script, framing).await?, Vec::new())
+        (start(exchange, pool, settings, asked, framing).await?, Vec::new())
     };
     let called = clock::recent();
     let body = std::mem::replace(body, RequestBody::empty());
     let mut feeding = Feeding::new(out, body, framed);
     let mut output = Output::new(framed, Arc::clone(pool));
-    let method = exchange.request.method;
+    let method = asked.1.verb(exchange);
     let mut repeats = 0;
-    let front = loop {
+    let Front { body: front, elsewhere } = loop {
         let attempt =
-            send_and_wait(exchange, &mut connection, &mut feeding, &mut output, limits).await;
+            send_and_wait(exchange, &mut connection, &mut feeding, &mut output, method, limits)
+                .await;
         let failure = match attempt {
             Ok(front) => break front,
             Err(failure) => failure,
@@ -98,9 +116,13 @@ pub(super) async fn answer<'a>(
     {
         lease.answers();
     }
+    if let Some(location) = elsewhere {
+        settle(connection, output, feeding.is_complete());
+        return Ok(Answered::Elsewhere(location));
+    }
     exchange.recording.answered(called);
     head::receive(exchange);
-    Ok(body_of(exchange, front, connection, feeding, output, limits))
+    Ok(Answered::Body(body_of(exchange, front, connection, feeding, output, limits)))
 }
 
 /// The body, whole if it is there.
@@ -145,18 +167,18 @@ async fn start(
     exchange: &mut Exchange,
     pool: &Arc<Pool>,
     settings: &weir_config::Pool,
-    script: &Found,
+    asked: (&Found, &Call),
     framing: Framing,
 ) -> Result<Box<Connection>, Refusal> {
     let mut all: Vec<(String, OsString)> = Vec::with_capacity(40);
-    variables::each(exchange, settings, script, framing, |name, value| {
+    variables::each(exchange, settings, asked, framing, |name, value| {
         if !value.contains(&0) {
             all.push((name.to_owned(), OsString::from_vec(value.to_vec())));
         }
     });
     let mut lease = lease(exchange, pool).await?;
     lease.sending();
-    let (file, broker) = (script.file.clone(), Arc::clone(pool));
+    let (file, broker) = (asked.0.file.clone(), Arc::clone(pool));
     // Loading a program takes longer than others on this worker may have to wait.
     let started =
         tokio::task::spawn_blocking(move || CgiStarted::start(&broker, file.as_deref(), &all));
@@ -202,15 +224,15 @@ fn failed(connection: Connection, failure: Failure) -> Refusal {
     }
 }
 
-/// Sends the request and waits for the head of the answer, both at once; gives what came behind it.
+/// Sends the request and waits for the head of the answer, both at once.
 async fn send_and_wait(
     exchange: &mut Exchange,
     connection: &mut Connection,
     feeding: &mut Feeding<'_>,
     output: &mut Output,
+    method: Method,
     limits: Limits,
-) -> Result<Vec<u8>, Failure> {
-    let method = exchange.request.method;
+) -> Result<Front, Failure> {
     let deadline = std::rc::Rc::clone(&exchange.deadline);
     let mut reading = Reading { scan: CgiScan::default(), head: Vec::new() };
     deadline.progress();
@@ -252,7 +274,6 @@ struct Reading {
 }
 
 impl Reading {
-    /// Gives what came behind the head.
     fn poll(
         &mut self,
         connection: &mut Connection,
@@ -260,7 +281,7 @@ impl Reading {
         method: Method,
         response: &mut ResponseHead,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Vec<u8>, Failure>> {
+    ) -> Poll<Result<Front, Failure>> {
         loop {
             let more = match output.poll(connection, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -282,7 +303,11 @@ impl Reading {
             output.consume(connection, count);
             match self.scan.parse(&self.head, method, response, &ANSWER_LIMITS) {
                 Err(error) => return Poll::Ready(Err(Failure::Garbage(text(error)))),
-                Ok(Some(taken)) => return Poll::Ready(Ok(self.head.split_off(taken))),
+                Ok(Some(taken)) => {
+                    let elsewhere = self.scan.local_redirect(response).map(str::to_owned);
+                    let body = self.head.split_off(taken);
+                    return Poll::Ready(Ok(Front { body, elsewhere }));
+                }
                 Ok(None) => {}
             }
         }

@@ -1,5 +1,6 @@
 //! What a program is told about a request (RFC 3875 section 4.1).
 
+use super::call::Call;
 use super::script::Found;
 use crate::auth::Principal;
 use crate::exchange::Exchange;
@@ -17,17 +18,16 @@ const NAME: usize = 256;
 pub(super) fn each(
     exchange: &Exchange,
     settings: &Pool,
-    script: &Found,
+    (script, call): (&Found, &Call),
     framing: Framing,
     mut push: impl FnMut(&str, &[u8]),
 ) {
-    let request = &exchange.request;
     push("GATEWAY_INTERFACE", b"CGI/1.1");
     push("SERVER_SOFTWARE", SOFTWARE);
     push("SERVER_PROTOCOL", format!("HTTP/{}", exchange.version_name()).as_bytes());
-    push("REQUEST_METHOD", request.method_name().as_bytes());
-    push("REQUEST_URI", request.target().as_bytes());
-    push("QUERY_STRING", request.query().unwrap_or_default().as_bytes());
+    push("REQUEST_METHOD", call.method(exchange).as_bytes());
+    push("REQUEST_URI", call.target(exchange).as_bytes());
+    push("QUERY_STRING", call.query(exchange).as_bytes());
     push("SCRIPT_NAME", script.name.as_bytes());
     push("PATH_INFO", script.info.as_bytes());
     if let Some(file) = &script.file {
@@ -48,7 +48,9 @@ pub(super) fn each(
         encode::decimal(&mut digits, length);
         push("CONTENT_LENGTH", &digits);
     }
-    if let Some(kind) = request.headers.known(Known::ContentType) {
+    if !call.is_redirected()
+        && let Some(kind) = exchange.request.headers.known(Known::ContentType)
+    {
         push("CONTENT_TYPE", kind);
     }
     headers(exchange, &mut push);

@@ -1,13 +1,22 @@
 //! Ports, and texts of commands with what is known only when they are started.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 
-/// A port of this machine that nothing listens on now.
+/// Ports that the system gives to nobody by itself: its own begin at 32768
+/// (`net.ipv4.ip_local_port_range`). So nobody gets one between now and when the server takes it.
+const PORTS: Range<u16> = 20_000..32_000;
+/// How many of them are tried.
+const TRIES: usize = 200;
+
+/// A port of this machine that nobody listens on.
 pub(super) fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let addr = listener.and_then(|listener| listener.local_addr());
-    addr.map(|addr| addr.port()).map_err(|error| format!("no port is free: {error}"))
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    std::iter::repeat_with(|| fastrand::u16(PORTS))
+        .take(TRIES)
+        .find(is_free)
+        .ok_or_else(|| format!("no port is free: {TRIES} from {PORTS:?} were tried"))
 }
 
 /// An address of this machine.

@@ -56,6 +56,7 @@ fn what_is_no_head_is_refused() {
         (b"Status: 99\n\n", HeadError::StartLine),
         (b"Status: 100 Continue\n\n", HeadError::StartLine),
         (b"Status: 2000\n\n", HeadError::StartLine),
+        (b"Status: \"20% OK\n\n", HeadError::StartLine),
         (b"Status: 200\nStatus: 200\n\n", HeadError::StartLine),
         (b"Content-Length: x\n\n", HeadError::LengthInvalid),
         (b"Content-Length: 1\nContent-Length: 1\n\n", HeadError::LengthRepeated),
@@ -64,5 +65,24 @@ fn what_is_no_head_is_refused() {
     ] {
         let found = parse(bytes, Method::Get).map(|head| head.map(|(taken, _)| taken));
         assert_eq!(found, Err(error), "{}", String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn a_path_without_a_status_is_for_weir_itself() {
+    let local = |bytes: &[u8]| {
+        let (mut scan, mut head) = (CgiScan::default(), ResponseHead::default());
+        scan.parse(bytes, Method::Get, &mut head, &LIMITS).unwrap().unwrap();
+        scan.local_redirect(&head).map(str::to_owned)
+    };
+    assert_eq!(local(b"Location: /a?b=c\n\n"), Some("/a?b=c".to_owned()));
+    for elsewhere in [
+        &b"Status: 302\nLocation: /a\n\n"[..],
+        b"Location: //b/a\n\n",
+        b"Location: http://b/a\n\n",
+        b"Location: a\n\n",
+        b"Content-Type: a/b\n\n",
+    ] {
+        assert_eq!(local(elsewhere), None);
     }
 }

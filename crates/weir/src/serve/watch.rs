@@ -5,12 +5,13 @@
 //! is reported when a file has another identity, size or time than when it was last loaded, or
 //! when a configuration file has come or gone beside one of them (`include:` takes patterns).
 
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, timeout};
 
 /// Quiet time that ends a burst of events: a file may be written in several steps.
@@ -18,14 +19,25 @@ const QUIET: Duration = Duration::from_millis(100);
 /// A burst is cut off after this time, should a folder never be quiet.
 const BURST: Duration = Duration::from_secs(1);
 
+/// What changes a folder or what it has. Not that something is opened or read: agents may do so for
+/// each request, and reading the configuration must not look like a change of it.
+const CHANGES: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
+
 /// Watches folders.
 pub(crate) struct Watch {
     /// `None` when the system gives no watches; then only SIGHUP reloads.
-    watcher: Option<RecommendedWatcher>,
-    wake: mpsc::Receiver<()>,
-    /// Keeps `wake` open without a watcher.
-    _waker: mpsc::Sender<()>,
-    folders: BTreeSet<PathBuf>,
+    /// inotify is no pipe, but is waited for and read like one.
+    inotify: Option<Receiver>,
+    /// The folders, with their watches; none where one cannot be had.
+    folders: BTreeMap<PathBuf, Option<i32>>,
     files: Vec<PathBuf>,
     seen: State,
 }
@@ -49,52 +61,49 @@ struct Look {
 }
 
 impl Watch {
-    /// Watches nothing yet. Gives what is wrong beside it when the system cannot watch.
-    pub(crate) fn new() -> (Self, Option<notify::Error>) {
-        // One wake-up waits at most: it makes us look at everything.
-        let (waker, wake) = mpsc::channel(1);
-        let sender = waker.clone();
-        let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // Reading the configuration must not look like a change of it.
-            if !matches!(event, Ok(Event { kind: EventKind::Access(_), .. })) {
-                let _ = sender.try_send(());
-            }
-        });
-        let (watcher, problem) = match made {
-            Ok(watcher) => (Some(watcher), None),
+    /// Watches nothing yet; to be made within a runtime. Gives what is wrong beside it when the system
+    /// cannot watch.
+    pub(crate) fn new() -> (Self, Option<io::Error>) {
+        let made = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .and_then(|inotify| Receiver::from_file_unchecked(inotify.into()));
+        let (inotify, problem) = match made {
+            Ok(inotify) => (Some(inotify), None),
             Err(problem) => (None, Some(problem)),
         };
-        let watch = Self {
-            watcher,
-            wake,
-            _waker: waker,
-            folders: BTreeSet::new(),
-            files: Vec::new(),
-            seen: State::default(),
-        };
-        (watch, problem)
+        let (folders, files, seen) = (BTreeMap::new(), Vec::new(), State::default());
+        (Self { inotify, folders, files, seen }, problem)
     }
 
     /// What the watched files look like now. To be taken before they are read, so that a change
     /// while they are read is not missed.
     pub(crate) fn look(&self) -> State {
-        State::of(&self.files, &self.folders)
+        State::of(&self.files, self.folders.keys())
     }
 
     /// Watches these files from now on; `before` is how those looked that were watched already.
     pub(crate) fn set(&mut self, files: Vec<PathBuf>, before: State) {
         let folders: BTreeSet<PathBuf> = files.iter().flat_map(|file| folders_of(file)).collect();
-        if let Some(watcher) = &mut self.watcher {
-            for gone in self.folders.difference(&folders) {
-                let _ = watcher.unwatch(gone);
-            }
-            for new in folders.difference(&self.folders) {
+        let gone: Vec<Option<i32>> = self
+            .folders
+            .extract_if(.., |folder, _| !folders.contains(folder))
+            .map(|f| f.1)
+            .collect();
+        let inotify = self.inotify.as_ref();
+        for folder in folders {
+            self.folders.entry(folder).or_insert_with_key(|folder| {
                 // A folder that cannot be watched may be gone; SIGHUP still works.
-                let _ = watcher.watch(new, RecursiveMode::NonRecursive);
+                inotify::add_watch(inotify?, folder, CHANGES).ok()
+            });
+        }
+        for watch in gone.into_iter().flatten() {
+            // By another path it may be watched still: it has one watch then.
+            let wanted = self.folders.values().any(|other| *other == Some(watch));
+            if let Some(inotify) = inotify.filter(|_| !wanted) {
+                let _ = inotify::remove_watch(inotify, watch);
             }
         }
         self.files = files;
-        self.folders = folders;
         self.seen = self.look();
         for (file, looked) in before.files {
             if let Some(seen) = self.seen.files.get_mut(&file) {
@@ -106,12 +115,10 @@ impl Watch {
     /// Waits until a file looks different from when it was last loaded.
     pub(crate) async fn changed(&mut self) {
         loop {
-            if self.wake.recv().await.is_none() {
-                std::future::pending::<()>().await;
-            }
+            self.woken().await;
             let end = Instant::now() + BURST;
             while Instant::now() < end {
-                if timeout(QUIET, self.wake.recv()).await.is_err() {
+                if timeout(QUIET, self.woken()).await.is_err() {
                     break;
                 }
             }
@@ -120,10 +127,27 @@ impl Watch {
             }
         }
     }
+
+    /// Waits until something has happened in a folder.
+    async fn woken(&self) {
+        if let Some(inotify) = &self.inotify {
+            while inotify.readable().await.is_ok() {
+                let mut happened = false;
+                // What it was is found out by looking; that is true of lost events as well.
+                while inotify.try_read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                    happened = true;
+                }
+                if happened {
+                    return;
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    }
 }
 
 impl State {
-    fn of(files: &[PathBuf], folders: &BTreeSet<PathBuf>) -> Self {
+    fn of<'a>(files: &[PathBuf], folders: impl Iterator<Item = &'a PathBuf>) -> Self {
         let look = |path: &PathBuf| {
             let data = std::fs::metadata(path).ok()?;
             Some(Look {
@@ -136,7 +160,7 @@ impl State {
         };
         Self {
             files: files.iter().map(|file| (file.clone(), look(file))).collect(),
-            neighbours: folders.iter().flat_map(|folder| configurations_in(folder)).collect(),
+            neighbours: folders.flat_map(|folder| configurations_in(folder)).collect(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Pools of agents: good ones, bad ones, and what becomes of requests meanwhile.
 
+mod cgi;
 mod failures;
 mod load;
 mod peers;
@@ -90,6 +91,11 @@ fn send(server: &Server, path: &str) -> Client {
     let mut client = server.connect();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
     client
+}
+
+/// Lets requests for `/gate` be answered.
+fn open(server: &Server) {
+    server.replace("open", "");
 }
 
 /// Sees an answer break off, so that nobody takes it for whole; or told to have, if nothing of it

@@ -1,9 +1,10 @@
-//! Upstreams that are no script: nginx, HAProxy, and a socket that nobody serves.
+//! Servers that are no script: nginx, HAProxy, Apache httpd, and a socket that nobody serves.
 
 use super::process::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,7 +57,46 @@ frontend all
     http-request return status 200 content-type text/plain hdr x-upstream haproxy lf-string \"%[method] %[url]\"
 ";
 
+const APACHE: &str = "
+ServerRoot PATH
+ServerName 127.0.0.1
+PidFile PATH/apache.pid
+ErrorLog PATH/error.log
+Listen ADDR
+LoadModule mpm_event_module MODULES/mod_mpm_event.so
+LoadModule authz_core_module MODULES/mod_authz_core.so
+LoadModule alias_module MODULES/mod_alias.so
+LoadModule cgid_module MODULES/mod_cgid.so
+ScriptSock PATH/cgid.sock
+ScriptAlias / PATH/cgi/
+<Directory PATH/cgi>
+    Require all granted
+</Directory>
+";
+
 impl RealServer {
+    /// Apache httpd of Debian's package with a CGI program, which answers below `/` and this name.
+    pub(crate) fn apache(name: &str, program: &str) -> Self {
+        let mut config = APACHE.replace("MODULES", "/usr/lib/apache2/modules");
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            config.push_str("User www-data\nGroup www-data\n");
+        }
+        Self::start("/usr/sbin/apache2", &config, "stdout.log", |command, dir| {
+            let allow = |path: &Path, mode| {
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+            };
+            if root {
+                // Its user must find the program.
+                allow(dir, 0o711);
+            }
+            fs::create_dir(dir.join("cgi")).expect("a folder");
+            fs::write(dir.join("cgi").join(name), program).expect("a file");
+            allow(&dir.join("cgi").join(name), 0o755);
+            command.args(["-D", "FOREGROUND", "-f"]).arg(dir.join("config"));
+        })
+    }
+
     /// nginx of Debian's package.
     pub(crate) fn nginx() -> Self {
         Self::start("/usr/sbin/nginx", NGINX, "requests.log", |command, dir| {

@@ -1,6 +1,6 @@
 //! Agents that behave badly, and requests that they have then.
 
-use super::{PROTOCOLS, breaks_off, config, get, pids, runs, send, settled, start, status};
+use super::{PROTOCOLS, breaks_off, config, get, open, pids, runs, send, settled, start, status};
 use crate::harness::{Signal, Weir, eventually};
 
 #[test]
@@ -101,13 +101,14 @@ fn an_agent_whose_client_has_left_is_used_again_when_it_is_through() {
         let server = start(protocol, "    agents: {max: 1}");
         settled(&server, 1);
         let before = pids(&server);
-        let client = send(&server, "/sleep?1500");
+        let client = send(&server, "/gate");
         eventually("it has the request", || status(&server)["agents"]["busy"] == 1);
         client.reset();
         eventually("it is known that nobody waits", || {
             let agents = &status(&server)["agents"];
             agents["locked"] == 1
         });
+        open(&server);
         let answer = get(&server, "/pid");
         assert_eq!(answer.text(), before[0].to_string(), "{protocol}");
         assert_eq!(status(&server)["started"], 1);

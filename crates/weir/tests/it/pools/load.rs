@@ -1,6 +1,6 @@
 //! More requests than agents.
 
-use super::{PROTOCOLS, config, get, send, settled, start, status};
+use super::{PROTOCOLS, config, get, open, send, settled, start, status};
 use crate::harness::{Server, eventually};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 fn the_queue_has_a_bound_in_length_and_in_time() {
     let server = start("fastcgi", "    agents: {max: 1}\n    queue: {max: 2, wait: 60s}");
     settled(&server, 1);
-    let mut busy = send(&server, "/sleep?2000");
+    let mut busy = send(&server, "/gate");
     eventually("the agent is busy", || status(&server)["agents"]["busy"] == 1);
     let mut waiting: Vec<_> = (0..2).map(|_| send(&server, "/pid")).collect();
     eventually("two wait", || status(&server)["queue"]["current"] == 2);
@@ -17,6 +17,7 @@ fn the_queue_has_a_bound_in_length_and_in_time() {
     assert!(refused.text().contains("pool-busy"), "{}", refused.text());
     let after = refused.header("retry-after").and_then(|after| after.parse::<u64>().ok());
     assert!(after.is_some_and(|after| (1..=60).contains(&after)), "{after:?}");
+    open(&server);
     assert_eq!(busy.response().status, 200);
     waiting.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     let told = status(&server);
@@ -24,10 +25,11 @@ fn the_queue_has_a_bound_in_length_and_in_time() {
 
     let server = start("fastcgi", "    agents: {max: 1}\n    queue: {wait: 100ms}");
     settled(&server, 1);
-    let mut busy = send(&server, "/sleep?3000");
+    let mut busy = send(&server, "/gate");
     eventually("the agent is busy", || status(&server)["agents"]["busy"] == 1);
     let late = get(&server, "/pid");
     assert_eq!((late.status, late.header("retry-after").is_some()), (503, true));
+    open(&server);
     assert_eq!(busy.response().status, 200);
     let told = status(&server);
     assert_eq!((&told["rejected_wait"], &told["queue"]["current"]), (&1.into(), &0.into()));
@@ -37,13 +39,14 @@ fn the_queue_has_a_bound_in_length_and_in_time() {
 fn whoever_leaves_the_queue_gives_up_its_place() {
     let server = start("http", "    agents: {max: 1}\n    queue: {max: 1, wait: 60s}");
     settled(&server, 1);
-    let mut busy = send(&server, "/sleep?2500");
+    let mut busy = send(&server, "/gate");
     eventually("the agent is busy", || status(&server)["agents"]["busy"] == 1);
     let waiting = send(&server, "/pid");
     eventually("one waits", || status(&server)["queue"]["current"] == 1);
     waiting.reset();
     eventually("nobody waits", || status(&server)["queue"]["current"] == 0);
     let mut next = send(&server, "/pid");
+    open(&server);
     assert_eq!(busy.response().status, 200);
     assert_eq!(next.response().status, 200);
 }

@@ -1,9 +1,8 @@
 //! Agents of others: PHP as Debian has it, by both of its ways, and programs over CGI.
 
-use super::{get, runs};
+use super::get;
 use crate::harness::{Server, Signal, Weir, eventually};
 use rustix::process::{Pid, kill_process};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -130,64 +129,4 @@ fn a_manager_with_fewer_processes_than_connections_starves_nobody() {
             });
         }
     });
-}
-
-const CGI: &str = "#!/bin/sh
-case \"$QUERY_STRING\" in
-  crash) exit 3 ;;
-  hang) exec sleep 600 ;;
-  deaf) exec 0<&-; printf 'Status: 202 Taken\\nContent-Type: text/plain\\n\\n'; exit 0 ;;
-  log) echo 'a line of CGI' >&2 ;;
-esac
-printf 'Content-Type: text/plain\\r\\nX-Pid: %s\\r\\n\\r\\n' $$
-printf '%s %s %s ' \"$REQUEST_METHOD\" \"$PATH_INFO\" \"${HTTP_PROXY:-none}\"
-cat
-";
-
-#[test]
-fn cgi_programs_get_a_process_for_each_request() {
-    let config = format!(
-        "listen: [127.0.0.1:0]\nworkers: 2\npools: {{c: {{protocol: cgi, script: a.sh, user: {}, timeout: 2s, agents: {{max: 2}}}}}}\napis: {{a: {{base: /, routes: [{{path: \"/c/*\", pool: c}}]}}}}\n",
-        rustix::process::geteuid().as_raw()
-    );
-    let weir = Weir::new(&config).file("a.sh", CGI);
-    let script = weir.dir().join("a.sh");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let server = weir.start();
-    let mut client = server.connect();
-    let body = "y".repeat(150_000);
-    let answer = client.request("POST", "/c/x%20y", &[("Proxy", "evil")], &body);
-    assert_eq!(answer.text(), format!("POST /x y none {body}"));
-    assert_eq!(client.request("POST", "/c/?deaf", &[], &body).status, 202);
-    assert_eq!(get(&server, "/c/?crash").status, 502);
-    assert_eq!(get(&server, "/c/?log").status, 200);
-    eventually("its line is logged", || server.stderr().contains("pool c: a line of CGI"));
-    let mut hanging = super::send(&server, "/c/?hang");
-    let mut running = Vec::new();
-    eventually("it runs", || {
-        running = children(u64::from(server.pid()));
-        !running.is_empty()
-    });
-    assert_eq!(hanging.response().status, 504);
-    eventually("its processes are ended", || running.iter().all(|pid| !runs(*pid)));
-    eventually("its place is free", || super::status(&server)["agents"]["busy"] == 0);
-    // Places are taken by turns.
-    std::thread::scope(|scope| {
-        for _ in 0..6 {
-            scope.spawn(|| assert_eq!(get(&server, "/c/").status, 200));
-        }
-    });
-}
-
-/// Programs named `sleep` among the children of a process.
-fn children(parent: u64) -> Vec<u64> {
-    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
-    let all = lists.flat_map(|list| {
-        list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u64>>()
-    });
-    let sleeps = |pid: &u64| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
-    };
-    all.filter(sleeps).collect()
 }

@@ -119,9 +119,12 @@ fn the_time_in_the_queue_is_in_the_record() {
         format!("tracker: {{enabled: true}}\n{}", super::config("fastcgi", "    agents: {max: 1}"));
     let server = Weir::new(&config).file("agent.py", super::AGENT).start();
     settled(&server, 1);
-    let mut first = super::send(&server, "/sleep?300");
+    let mut first = super::send(&server, "/gate");
     eventually("the agent is busy", || status(&server)["agents"]["busy"] == 1);
-    let second = get(&server, "/pid");
+    let mut second = super::send(&server, "/pid");
+    eventually("another one waits", || status(&server)["queue"]["current"] == 1);
+    super::open(&server);
+    let second = second.response();
     assert_eq!((first.response().status, second.status), (200, 200));
     let id = second.header("weir-transaction-id").expect("an id").to_owned();
     eventually("the wait is recorded", || {
@@ -131,6 +134,6 @@ fn the_time_in_the_queue_is_in_the_record() {
     let status = status(&server);
     assert_eq!(status["request_wait"]["count"], 2);
     assert!(status["request_wait"]["max"].as_f64().expect("a number") > 0.0);
-    assert!(status["request_duration"]["max"].as_f64().expect("a number") >= 0.3);
+    assert!(status["request_duration"]["max"].as_f64().expect("a number") > 0.0);
     assert_eq!(pids(&server).len(), 1);
 }

@@ -1,6 +1,6 @@
 //! How many agents there are, and how they are replaced.
 
-use super::{ask, config, get, pids, runs, send, settled, start, status};
+use super::{ask, config, get, open, pids, runs, send, settled, start, status};
 use crate::harness::{eventually, weir};
 
 #[test]
@@ -8,8 +8,9 @@ fn agents_come_with_demand_and_go_when_idle() {
     let keys = "    agents: {min: 1, max: 4, starting: 4}\n    recycle: {idle: 300ms}";
     let server = start("fastcgi", keys);
     settled(&server, 1);
-    let mut clients: Vec<_> = (0..4).map(|_| send(&server, "/sleep?1500")).collect();
+    let mut clients: Vec<_> = (0..4).map(|_| send(&server, "/gate")).collect();
     eventually("there is one for each", || status(&server)["agents"]["busy"] == 4);
+    open(&server);
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     settled(&server, 1);
     assert_eq!(status(&server)["restarted"], 0);
@@ -78,11 +79,12 @@ fn a_reload_replaces_agents_and_loses_no_request() {
     let mut server = start("fastcgi", "    agents: {min: 2, max: 2}\n    env: {ROUND: one}");
     settled(&server, 2);
     let before = pids(&server);
-    let mut slow = send(&server, "/sleep?1000");
+    let mut slow = send(&server, "/gate");
     eventually("one is busy", || status(&server)["agents"]["busy"] == 1);
     server.reload(&config("fastcgi", "    agents: {min: 2, max: 2}\n    env: {ROUND: two}"));
     let answer = get(&server, "/env").text();
     assert!(answer.contains("ROUND=two"), "{answer}");
+    open(&server);
     assert_eq!(slow.response().status, 200, "it ends with the agent it started with");
     eventually("the old ones have ended", || before.iter().all(|pid| !runs(*pid)));
     // What it has counted goes on.
