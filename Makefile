@@ -32,7 +32,7 @@ run: ## Build weir with its console and start the quickstart with its echo backe
 test: setup report console ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py
 	@if command -v npm >/dev/null; then npm test --prefix console --silent; fi
-	cargo test --workspace --locked
+	@.ci/tests --workspace --locked
 	@fuzz/run 60
 
 REPORT := crates/weir-lab/report

@@ -7,6 +7,7 @@
 mod answer;
 mod call;
 mod connect;
+mod failure;
 mod feeding;
 mod hold;
 mod http;

@@ -5,7 +5,6 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
-use std::future::poll_fn;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
 use weir_wire::Known;
@@ -78,7 +77,7 @@ pub(crate) async fn response<'a>(
         let refusal = Refusal::new(Problem::UpstreamUnmappable);
         return Err(refusal.detail("the upstream's answer is compressed"));
     }
-    let input = read_answer(exchange, &mut body, limit).await?;
+    let input = body.read_whole(&exchange.deadline, limit).await?;
     let mut out = Vec::with_capacity(input.len() + 64);
     map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
         MapError::Malformed(why) => Refusal::new(Problem::UpstreamUnmappable).detail(why),
@@ -94,28 +93,4 @@ fn remove_stale(exchange: &mut Exchange) {
     {
         exchange.response.headers.remove(stale);
     }
-}
-
-async fn read_answer(
-    exchange: &Exchange,
-    body: &mut Body<'_>,
-    limit: u64,
-) -> Result<Vec<u8>, Refusal> {
-    let too_large =
-        || Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large");
-    let length = body.length().unwrap_or(0);
-    if length > limit {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::with_capacity(length as usize);
-    while poll_fn(|cx| body.poll_data(cx, &exchange.deadline)).await? {
-        let data = body.data();
-        if bytes.len() as u64 + data.len() as u64 > limit {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(data);
-        let count = data.len();
-        body.consume(count);
-    }
-    Ok(bytes)
 }

@@ -17,12 +17,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_config::BusinessKeys;
 use weir_journal::{Journal, Position, Transaction};
 
 use crate::block::Depth;
+use crate::clock::now_us;
 use crate::error::Error;
 use crate::file::Span;
 use crate::indexer::{FOLLOWER, Indexer};
@@ -124,11 +125,6 @@ impl Counts {
         let since = now_us().saturating_sub(self.searched.load(Ordering::Relaxed));
         since < SEARCHING.as_micros() as u64
     }
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
 }
 
 /// For so long after a search, another one is expected.

@@ -13,8 +13,9 @@ use weir_journal::failpoint;
 use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
 use crate::block::Depth;
+use crate::clock::now_us;
 use crate::error::Error;
-use crate::index::{Gap, Shared, begins, gap_of, is_gone, now_us};
+use crate::index::{Gap, Shared, begins, gap_of, is_gone};
 use crate::piece::{Build, OpenPiece};
 use crate::row;
 use crate::search::size;

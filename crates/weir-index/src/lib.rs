@@ -27,6 +27,7 @@ pub mod billing;
 mod bitmap;
 mod block;
 mod check;
+mod clock;
 mod columns;
 mod content;
 pub mod delivery;

@@ -25,6 +25,7 @@ pub use reason::Reason;
 pub use runner::Runner;
 pub use single::{Failure, Wish};
 
+use crate::clock::now_us;
 use crate::index::Index;
 use counts::Counts;
 use std::sync::atomic::Ordering;
@@ -123,15 +124,9 @@ impl Resubmitter {
     }
 }
 
-/// Microseconds since 1970.
-fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
-}
-
 /// A transaction id that was never used: a UUIDv7 (RFC 9562 section 5.7) of this moment.
 fn fresh_id() -> u128 {
-    let millis = u128::from(now() / 1000) & 0xffff_ffff_ffff;
+    let millis = u128::from(now_us() / 1000) & 0xffff_ffff_ffff;
     let random = fastrand::u128(..);
     let version = 0x7_u128 << 76;
     let variant = 0x2_u128 << 62;

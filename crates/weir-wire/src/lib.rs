@@ -52,4 +52,13 @@ impl Framing {
     pub fn is_empty(self) -> bool {
         matches!(self, Self::None | Self::Length(0))
     }
+
+    /// Bytes of body, if that is known.
+    pub fn length(self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Length(length) => Some(length),
+            Self::Chunked | Self::UntilClose => None,
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::proxy::UpstreamBody;
 use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use weir_wire::BodyError;
 use weir_wire::fastcgi::FastCgiError;
@@ -180,6 +181,35 @@ impl<'a> Body<'a> {
             Self::File(body) => body.poll_data(cx, deadline),
             Self::Gzip(body) => body.poll_data(cx, deadline),
         }
+    }
+
+    /// Reads all of it, of at most `limit` bytes, for what needs the whole.
+    ///
+    /// # Errors
+    /// [`Problem::UpstreamUnmappable`] if it is longer; or it broke off.
+    pub(crate) async fn read_whole(
+        &mut self,
+        deadline: &Deadline,
+        limit: u64,
+    ) -> Result<Vec<u8>, Refusal> {
+        let too_large = || {
+            Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large")
+        };
+        let length = self.length().unwrap_or(0);
+        if length > limit {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        while poll_fn(|cx| self.poll_data(cx, deadline)).await? {
+            let data = self.data();
+            if bytes.len() as u64 + data.len() as u64 > limit {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(data);
+            let count = data.len();
+            self.consume(count);
+        }
+        Ok(bytes)
     }
 
     /// Goes on sending the request while the client is slow to take the answer: a client that

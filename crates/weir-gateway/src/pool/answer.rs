@@ -40,11 +40,7 @@ impl<'a> AgentBody<'a> {
         framing: Framing,
         idle: Duration,
     ) -> Self {
-        let left = match framing {
-            Framing::None => Some(0),
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        };
+        let left = framing.length();
         let mut body = Self {
             front,
             connection: Some(connection),
@@ -88,11 +84,7 @@ impl<'a> AgentBody<'a> {
     }
 
     pub(crate) fn length(&self) -> Option<u64> {
-        match self.framing {
-            Framing::None => Some(0),
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        }
+        self.framing.length()
     }
 
     pub(crate) fn data(&self) -> &[u8] {

@@ -39,6 +39,15 @@ pub(super) async fn may_repeat(connection: &mut Connection, repeats: usize) -> b
     }
 }
 
+/// Says that the agent at the other end of a new connection answers: it has begun well.
+pub(super) fn answers(connection: &mut Connection) {
+    if !connection.reused
+        && let Some(lease) = connection.hold().and_then(Hold::lease)
+    {
+        lease.answers();
+    }
+}
+
 /// A connection for a request that was lost: a new one to the same agent if this one had been kept;
 /// to another one if that has ended.
 pub(super) async fn again(

@@ -1,16 +1,14 @@
 //! A request to an agent that speaks HTTP/1.1.
 
-use super::{Hold, connect};
+use super::connect;
+use super::failure::Failure;
 use crate::body::{Body, RequestBody};
 use crate::clock;
-use crate::deadline::{Expired, Wait};
 use crate::exchange::Exchange;
 use crate::outgoing::Outgoing;
-use crate::problem::Problem;
 use crate::proxy::sending::Sending;
-use crate::proxy::{self, Failure, Limits, UpstreamBody, head};
+use crate::proxy::{self, Limits, UpstreamBody, head};
 use crate::refusal::Refusal;
-use crate::upstream::{Connection, Failed};
 use std::sync::Arc;
 use weir_broker::Pool;
 use weir_wire::{Framing, encode};
@@ -39,23 +37,18 @@ pub(super) async fn answer<'a>(
             limits,
             pass_on,
         );
-        let Err(failure) = sent.await else { break };
-        let lost = matches!(failure, Failure::Closed { answered: false });
-        let again = lost
+        let Err(failure) = sent.await.map_err(Failure::from) else { break };
+        let again = failure.is_lost()
             && sending.may_repeat(method)
             && connect::may_repeat(&mut connection, repeats).await;
         if !again {
-            return Err(failed(*connection, failure));
+            return Err(failure.give_up(*connection));
         }
         repeats += 1;
         connection = connect::again(exchange, pool, connection).await?;
         sending.rewind();
     }
-    if !connection.reused
-        && let Some(lease) = connection.hold().and_then(Hold::lease)
-    {
-        lease.answers();
-    }
+    connect::answers(&mut connection);
     exchange.recording.answered(called);
     head::receive(exchange);
     Ok(Body::Upstream(UpstreamBody::new(connection, sending, &exchange.response, limits.idle)))
@@ -64,40 +57,10 @@ pub(super) async fn answer<'a>(
 fn encode(exchange: &Exchange, framing: Framing) -> Outgoing {
     let request = &exchange.request;
     let mut out = Outgoing::default();
-    let head = out.head();
-    encode::request_line(head, request.method_name(), request.target());
+    let written = out.head();
+    encode::request_line(written, request.method_name(), request.target());
     let host = exchange.client.host.as_deref().unwrap_or(request.authority());
-    encode::field(head, "host", if host.is_empty() { b"localhost" } else { host.as_bytes() });
-    encode::fields(head, &request.headers);
-    match framing {
-        Framing::None | Framing::UntilClose => {}
-        Framing::Length(length) => encode::content_length(head, length),
-        Framing::Chunked => encode::field(head, "transfer-encoding", b"chunked"),
-    }
-    head.extend_from_slice(b"\r\n");
+    encode::field(written, "host", if host.is_empty() { b"localhost" } else { host.as_bytes() });
+    head::finish(written, &request.headers, framing);
     out
-}
-
-fn failed(connection: Connection, failure: Failure) -> Refusal {
-    match failure {
-        // Dropped, the agent is looked after.
-        Failure::Client(error) => error.into(),
-        Failure::Late(Expired::Wait(Wait::RequestBody)) => Problem::RequestTimeout.into(),
-        Failure::Closed { .. } => {
-            connection.failed(Failed::Closed);
-            Problem::UpstreamClosed.into()
-        }
-        Failure::Garbage(error) => {
-            connection.failed(Failed::Garbage);
-            Refusal::new(Problem::UpstreamGarbage).detail(error.to_string())
-        }
-        Failure::Interim => {
-            connection.failed(Failed::Garbage);
-            Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers")
-        }
-        Failure::Late(expired) => {
-            connection.failed(Failed::Late);
-            Refusal::from(expired)
-        }
-    }
 }

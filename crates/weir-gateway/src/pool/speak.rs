@@ -3,21 +3,22 @@
 use super::answer::{AgentBody, settle};
 use super::call::Call;
 use super::connect;
+use super::failure::Failure;
 use super::feeding::Feeding;
 use super::output::{Output, OutputError};
 use super::script::Found;
 use super::{Hold, lease, variables};
-use crate::body::{Body, RequestBody, RequestBodyError};
+use crate::body::{Body, RequestBody};
 use crate::buffer;
 use crate::clock;
-use crate::deadline::{Expired, Wait};
+use crate::deadline::Wait;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::proxy::sending::SendingError;
 use crate::proxy::{ANSWER_LIMITS, Limits, head};
 use crate::refusal::Refusal;
 use crate::stream::Stream;
-use crate::upstream::{Connection, Failed};
+use crate::upstream::Connection;
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::future::poll_fn;
@@ -48,19 +49,6 @@ struct Front {
     body: Vec<u8>,
     /// Where weir is sent instead.
     elsewhere: Option<String>,
-}
-
-/// Why one attempt failed.
-#[derive(Debug)]
-enum Failure {
-    Client(RequestBodyError),
-    Closed {
-        /// Something of an answer had come.
-        answered: bool,
-    },
-    Garbage(String),
-    Overloaded,
-    Late(Expired),
 }
 
 /// Has a program answer.
@@ -99,8 +87,9 @@ pub(super) async fn answer<'a>(
             Ok(front) => break front,
             Err(failure) => failure,
         };
-        let lost = matches!(failure, Failure::Closed { answered: false });
-        if lost && feeding.may_repeat(method) && connect::may_repeat(&mut connection, repeats).await
+        if failure.is_lost()
+            && feeding.may_repeat(method)
+            && connect::may_repeat(&mut connection, repeats).await
         {
             repeats += 1;
             connection = connect::again(exchange, pool, connection).await?;
@@ -109,13 +98,9 @@ pub(super) async fn answer<'a>(
             continue;
         }
         feeding.abort(&connection.stream);
-        return Err(failed(*connection, failure));
+        return Err(failure.give_up(*connection));
     };
-    if !connection.reused
-        && let Some(lease) = connection.hold().and_then(Hold::lease)
-    {
-        lease.answers();
-    }
+    connect::answers(&mut connection);
     if let Some(location) = elsewhere {
         settle(connection, output, feeding.is_complete());
         return Ok(Answered::Elsewhere(location));
@@ -198,30 +183,6 @@ async fn start(
     let hold = Hold::new(exchange.worker, lease, Some(process));
     let (stdin, stdout) = pipes.ok_or(Problem::Internal)?;
     Ok(Connection::to_agent(Stream::pipes(stdin, stdout), false, hold))
-}
-
-fn failed(connection: Connection, failure: Failure) -> Refusal {
-    match failure {
-        // Dropped, the agent is looked after.
-        Failure::Client(error) => error.into(),
-        Failure::Late(Expired::Wait(Wait::RequestBody)) => Problem::RequestTimeout.into(),
-        Failure::Closed { .. } => {
-            connection.failed(Failed::Closed);
-            Problem::UpstreamClosed.into()
-        }
-        Failure::Overloaded => {
-            connection.close();
-            Refusal::new(Problem::PoolBusy).header("retry-after", "1".to_owned())
-        }
-        Failure::Garbage(why) => {
-            connection.failed(Failed::Garbage);
-            Refusal::new(Problem::UpstreamGarbage).detail(why)
-        }
-        Failure::Late(expired) => {
-            connection.failed(Failed::Late);
-            Refusal::from(expired)
-        }
-    }
 }
 
 /// Sends the request and waits for the head of the answer, both at once.

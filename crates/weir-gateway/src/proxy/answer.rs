@@ -61,11 +61,7 @@ impl<'a> UpstreamBody<'a> {
     }
 
     pub(crate) fn length(&self) -> Option<u64> {
-        match self.framing {
-            Framing::None => Some(0),
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        }
+        self.framing.length()
     }
 
     pub(crate) fn data(&self) -> &[u8] {

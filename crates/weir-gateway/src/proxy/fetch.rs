@@ -2,16 +2,14 @@
 
 use super::sending::Sending;
 use super::{Limits, UpstreamBody, connect, failed, not_taken, send_and_wait};
-use crate::body::RequestBody;
+use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
 use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
-use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::upstream::{Call, Connection, Target};
 use crate::worker::Live;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 use weir_config::UpstreamId;
@@ -59,8 +57,8 @@ pub(crate) async fn fetch(
     };
     target.health.succeeded();
     call.answered(response.status);
-    let mut body = UpstreamBody::new(connection, sending, &response, limits.idle);
-    let read = read(&mut body, &deadline, limit).await;
+    let mut body = Body::Upstream(UpstreamBody::new(connection, sending, &response, limits.idle));
+    let read = body.read_whole(&deadline, limit).await;
     let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
     call.end(method, error, Instant::now());
     let body = read?;
@@ -112,28 +110,4 @@ fn head(fetch: &Fetch, target: &Target, body: &RequestBody<'_>, id: TransactionI
     }
     head.extend_from_slice(b"\r\n");
     out
-}
-
-async fn read(
-    body: &mut UpstreamBody<'_>,
-    deadline: &Deadline,
-    limit: u64,
-) -> Result<Vec<u8>, Refusal> {
-    let too_large =
-        || Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large");
-    let length = body.length().unwrap_or(0);
-    if length > limit {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::with_capacity(length as usize);
-    while poll_fn(|cx| body.poll_data(cx, deadline)).await? {
-        let data = body.data();
-        if bytes.len() as u64 + data.len() as u64 > limit {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(data);
-        let count = data.len();
-        body.consume(count);
-    }
-    Ok(bytes)
 }

@@ -8,7 +8,7 @@ use crate::path;
 use crate::trace_context::TraceContext;
 use std::borrow::Cow;
 use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
-use weir_wire::{Framing, Known, Method, ResponseHead, encode};
+use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
 /// route and handler are made, the way so far is told, weir's own credential is put in.
@@ -65,14 +65,19 @@ pub(super) fn encode(
         HostMode::Fixed(host) => host,
     };
     encode::field(head, "host", host.as_bytes());
-    encode::fields(head, &request.headers);
+    finish(head, &request.headers, framing);
+    out
+}
+
+/// Writes the client's headers, what frames the body, and the end of the head.
+pub(crate) fn finish(head: &mut Vec<u8>, headers: &Headers, framing: Framing) {
+    encode::fields(head, headers);
     match framing {
         Framing::None | Framing::UntilClose => {}
         Framing::Length(length) => encode::content_length(head, length),
         Framing::Chunked => encode::field(head, "transfer-encoding", b"chunked"),
     }
     head.extend_from_slice(b"\r\n");
-    out
 }
 
 /// Turns the upstream's headers into the client's, in place.

@@ -5,13 +5,14 @@ use super::error::MonitorError;
 use super::quota;
 use super::rebuild::PIN;
 use super::tally::{Price, Tally};
+use crate::clock;
 use crate::store;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_config::{Counts, Monitor as Configured};
 use weir_journal::{Follower, Journal, Position, Reader, failpoint};
 
@@ -127,7 +128,7 @@ impl Shared {
             (0..).zip(self.written().iter()).any(|(lane, written)| *written < journal.end(lane))
         });
         let until = Duration::from_micros(load(&self.written_until));
-        let behind = now().saturating_sub(until).max(Duration::from_millis(1));
+        let behind = clock::now().saturating_sub(until).max(Duration::from_millis(1));
         Statistics {
             counted: load(&self.counted),
             others: load(&self.others),
@@ -155,11 +156,6 @@ pub struct Counter {
     /// When something was written last, and when what is old was looked for.
     written: Instant,
     tidied: Option<Instant>,
-}
-
-/// Time since 1970.
-pub(super) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 impl Counter {
@@ -212,7 +208,7 @@ impl Counter {
         }
         let read = read?;
         if read == 0 {
-            self.read_until = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
+            self.read_until = clock::now_us();
         }
         if self.tally.is_empty() {
             self.tell();
@@ -229,7 +225,7 @@ impl Counter {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
         };
-        let (began, mut done, mut failed) = (now(), 0, None);
+        let (began, mut done, mut failed) = (clock::now(), 0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let read = reader.calls(most - done, |call| {
@@ -321,7 +317,7 @@ impl Counter {
 
     /// Drops what is old.
     fn tidy(&mut self) -> Result<(), MonitorError> {
-        let now = now().as_secs();
+        let now = clock::now().as_secs();
         let keep = self.shared.settings().keep.as_secs();
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let kept = now.saturating_sub(keep);

@@ -9,6 +9,7 @@ use super::bucket::{self, DAY, HOUR, STEPS, Table, Writer};
 use super::counter::{self, Counter, MINUTES_KEPT};
 use super::error::MonitorError;
 use super::tally::{MINUTE, Tally};
+use crate::clock;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashSet;
 use weir_journal::{Position, failpoint};
@@ -95,7 +96,7 @@ impl Counter {
             }
         }
         // Before that there may be no minutes to put an hour or a day together from.
-        let minutes = counter::now().as_secs().saturating_sub(MINUTES_KEPT - 2 * DAY);
+        let minutes = clock::now().as_secs().saturating_sub(MINUTES_KEPT - 2 * DAY);
         let day = from % DAY;
         Ok(if from < minutes && day > 0 { from - day + DAY } else { from })
     }

@@ -1,6 +1,7 @@
 //! Counting, on journals that the tests write.
 
 use super::*;
+use crate::clock;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_config::Counts;
@@ -372,7 +373,7 @@ fn a_lost_database_is_made_from_what_the_journal_has() {
 #[test]
 fn quotas_come_back_by_the_second_and_later_by_the_quarter() {
     let mut bench = Bench::new();
-    let now = counter::now().as_secs();
+    let now = clock::now().as_secs();
     let times = [now, now, now - 7, now - 2 * 3600, now - 2 * 3600 + 1, now - 4 * 86_400];
     for at in times {
         let (received, end) = call(at, "acme");
@@ -407,7 +408,7 @@ fn quotas_come_back_by_the_second_and_later_by_the_quarter() {
 #[test]
 fn counts_are_kept_as_long_as_configured() {
     let mut bench = Bench::new();
-    let now = counter::now().as_secs();
+    let now = clock::now().as_secs();
     for days in [0, 1, 39, 60, 100] {
         bench.record(call(now - days * 86_400, "acme"));
     }
@@ -473,7 +474,7 @@ fn it_is_known_until_when_all_is_counted() {
     let (monitor, mut counter) = bench.open();
     counter.catch_up().unwrap();
     let first = settled(&monitor);
-    let now = counter::now().as_secs();
+    let now = clock::now().as_secs();
     assert!((now - 400..=now - 300).contains(&first), "{first} {now}");
     // While something is left it stays where it is.
     let database = store::open(bench.data.path()).unwrap();

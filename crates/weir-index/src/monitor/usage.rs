@@ -8,6 +8,7 @@ use super::error::MonitorError;
 use super::sketch::Sums;
 use super::tally::{MINUTE, Series};
 use super::{Monitor, counter};
+use crate::clock;
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -119,7 +120,7 @@ impl Monitor {
         if usage.step.is_some_and(|step| ![MINUTE, HOUR, DAY].contains(&step)) {
             return Err(UsageError::Step);
         }
-        let now = counter::now().as_secs();
+        let now = clock::now().as_secs();
         self.ask(|database| report(database, usage, now))
     }
 }

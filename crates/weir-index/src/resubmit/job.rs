@@ -4,8 +4,9 @@
 //! cannot, and why. What is sent is what was noted, the oldest first; whatever comes later is not in
 //! the job. So a job goes on after a restart where it was.
 
+use super::Resubmitter;
 use super::ledger::{self, Ledger};
-use super::{Resubmitter, now};
+use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::atomic::Ordering;
 
@@ -213,7 +214,7 @@ impl Resubmitter {
             db.execute(
                 "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
                  incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
-                params![new.query, new.destination, new.again, rate, who, new.run, super::now()],
+                params![new.query, new.destination, new.again, rate, who, new.run, super::now_us()],
             )?;
             get(db, db.last_insert_rowid())
         })?;
@@ -279,7 +280,7 @@ fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::
         db.execute(
             "UPDATE job SET state = 'running', began = coalesce(began, ?), ended = NULL
              WHERE number = ?",
-            params![now(), job.number],
+            params![now_us(), job.number],
         )?;
     }
     Ok(true)
@@ -303,7 +304,7 @@ fn cancel(db: &Connection, job: &Job) -> rusqlite::Result<bool> {
     }
     db.execute(
         "UPDATE job SET state = 'cancelled', ended = coalesce(ended, ?) WHERE number = ?",
-        params![now(), job.number],
+        params![now_us(), job.number],
     )?;
     db.execute(
         "UPDATE job_item SET state = 'cancelled' WHERE job = ? AND state = 'pending'",
@@ -364,7 +365,7 @@ pub(super) fn note_page(
             "UPDATE job SET began = CASE WHEN run THEN ? END,
              state = CASE WHEN run THEN 'running' ELSE 'previewed' END
              WHERE number = ? AND state = 'previewing'",
-            params![now(), job.number],
+            params![now_us(), job.number],
         )?;
     }
     Ok(())
@@ -407,5 +408,5 @@ pub(super) fn end_if_done(db: &Connection, job: i64) -> rusqlite::Result<bool> {
         "UPDATE job SET state = 'finished', ended = ?1 WHERE number = ?2 AND state = 'running'
          AND NOT EXISTS (SELECT 1 FROM job_item WHERE job = ?2 AND state IN ('pending', 'sending'))",
     )?;
-    Ok(update.execute(params![now(), job])? > 0)
+    Ok(update.execute(params![now_us(), job])? > 0)
 }

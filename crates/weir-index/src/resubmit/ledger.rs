@@ -1,7 +1,8 @@
 //! Attempts and resolutions, as the database has them.
 
+use super::Ended;
 use super::reason::Reason;
-use super::{Ended, now};
+use crate::clock::now_us;
 use crate::store::{self, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::path::Path;
@@ -264,7 +265,7 @@ impl Ledger {
     /// The database fails.
     pub(super) fn drop_old(&self, keep: Duration) -> rusqlite::Result<()> {
         let keep = u64::try_from(keep.as_micros()).unwrap_or(u64::MAX);
-        let oldest = now().saturating_sub(keep);
+        let oldest = now_us().saturating_sub(keep);
         self.write(|db| {
             db.execute("DELETE FROM attempt WHERE began < ?", [oldest])?;
             db.execute(
@@ -332,7 +333,7 @@ pub(super) fn set_resolution(
     let mut note = db.prepare_cached(
         "INSERT INTO resolution_change (id, at, state, who, comment) VALUES (?, ?, ?, ?, ?)",
     )?;
-    note.execute(params![key, now(), state.name(), who, comment])?;
+    note.execute(params![key, now_us(), state.name(), who, comment])?;
     Ok(())
 }
 
@@ -372,7 +373,7 @@ pub(super) fn mark(db: &Connection, marked: &Marked<'_>) -> rusqlite::Result<Res
     )?;
     let Marked { id, original, job, who, destination, difference, .. } = marked;
     let (id, original) = (id.to_be_bytes(), original.to_be_bytes());
-    insert.execute(params![id, original, job, who, destination, difference, now()])?;
+    insert.execute(params![id, original, job, who, destination, difference, now_us()])?;
     Ok(Ok(()))
 }
 
@@ -411,7 +412,7 @@ pub(super) fn finish(
          AND state IN ('sending', 'unknown') RETURNING original, who, number, job",
     )?;
     let key = attempt.to_be_bytes();
-    let found = update.query_row(params![state.name(), status, reason, now(), key], |row| {
+    let found = update.query_row(params![state.name(), status, reason, now_us(), key], |row| {
         Ok((id(row, 0)?, row.get::<_, String>(1)?, row.get::<_, u32>(2)?, row.get(3)?))
     });
     let Some((original, who, number, job)) = found.optional()? else { return Ok(None) };

@@ -25,7 +25,7 @@ fn fresh_ids_are_of_version_7_and_of_now() {
     let (one, other) = (fresh_id(), fresh_id());
     assert_ne!(one, other);
     assert_eq!((one >> 76 & 0xf, one >> 62 & 3), (7, 2));
-    assert!((one >> 80).abs_diff(u128::from(now() / 1000)) < 10_000);
+    assert!((one >> 80).abs_diff(u128::from(now_us() / 1000)) < 10_000);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn cases_have_servers_of_their_own_and_take_turns() {
     let scenario = r#"
 lab: 1
 target: {base: "http://127.0.0.1:8080"}
-server: {weir: weir.yaml}
+server: {weir: weir.yaml, patience: 2m}
 cases:
   factors: {word: [left, right], tracker: [true, false]}
   apply: {set: {apis.word.routes.0.reply.text: "${word}", tracker.enabled: "${tracker}"}}
@@ -161,29 +161,26 @@ thresholds: ["errors<=0"]
     let output = run(dir.path(), scenario, &[]);
     let summary = summary(dir.path());
     let cells = summary["cells"].as_array().expect("cells");
-    assert_eq!(cells.len(), 4);
+    assert_eq!(cells.len(), 4, "{}", said(&output));
     for cell in cells {
         let total = &cell["labels"][0];
-        assert!(total["ok"].as_u64() >= Some(600), "{cell}");
-        assert_eq!(total["samples"], total["ok"], "{}", said(&output));
-        assert!(
-            cell["flaws"]
-                .as_array()
-                .is_none_or(|flaws| flaws.iter().all(|f| f["kind"] != "miscounted"))
-        );
+        assert!(total["ok"].as_u64() >= Some(600), "{cell}\n{}", said(&output));
+        assert_eq!(total["samples"], total["ok"], "{cell}\n{}", said(&output));
+        let flaws = cell["flaws"].as_array();
+        assert!(flaws.is_none_or(|all| all.iter().all(|f| f["kind"] != "miscounted")), "{cell}");
         assert!(cell["server"]["memory"].as_u64() > Some(0), "the server was watched: {cell}");
     }
     let events = fs::read_to_string(dir.path().join("out/events.jsonl")).unwrap();
     let events: Vec<Value> = events.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let of = |kind: &str| events.iter().filter(|e| e["kind"] == kind).collect::<Vec<_>>().len();
-    assert_eq!(of("started"), 4);
+    assert_eq!(of("started"), 4, "{events:?}");
     let turns: Vec<u64> = events
         .iter()
         .filter(|event| event["kind"] == "round")
         .filter_map(|event| event["cell"].as_u64())
         .take(8)
         .collect();
-    assert_eq!(turns, [0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(turns, [0, 1, 2, 3, 0, 1, 2, 3], "{events:?}");
     let left = fs::read_dir(dir.path().join("out/servers")).unwrap().flatten();
     let left: Vec<String> = left.map(|f| f.file_name().to_string_lossy().into_owned()).collect();
     assert!(left.iter().all(|name| name.ends_with(".log")), "data is removed: {left:?}");
