@@ -12,6 +12,7 @@ mod billing;
 mod capture;
 mod clients;
 mod command_line;
+mod console;
 mod durability;
 mod echo;
 mod examples;
