@@ -22,14 +22,16 @@ setup: ## Install what tests and comparisons need (as root, from Debian's packag
 	@.ci/setup
 
 .PHONY: run
-run: ## Build weir and start the quickstart with its echo backend
+run: ## Build weir with its console and start the quickstart with its echo backend
 	@.ci/setup run
+	@$(MAKE) --no-print-directory console
 	cargo build --release --locked -p weir
 	@examples/run $(TARGET)/release/weir quickstart
 
 .PHONY: test
-test: setup report ## Every test, then a minute of each fuzz target
+test: setup report console ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py
+	@if command -v npm >/dev/null; then npm test --prefix console --silent; fi
 	@.ci/tests --workspace --locked
 	@fuzz/run 60
 
@@ -43,6 +45,19 @@ $(REPORT)/node_modules: $(REPORT)/package-lock.json
 	@if command -v npm >/dev/null; then \
 	npm ci --prefix $(REPORT) --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
 	else echo "report: npm is not installed, reports will have no charts over time"; fi
+
+.PHONY: console
+console: console/dist/index.html ## Build the console, for weir to take in when it is built
+
+CONSOLE_SOURCES := $(shell find console/src console/public console/scripts -type f 2>/dev/null) \
+	$(addprefix console/,index.html openapi.json package-lock.json tsconfig.json vite.config.ts)
+
+console/dist/index.html: $(CONSOLE_SOURCES)
+	@if command -v npm >/dev/null; then \
+	{ test console/node_modules/.package-lock.json -nt console/package-lock.json || \
+	npm ci --prefix console --ignore-scripts --no-audit --no-fund --loglevel=error; } && \
+	npm run build --prefix console --silent; \
+	else echo "console: npm is not installed, weir will say how to build its console"; fi
 
 .PHONY: lint
 lint: ## Formatting, clippy, and cargo-deny if it is installed

@@ -85,6 +85,8 @@ class Case:
     upstream: str | None = None
     #: Bytes of the request body; none for GET.
     body: int | None = None
+    #: The body is an object of twenty members instead of WSO2's payload.
+    record: bool = False
     loads: tuple[Load, ...] = ALL_LOADS
     #: CPU is that of the whole machine without the load: programs that end with their request
     #: cannot be asked afterwards.
@@ -194,6 +196,12 @@ CASES = (
            Contender("weir script", "weir", path="/open/script-map")),
           (Bar("JSON map in a script, 1 KiB", "weir script", "weir echo", 40, figure="above"),),
           loads=(SATURATED, FIXED)),
+    Case("validation",
+         (Contender("weir echo", "weir", path="/open/echo"),
+          Contender("weir validated", "weir", path="/described/records")),
+         (Bar("1 KiB against a schema of 20 properties", "weir validated", "weir echo", 6,
+              figure="above"),),
+         upstream="echo", body=KIB, record=True, loads=(SATURATED, FIXED)),
     _fastcgi(),
     _cgi(),
 )

@@ -94,7 +94,7 @@ class Cell:
             url=servers.url(contender, self.servers[contender.server]),
             connections=self.load.connections, seconds=seconds,
             cores=servers.LOAD_CORE if self.load.pinned else servers.ALL_CORES,
-            body=self.workshop.body(self.case.body) if self.case.body else None,
+            body=self.workshop.body(self.case),
             tokens=self.workshop.tokens if contender.token else None, rate=rate,
             accept=contender.accept)
 

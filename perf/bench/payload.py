@@ -32,6 +32,21 @@ def sized(size: int) -> bytes:
     return body
 
 
+def record(size: int) -> bytes:
+    """Exactly `size` bytes: an object of twenty members of every type, as `record.openapi.yaml`
+    describes it. The last member fills up."""
+    members = {f"text{i}": _CYCLE[i:i + 24] for i in range(8)}
+    members |= {f"count{i}": 1000 + i for i in range(4)}
+    members |= {"price": 19.95, "share": 0.25, "open": True, "paid": False}
+    members |= {"state": "sent", "placed": "2026-01-01T12:00:00Z",
+                "items": [{"sku": f"A-{i}", "quantity": i + 1} for i in range(6)], "note": ""}
+    room = size - len(json.dumps(members, separators=(",", ":")))
+    if room < 0:
+        raise ValueError(f"no record is as short as {size} bytes")
+    members["note"] = "." * room
+    return json.dumps(members, separators=(",", ":")).encode()
+
+
 def grid() -> bytes:
     """OpenEdge's static file, of the shape and size that was published: exactly 4,481 bytes."""
     records = [{f"field{f}": f"value of field {f} in record {r}".ljust(32, ".")

@@ -62,10 +62,13 @@ class Workshop:
         path.write_text("\n".join(self.signer.tokens(count)) + "\n")
         return path
 
-    def body(self, size: int) -> Path:
-        """A file with a payload of exactly so many bytes."""
-        path = self.folder / f"payload-{size}.json"
-        path.write_bytes(payload.sized(size))
+    def body(self, case: Case) -> Path | None:
+        """A file with the payload of a case, if it has one."""
+        body = _body(case)
+        if body is None:
+            return None
+        path = self.folder / f"payload-{case.name}.json"
+        path.write_bytes(body)
         return path
 
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
@@ -145,8 +148,8 @@ class Workshop:
             shutil.copy(self.folder / name, folder)
         for name in ("static", "packed"):
             shutil.copytree(self.folder / name, folder / name)
-        for script in ("hello.js", "map.js"):
-            shutil.copy(_CONFIGS / script, folder)
+        for beside in ("hello.js", "map.js", "record.openapi.yaml"):
+            shutil.copy(_CONFIGS / beside, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
     def _weir_pools(self, workers: int, backend: int, _connections: int):
@@ -247,7 +250,7 @@ def verify(case: Case, contender: Contender, server: Server, workshop: Workshop)
     A contender that answers something else, or lets a request without a token through where it
     should not, would make the comparison void, so that is an error.
     """
-    body = payload.sized(case.body) if case.body else None
+    body = _body(case)
     expected = body if case.upstream == "echo" else payload.HELLO
     if contender.role.startswith("files"):
         expected = payload.grid()
@@ -265,6 +268,12 @@ def verify(case: Case, contender: Contender, server: Server, workshop: Workshop)
         if status != 401:
             raise RuntimeError(f"{case.name}: {contender.name} answers {status} without a token")
     return tls
+
+
+def _body(case: Case) -> bytes | None:
+    if case.body is None:
+        return None
+    return payload.record(case.body) if case.record else payload.sized(case.body)
 
 
 def url(contender: Contender, server: Server) -> str:

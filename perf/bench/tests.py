@@ -24,6 +24,10 @@ class Payloads(unittest.TestCase):
         items = json.loads(payload.sized(200))["payload"]
         self.assertEqual(items[:2], ["0123456789", "ABCDEFGHIJ"])
 
+    def test_a_record_has_twenty_members_and_an_exact_size(self):
+        body = payload.record(1024)
+        self.assertEqual((len(body), len(json.loads(body))), (1024, 20))
+
     def test_the_hosted_reply_has_52_bytes(self):
         self.assertEqual(len(payload.HELLO), 52)
 

@@ -1,7 +1,8 @@
-//! Who may ask what: the token of a request, and the role that an endpoint needs.
+//! Who may ask what: the token of a request, or its session, and the role that an endpoint needs.
 
 use crate::problem::Problem;
 use crate::role::Role;
+use crate::session::{Sessions, is_from_console};
 use crate::tokens::{Caller, Tokens};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -21,6 +22,7 @@ const SLOWED: Duration = Duration::from_millis(100);
 /// The tokens, and how many wrong ones came lately.
 pub(crate) struct Guard {
     tokens: Arc<Tokens>,
+    sessions: Arc<Sessions>,
     wrong: Mutex<Wrong>,
 }
 
@@ -44,9 +46,18 @@ impl Wrong {
 }
 
 impl Guard {
-    pub(crate) fn new(tokens: Arc<Tokens>) -> Self {
+    pub(crate) fn new(tokens: Arc<Tokens>, sessions: Arc<Sessions>) -> Self {
         let wrong = Wrong { left: BURST, since: Instant::now() };
-        Self { tokens, wrong: Mutex::new(wrong) }
+        Self { tokens, sessions, wrong: Mutex::new(wrong) }
+    }
+
+    /// Whose session a request without a token has, if it comes from the console.
+    fn signed_in(&self, request: &Request) -> Option<Caller> {
+        if !is_from_console(request.method(), request.headers()) {
+            return None;
+        }
+        let token = self.sessions.recognise(request.headers(), Instant::now())?;
+        self.tokens.holder(&token)
     }
 }
 
@@ -58,9 +69,12 @@ pub(crate) async fn authenticate(
     next: Next,
 ) -> Response {
     let caller = match token(request.headers()) {
-        None => {
-            return unauthorized("This needs an admin token: `Authorization: Bearer wadm_…`.");
-        }
+        None => match guard.signed_in(&request) {
+            None => {
+                return unauthorized("This needs an admin token: `Authorization: Bearer wadm_…`.");
+            }
+            signed_in => signed_in,
+        },
         Some(token) => guard.tokens.recognise(token),
     };
     if let Some(caller) = caller {

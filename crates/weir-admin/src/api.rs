@@ -1,13 +1,16 @@
 //! The admin API under `/v1/`: every endpoint needs a token, and says which role.
 
 mod audit;
+mod configuration;
 mod count;
 mod event;
 mod invoice;
 mod journal;
 mod limit;
+mod live;
 mod pool;
 mod resubmit;
+mod session;
 mod stream;
 mod token;
 mod transaction;
@@ -15,9 +18,11 @@ mod usage;
 
 use crate::access::{self, Guard, needs};
 use crate::audit::{self as noted, Action, Audit};
+use crate::live::Live;
 use crate::pages::Sources;
 use crate::problem::Problem;
 use crate::role::Role;
+use crate::session::Sessions;
 use crate::tokens::{Caller, Tokens};
 use crate::tracker::{Failure, Tracker};
 use axum::extract::DefaultBodyLimit;
@@ -40,6 +45,8 @@ const TAILS: usize = 8;
 const RESUBMISSIONS: usize = 8;
 /// Requests about jobs and resolutions at once: a job can be stopped whatever upstreams do.
 const JOBS: usize = 4;
+/// Most consoles that follow what happens.
+const CONSOLES: usize = 24;
 /// Most exports and verifications at once.
 const LONG: usize = 2;
 
@@ -54,6 +61,9 @@ pub struct Access {
 /// What endpoints share.
 pub(crate) struct Api {
     sources: Arc<Sources>,
+    sessions: Arc<Sessions>,
+    live: Arc<Live>,
+    consoles: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     resubmissions: Arc<Semaphore>,
     jobs: Arc<Semaphore>,
@@ -67,9 +77,18 @@ pub(crate) struct Api {
     info(title = "weir admin API", description = "What weir recorded, and who may see it."),
     paths(
         document,
+        session::show,
+        session::begin,
+        session::end,
         journal::state,
         journal::verify,
         limit::limits,
+        configuration::routes,
+        configuration::state,
+        configuration::check,
+        configuration::reload,
+        live::follow,
+        live::history,
         pool::pools,
         pool::act,
         event::sinks,
@@ -93,7 +112,7 @@ pub(crate) struct Api {
         token::make,
         token::revoke,
     ),
-    modifiers(&Bearer),
+    modifiers(&Bearer, &Names),
     security(("token" = []))
 )]
 struct Document;
@@ -113,14 +132,40 @@ impl utoipa::Modify for Bearer {
     }
 }
 
-/// Everything under `/v1/`.
-pub(crate) fn router(sources: Arc<Sources>) -> Router {
+/// Names of operations: functions of two modules may have one name, operations may not.
+struct Names;
+
+impl utoipa::Modify for Names {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for (path, item) in &mut document.paths.paths {
+            let words = path.split(|c: char| !c.is_ascii_alphanumeric()).skip(2);
+            let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+            for (method, operation) in [
+                ("get", &mut item.get),
+                ("post", &mut item.post),
+                ("put", &mut item.put),
+                ("delete", &mut item.delete),
+            ] {
+                if let Some(operation) = operation {
+                    operation.operation_id = Some(format!("{method}-{name}"));
+                }
+            }
+        }
+    }
+}
+
+/// Everything under `/v1/`, at the admin listener with this port.
+pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Router {
     let Some(access) = &sources.access else {
         return Router::new().fallback(unavailable);
     };
-    let guard = Arc::new(Guard::new(Arc::clone(&access.tokens)));
+    let sessions = Arc::new(Sessions::new(port));
+    let guard = Arc::new(Guard::new(Arc::clone(&access.tokens), Arc::clone(&sessions)));
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
+        sessions,
+        live,
+        consoles: Arc::new(Semaphore::new(CONSOLES)),
         turns: Arc::new(Semaphore::new(AT_ONCE)),
         resubmissions: Arc::new(Semaphore::new(RESUBMISSIONS)),
         jobs: Arc::new(Semaphore::new(JOBS)),
@@ -129,10 +174,20 @@ pub(crate) fn router(sources: Arc<Sources>) -> Router {
     });
     Router::new()
         .route("/openapi.json", needs(Role::Viewer, get(document)))
+        .route(
+            "/session",
+            needs(Role::Viewer, get(session::show).post(session::begin).delete(session::end)),
+        )
         .route("/journal", needs(Role::Viewer, get(journal::state)))
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
+        .route("/apis", needs(Role::Viewer, get(configuration::routes)))
+        .route("/configuration", needs(Role::Operator, get(configuration::state)))
+        .route("/configuration/check", needs(Role::Operator, post(configuration::check)))
+        .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
+        .route("/live", needs(Role::Viewer, get(live::follow)))
+        .route("/live/history", needs(Role::Viewer, get(live::history)))
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
@@ -302,5 +357,47 @@ async fn other_method() -> Problem {
         title: "The endpoint does not have this method",
         place: None,
         detail: "/v1/openapi.json has those that it has.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The console's client is made of this file.
+    #[test]
+    fn the_consoles_description_of_the_api_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../console/openapi.json");
+        let text = Document::openapi().to_pretty_json().unwrap() + "\n";
+        if std::env::var_os("WEIR_BLESS").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        let known = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(known == text, "{path} is not current: WEIR_BLESS=1 rewrites it");
+    }
+
+    #[test]
+    fn no_two_operations_have_one_name() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        let operations = document["paths"].as_object().unwrap().values();
+        let names: Vec<_> = operations
+            .flat_map(|methods| methods.as_object().unwrap().values())
+            .map(|operation| operation["operationId"].as_str().unwrap())
+            .collect();
+        let different: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(names.len(), different.len(), "{names:?}");
+    }
+
+    #[test]
+    fn what_the_description_refers_to_is_there() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        let text = document.to_string();
+        let mut referred = 0;
+        for piece in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = piece.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+            referred += 1;
+        }
+        assert!(referred > 20, "{referred}");
     }
 }

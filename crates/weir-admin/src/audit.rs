@@ -34,6 +34,12 @@ pub(crate) enum Action {
     Pool(&'static str, String),
     /// Has calls counted again.
     Rebuild,
+    /// Has the configuration loaded again.
+    Reload,
+    /// Begins a session of the console.
+    SignIn,
+    /// Ends it.
+    SignOut,
 }
 
 impl Action {
@@ -53,6 +59,9 @@ impl Action {
             Self::RevokeToken(id) => ("revoke-token", "token", id, none),
             Self::Pool(action, name) => (action, "pool", name, none),
             Self::Rebuild => ("rebuild", "counts", String::new(), none),
+            Self::Reload => ("reload", "configuration", String::new(), none),
+            Self::SignIn => ("sign-in", "session", String::new(), none),
+            Self::SignOut => ("sign-out", "session", String::new(), none),
         }
     }
 }
@@ -72,7 +81,8 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `job` or `token`.
+    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts`, `pool`, `configuration` or
+    /// `session`.
     pub about: String,
     /// What it was done to.
     pub subject: String,

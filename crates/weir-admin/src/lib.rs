@@ -2,15 +2,18 @@
 //!
 //! It runs on the control thread and reads plain statistics; it never touches a request. What it
 //! shows comes from [`Sources`], which the binary fills in. Everything under `/v1/` needs an admin
-//! token.
+//! token, or a session that began with one. Below `/console/` are the files of the console.
 
 mod access;
 mod api;
 mod audit;
+pub mod configuration;
+mod console;
 pub mod events;
 mod host;
 pub mod invoice;
 pub mod limits;
+mod live;
 pub mod metrics;
 pub mod monitor;
 mod pages;
@@ -19,6 +22,7 @@ mod problem;
 pub mod resubmit;
 mod role;
 mod server;
+mod session;
 mod tokens;
 pub mod tracker;
 

@@ -1,9 +1,12 @@
 //! The pages: one handler each.
 
 use crate::api::{self, Access};
+use crate::configuration::Configuration;
+use crate::console;
 use crate::events::Events;
 use crate::host;
 use crate::invoice::Billing;
+use crate::live::Live;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
 use crate::pools::Doors;
@@ -19,6 +22,7 @@ use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_gateway::limit::LimitStandings;
+use weir_gateway::stats::Snapshot;
 
 /// Whether traffic should be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +41,14 @@ pub struct Sources {
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Every family to be shown, each name once.
     pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+    /// What the gateway has counted.
+    pub gateway: Box<dyn Fn() -> Snapshot + Send + Sync>,
     /// How everybody stands with their limits.
     pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
     /// What pools are doing, and what is done to them.
     pub pools: Doors,
+    /// The configuration, if somebody answers for it.
+    pub configuration: Option<Configuration>,
     /// Who may use the admin API; nobody without it.
     pub access: Option<Access>,
     /// What is to be paid, if calls are counted.
@@ -60,9 +68,15 @@ pub struct Sources {
 pub(crate) struct Arrived(pub(crate) IpAddr);
 
 /// Every page behind the check of Host; `hosts` are accepted beside the names of this machine.
-pub(crate) fn router(sources: Arc<Sources>, hosts: Vec<String>) -> Router {
-    let api = api::router(Arc::clone(&sources));
+pub(crate) fn router(
+    sources: Arc<Sources>,
+    live: Arc<Live>,
+    hosts: Vec<String>,
+    port: u16,
+) -> Router {
+    let api = api::router(Arc::clone(&sources), live, port);
     Router::new()
+        .merge(console::router())
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics_page))
@@ -110,14 +124,15 @@ async fn unknown() -> Problem {
         kind: "not-found",
         title: "There is no such page",
         place: None,
-        detail: "The admin listener has /healthz, /readyz, /metrics and /v1/.".to_owned(),
+        detail: "The admin listener has /console/, /healthz, /readyz, /metrics and /v1/."
+            .to_owned(),
     }
 }
 
-/// Nothing here may be stored, or taken for something else than it says.
+/// Nothing here may be stored, unless it says so itself, or taken for something else than it says.
 async fn harden(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

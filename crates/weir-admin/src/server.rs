@@ -1,5 +1,6 @@
 //! The socket: bounded connections, bounded waiting.
 
+use crate::live::Live;
 use crate::pages::{self, Arrived, Sources};
 use axum::{Extension, Router};
 use hyper::body::Incoming;
@@ -65,7 +66,10 @@ impl Bound {
     /// Serves for as long as it is polled, on the current tokio runtime.
     pub async fn serve(self, sources: Sources) {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
-        let router = pages::router(Arc::new(sources), self.hosts);
+        let sources = Arc::new(sources);
+        let live = Arc::new(Live::new(Arc::clone(&sources)));
+        tokio::spawn(Arc::clone(&live).run());
+        let router = pages::router(sources, live, self.hosts, self.addr.port());
         let open = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok((stream, _)) = listener.accept().await else {

@@ -162,14 +162,15 @@ impl Tokens {
         let mut found = None;
         for entry in self.lock().iter() {
             if verify_slices_are_equal(hash.as_bytes(), entry.sha256.as_bytes()).is_ok() {
-                found = Some(Caller {
-                    id: entry.id.clone(),
-                    name: entry.name.clone(),
-                    role: entry.role,
-                });
+                found = Some(entry.caller());
             }
         }
         found
+    }
+
+    /// Who has the token with this id, as long as it is not revoked.
+    pub(crate) fn holder(&self, id: &str) -> Option<Caller> {
+        self.lock().iter().find(|entry| entry.id == id).map(Entry::caller)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -195,6 +196,10 @@ impl Entry {
     fn info(&self) -> TokenInfo {
         TokenInfo { id: self.id.clone(), name: self.name.clone(), role: self.role }
     }
+
+    fn caller(&self) -> Caller {
+        Caller { id: self.id.clone(), name: self.name.clone(), role: self.role }
+    }
 }
 
 /// Where the first token of a data folder is written.
@@ -204,15 +209,22 @@ pub fn first_token(data: &Path) -> PathBuf {
 }
 
 fn generate(name: &str, role: Role) -> Result<(String, Entry), TokenError> {
-    let mut bytes = [0; 38];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| TokenError::Random)?;
-    let (secret, id) = bytes.split_at(32);
-    let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
+    let token = format!("{PREFIX}{}", secret()?);
+    let mut id = [0; 6];
+    aws_lc_rs::rand::fill(&mut id).map_err(|_| TokenError::Random)?;
     let sha256 = hash(&token);
-    Ok((token, Entry { id: hex(id), name: name.to_owned(), role, sha256 }))
+    Ok((token, Entry { id: hex(&id), name: name.to_owned(), role, sha256 }))
 }
 
-fn hash(token: &str) -> String {
+/// 256 random bits as text.
+pub(crate) fn secret() -> Result<String, TokenError> {
+    let mut bytes = [0; 32];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| TokenError::Random)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// What is kept of a secret.
+pub(crate) fn hash(token: &str) -> String {
     hex(digest(&SHA256, token.as_bytes()).as_ref())
 }
 

@@ -3,6 +3,8 @@
 
 mod slips;
 
+pub(crate) use slips::words;
+
 use crate::draft::{Data, Meaning, Member, Node, Scalar, names_secret};
 use crate::finding::{Report, codes};
 use crate::keys::{Form, Key, Kind, Names, Shape};

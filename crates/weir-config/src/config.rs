@@ -28,7 +28,7 @@ pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
     Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
     HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
-    VerificationKey,
+    RemoteKeys, VerificationKey,
 };
 pub use pool::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
@@ -43,6 +43,7 @@ pub use tracker::{
 pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
 
 use crate::map::JsonMap;
+use crate::validation::Validation;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -171,6 +172,8 @@ pub struct Route {
     pub timeout: Option<Duration>,
     /// Edits of the request headers, after hop-by-hop removal and before the handler.
     pub request_headers: HeaderEdits,
+    /// What the API's description demands of requests and answers; `None`: nothing is looked at.
+    pub validation: Option<Box<Validation>>,
     /// Map of the request body, before the handler.
     pub request_map: Option<JsonMap>,
     /// What answers.

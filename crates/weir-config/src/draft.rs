@@ -1,5 +1,6 @@
 //! The draft: configuration as written, with the place of every piece.
 
+mod descriptions;
 mod glob;
 mod node;
 mod overrides;
@@ -8,9 +9,10 @@ mod substitute;
 mod texts;
 mod yaml;
 
+pub(crate) use descriptions::Described;
 pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
 pub(crate) use overrides::put;
-pub(crate) use reader::{Surroundings, file_text, read, read_plain, set_plain};
+pub(crate) use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
 pub use texts::FileId;
 pub(crate) use texts::{Texts, names_secret};
 
@@ -28,6 +30,8 @@ pub(crate) struct Draft {
     pub(crate) root: Node,
     /// The files it includes, directly or not, in the order they were read.
     pub(crate) included: Vec<Node>,
+    /// OpenAPI documents that APIs name, and those that they refer to.
+    pub(crate) described: Vec<Described>,
     /// Their texts.
     pub(crate) texts: Texts,
     /// Every file that was read or looked for.

@@ -99,6 +99,11 @@ impl Findings {
         self.list.iter().any(|f| f.severity == Severity::Error)
     }
 
+    /// The texts that were read, with secrets blotted out: files and `--set` values.
+    pub fn sources(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.texts.iter().map(|text| (text.path.as_path(), &*text.text))
+    }
+
     /// As text with source excerpts, the way a compiler prints them.
     pub fn render(&self, color: bool) -> String {
         render::render(self, color)

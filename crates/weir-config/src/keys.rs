@@ -8,6 +8,7 @@ mod events;
 mod files;
 mod form;
 mod monitor;
+mod openapi;
 mod pool;
 mod resubmit;
 mod script;
@@ -16,14 +17,15 @@ mod tracker;
 mod traffic;
 
 pub(crate) use api::{
-    API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, PROXY, QUERY, REPLY, REPLY_XML,
-    REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
+    API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, METHODS, PROXY, QUERY, REPLY,
+    REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use files::FILES;
 pub(crate) use form::network;
 pub use form::{Fault, Form};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
+pub(crate) use openapi::{MOCK, OPENAPI, VALIDATE};
 pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
 pub(crate) use resubmit::RESUBMIT;
 pub(crate) use script::{SCRIPT, SCRIPTS};

@@ -18,14 +18,17 @@ mod draft;
 pub mod expr;
 pub mod finding;
 mod form;
+pub mod key_set;
 mod keys;
 pub mod map;
+mod openapi;
 pub mod price;
 mod reference;
 mod resolve;
 mod restart;
 mod schema;
 pub mod units;
+pub mod validation;
 
 use draft::{Draft, Surroundings};
 use finding::{Findings, Report};
@@ -34,6 +37,7 @@ use std::path::{Path, PathBuf};
 pub use body_mask::BodyMask;
 pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
+pub use openapi::{Answers, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
 pub use schema::schema;
 

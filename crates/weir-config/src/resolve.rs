@@ -11,6 +11,7 @@ mod files;
 mod headers;
 mod jwt;
 mod monitor;
+mod openapi;
 mod path;
 mod plan;
 mod pool;
@@ -28,7 +29,7 @@ pub(crate) use jwt::algorithm;
 pub(crate) use path::{base, pattern};
 pub(crate) use upstream::target;
 
-use crate::config::Config;
+use crate::config::{Config, Upstream};
 use crate::draft::{Draft, Member, Node, Spot};
 use crate::finding::{Report, codes, nearest};
 use crate::keys;
@@ -45,6 +46,8 @@ pub(crate) struct Resolver<'a> {
     pools: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
+    /// Servers that URLs name; they come behind the upstreams that are written.
+    servers: Vec<Upstream>,
     /// The system's root certificates, read once if at all.
     native_roots: Option<Arc<RootCertStore>>,
 }
@@ -62,6 +65,10 @@ impl<'a> Index<'a> {
         let order: Vec<_> = members.iter().map(|m| (m.key.as_str(), m.at)).collect();
         let names = order.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
         Self { what, names, used: vec![false; order.len()], order }
+    }
+
+    fn len(&self) -> usize {
+        self.order.len()
     }
 
     /// Index of the name `node` says, or a finding.
@@ -102,6 +109,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         plans: Index::new("plan", &plans),
         draft,
         report,
+        servers: Vec::new(),
         native_roots: None,
     };
     let root = Fields::new(&draft.root, &keys::ROOT);
@@ -124,6 +132,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));
     tracker.triggers = resolver.triggers(&root, &apis);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
+    let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
     resolver.warn_unused();
     Some(Config {
         listen,
@@ -137,7 +146,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         tracker,
         monitor,
         scripts,
-        upstreams: upstreams.into_iter().collect::<Option<_>>()?,
+        upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,
         pools: pools.into_iter().collect::<Option<_>>()?,
         auths: auths.into_iter().collect::<Option<_>>()?,
         plans,

@@ -11,13 +11,16 @@
 mod api_key;
 mod failure;
 mod jwt;
+pub(crate) mod key_set;
 mod stand_in;
 mod token_cache;
 
 pub use failure::{AuthFailure, FailureKind};
+pub use key_set::KeySetSeries;
 pub(crate) use stand_in::{NotAdmitted, StandIn, stand_in};
 
 use api_key::KeyRing;
+use key_set::KeySet;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -105,7 +108,9 @@ pub enum Carrier<'a> {
 /// Where credentials of this auth stand; whoever stores or logs requests withholds it.
 pub fn carrier(auth: &Auth) -> Carrier<'_> {
     match &auth.kind {
-        AuthKind::Jwt(_) => Carrier::Header("authorization"),
+        AuthKind::Jwt(_) | AuthKind::ApiKey(ApiKeySource::Basic) => {
+            Carrier::Header("authorization")
+        }
         AuthKind::ApiKey(ApiKeySource::Header(name)) => Carrier::Header(name),
         AuthKind::ApiKey(ApiKeySource::Query(name)) => Carrier::Query(name),
     }
@@ -138,6 +143,8 @@ pub struct Authenticator {
     tokens: RefCell<TokenCache>,
     anonymous: Rc<Principal>,
     counters: Arc<AuthCounters>,
+    /// Keys by auth that are fetched.
+    key_sets: Vec<Option<Arc<KeySet>>>,
 }
 
 /// The outcome of one way in.
@@ -150,7 +157,11 @@ enum Tried {
 
 impl Authenticator {
     /// Ready for the auths and consumers of this Config.
-    pub fn new(config: &Config, counters: Arc<AuthCounters>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        counters: Arc<AuthCounters>,
+        key_sets: Vec<Option<Arc<KeySet>>>,
+    ) -> Self {
         let mut candidates = vec![Vec::new(); config.auths.len()];
         for (index, consumer) in config.consumers.iter().enumerate() {
             if let Some((auth, _)) = &consumer.matches {
@@ -163,6 +174,7 @@ impl Authenticator {
             tokens: RefCell::new(TokenCache::default()),
             anonymous: Rc::new(Principal::anonymous()),
             counters,
+            key_sets,
         }
     }
 
@@ -251,13 +263,21 @@ impl Authenticator {
         token: &[u8],
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
-        let key = token_cache::Key::new(id, token);
+        let fetched = self.key_sets.get(id.0).and_then(Option::as_ref).map(|set| set.current());
+        let (keys, number) = match &fetched {
+            Some(current) => (current.keys.as_slice(), current.number),
+            None => (jwt.keys.as_slice(), 0),
+        };
+        let key = token_cache::Key::new(id, number, token);
         if let Some(principal) = self.tokens.borrow().get(&key, now) {
             count(&self.counters.cache_hits);
             return Ok(principal);
         }
         count(&self.counters.cache_misses);
-        let verified = jwt::verify(jwt, token, now)?;
+        if keys.is_empty() {
+            return Err(FailureKind::NoKeys);
+        }
+        let verified = jwt::verify(jwt, keys, token, now)?;
         let expires = verified.expires;
         let principal = Rc::new(self.recognise(config, id, verified));
         // Only successes are remembered. A forged token costs its sender nothing to vary, so

@@ -100,6 +100,12 @@ impl TransactionId {
         Self::of(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
     }
 
+    /// For what is no transaction of a client.
+    pub(crate) fn fresh() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self::new(since.map_or(0, |since| since.as_millis() as u64))
+    }
+
     pub(crate) fn of(id: uuid::Uuid) -> Self {
         let bytes = id.into_bytes();
         let (high, low) = id.as_u64_pair();

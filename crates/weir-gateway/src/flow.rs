@@ -1,6 +1,7 @@
 //! The life of a request, in order: route → auth → limit → validate → map → handler → map →
 //! compress → client. The stages know nothing of each other; what they share is the Exchange.
 
+use crate::auth::{AuthFailure, FailureKind, key_set};
 use crate::body::{Body, RequestBody};
 use crate::capture;
 use crate::compress::{self, Decision};
@@ -9,12 +10,13 @@ use crate::exchange::Exchange;
 use crate::headers::apply_edits;
 use crate::limit::Caller;
 use crate::path;
-use crate::problem::{Problem, ProblemFormat};
+use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
-use crate::{files, pool, proxy, reply, script, transform};
+use crate::{files, pool, proxy, reply, script, transform, validate};
 use bytes::Bytes;
 use std::rc::Rc;
+use weir_config::validation::Enforcement;
 use weir_config::{Handler, Route};
 use weir_journal::stage;
 use weir_wire::{Known, Method};
@@ -49,9 +51,14 @@ async fn stages<'a>(
     exchange.set_timeout(route.timeout);
     capture::found(exchange, route);
 
-    authenticate(exchange, route)?;
+    authenticate(exchange, route).await?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
+    if let Some(validation) = &route.validation {
+        let begun = exchange.recording.mark().unwrap_or(exchange.started);
+        body = validate::request(exchange, route, validation, body).await?;
+        exchange.recording.stage_ended(stage::VALIDATE, begun);
+    }
     body.tee(begin_recording(exchange, route, &body)?);
     exchange.admitted = true;
     if let Some(map) = &route.request_map {
@@ -75,6 +82,10 @@ async fn stages<'a>(
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
         exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);
+    }
+    if let Some(validation) = route.validation.as_ref().filter(|v| v.responses != Enforcement::Off)
+    {
+        body = Box::pin(validate::response(exchange, validation, route.body_limit, body)).await?;
     }
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
@@ -165,7 +176,30 @@ fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
 }
 
 /// Finds out who calls.
-fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+    let Err(failure) = authenticate_now(exchange, route) else { return Ok(()) };
+    let fetched = match failure.auth() {
+        // Another set may have the key.
+        Some(auth) if matches!(failure.kind(), FailureKind::UnknownKey | FailureKind::NoKeys) => {
+            let live = Rc::clone(exchange.live());
+            let latest = route.timeout.map(|timeout| exchange.started + timeout);
+            Box::pin(key_set::wait(&live, auth, latest)).await
+        }
+        _ => false,
+    };
+    let failure = match fetched {
+        true => match authenticate_now(exchange, route) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        },
+        false => failure,
+    };
+    let challenge = failure.challenge(&exchange.live().site.config, &route.access);
+    Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
+}
+
+/// By what is known.
+fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFailure> {
     if let Some(again) = &exchange.resubmission {
         // Who sent it was verified then; whether the route lets him in now was found out.
         exchange.principal = Some(Rc::clone(&again.principal));
@@ -184,10 +218,7 @@ fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
             }
             Ok(())
         }
-        Err(failure) => {
-            let challenge = failure.challenge(config, &route.access);
-            Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
-        }
+        Err(failure) => Err(failure),
     }
 }
 
@@ -279,11 +310,12 @@ fn share(exchange: &mut Exchange) {
 
 /// Answers with a problem document.
 pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
-    let Refusal { problem, detail, headers, .. } = refusal;
+    let Refusal { problem, detail, headers, violations, .. } = refusal;
     exchange.problem = Some(problem);
     let format = ProblemFormat::negotiated(&exchange.request.headers);
     let mut document = Vec::with_capacity(384);
-    problem.render(format, detail.as_deref(), Some(exchange.id.as_str()), &mut document);
+    let detail = Detail { text: detail.as_deref(), violations: &violations };
+    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
     let response = &mut exchange.response;
     response.clear();
     response.status = problem.status();

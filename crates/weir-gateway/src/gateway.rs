@@ -145,6 +145,10 @@ impl Gateway {
             snapshot.token_misses += auth.cache_misses.load(Relaxed);
             snapshot.token_evictions += auth.cache_evictions.load(Relaxed);
         }
+        let site = Arc::clone(&self.control.borrow().site);
+        let sets = site.config.auths.iter().zip(&site.key_sets);
+        let sets = sets.filter_map(|(auth, set)| Some(set.as_ref()?.series(&auth.name)));
+        snapshot.key_sets = sets.collect();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;

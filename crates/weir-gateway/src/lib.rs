@@ -41,6 +41,7 @@ pub mod tls;
 pub mod trace_context;
 mod transform;
 mod upstream;
+mod validate;
 mod worker;
 
 /// What pools are doing, for whoever shows it.

@@ -4,6 +4,7 @@
 //! is safe. `docs/reference/problems.md` lists them all; a test keeps it so.
 
 use crate::negotiate;
+use weir_config::validation::Violation;
 use weir_wire::Headers;
 
 /// Who has to change something.
@@ -100,6 +101,9 @@ problems! {
     MalformedJson = 400 "malformed-json" "The request body is not valid JSON" Client Pointless,
     /// The JSON is well formed, but the route's map cannot be applied to it.
     UnmappableBody = 422 "unmappable-body" "The request body cannot be mapped" Client Pointless,
+    /// Parameters or body of the request are not as the API's description says; `errors` tells
+    /// where and why.
+    InvalidRequest = 400 "invalid-request" "The request does not match the API's description" Client Pointless,
     /// The route needs a credential and there is none.
     MissingCredential = 401 "missing-credential" "A credential is required" Client Pointless,
     /// The Authorization header, or the API key, is given more than once or in an unknown form.
@@ -175,6 +179,9 @@ problems! {
     UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
     /// The upstream's answer cannot be mapped: it is not JSON, or too large.
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
+    /// The handler's answer is not as the API's description says, and answers are held to that. What
+    /// is wrong with it is in the Tracker.
+    InvalidAnswer = 502 "invalid-answer" "The answer does not match the API's description" Upstream IfIdempotent,
     /// The upstream has as many connections as it may.
     UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
     /// Every agent of the pool has a request, and as many requests wait, or this one has waited as
@@ -188,6 +195,8 @@ problems! {
     ScriptSuspended = 503 "script-suspended" "The script is suspended" Weir Safe,
     /// The script has a thread of its own, which has as many calls as it takes.
     ScriptBusy = 503 "script-busy" "The script is busy" Weir Safe,
+    /// The keys that verify tokens are fetched from a URL, and it gives none.
+    KeysUnavailable = 503 "keys-unavailable" "The keys that verify tokens are not available" Weir Safe,
     /// The request could not be recorded, and the journal is to refuse such.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.
@@ -233,6 +242,15 @@ impl ProblemFormat {
     }
 }
 
+/// What tells one occurrence of a problem apart. Neither holds credentials or bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail<'a> {
+    /// A sentence.
+    pub text: Option<&'a str>,
+    /// Where and how the request does not match: `errors`.
+    pub violations: &'a [Violation],
+}
+
 impl Problem {
     /// A time limit ended the request: 408 and 504.
     pub(crate) fn is_late(self) -> bool {
@@ -246,7 +264,7 @@ impl Problem {
     pub fn render(
         self,
         format: ProblemFormat,
-        detail: Option<&str>,
+        detail: Detail<'_>,
         transaction: Option<&str>,
         out: &mut Vec<u8>,
     ) {
@@ -256,7 +274,7 @@ impl Problem {
         }
     }
 
-    fn render_json(self, detail: Option<&str>, transaction: Option<&str>, out: &mut Vec<u8>) {
+    fn render_json(self, detail: Detail<'_>, transaction: Option<&str>, out: &mut Vec<u8>) {
         let mut json = |before: &str, text: &str, after: &str| {
             out.extend_from_slice(before.as_bytes());
             push_json(text, out);
@@ -266,7 +284,7 @@ impl Problem {
         json(",\"title\":\"", self.title(), "\"");
         let mut digits = [0; 3];
         json(",\"status\":", status_digits(self.status(), &mut digits), "");
-        if let Some(detail) = detail {
+        if let Some(detail) = detail.text {
             json(",\"detail\":\"", detail, "\"");
         }
         if let Some(transaction) = transaction {
@@ -274,11 +292,22 @@ impl Problem {
             json(",\"transaction\":\"", transaction, "\"");
         }
         json(",\"fault\":\"", self.fault().as_str(), "\"");
-        json(",\"retry\":\"", self.retry().as_str(), "\"}\n");
+        json(",\"retry\":\"", self.retry().as_str(), "\"");
+        for (i, violation) in detail.violations.iter().enumerate() {
+            let before = if i == 0 { ",\"errors\":[{\"in\":\"" } else { ",{\"in\":\"" };
+            json(before, violation.place.as_str(), "\"");
+            if !violation.name.is_empty() {
+                json(",\"name\":\"", &violation.name, "\"");
+            }
+            json(",\"pointer\":\"#", &violation.pointer, "\"");
+            json(",\"detail\":\"", &violation.detail, "\"}");
+        }
+        let end = if detail.violations.is_empty() { "}\n" } else { "]}\n" };
+        out.extend_from_slice(end.as_bytes());
     }
 
     /// RFC 9457 appendix B.
-    fn render_xml(self, detail: Option<&str>, transaction: Option<&str>, out: &mut Vec<u8>) {
+    fn render_xml(self, detail: Detail<'_>, transaction: Option<&str>, out: &mut Vec<u8>) {
         out.extend_from_slice(
             b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<problem xmlns=\"urn:ietf:rfc:7807\">",
         );
@@ -296,7 +325,7 @@ impl Problem {
         element("title", "", self.title());
         let mut digits = [0; 3];
         element("status", "", status_digits(self.status(), &mut digits));
-        if let Some(detail) = detail {
+        if let Some(detail) = detail.text {
             element("detail", "", detail);
         }
         if let Some(transaction) = transaction {
@@ -305,8 +334,29 @@ impl Problem {
         }
         element("fault", "", self.fault().as_str());
         element("retry", "", self.retry().as_str());
+        if !detail.violations.is_empty() {
+            render_violations(detail.violations, out);
+        }
         out.extend_from_slice(b"</problem>\n");
     }
+}
+
+fn render_violations(violations: &[Violation], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<errors>");
+    for violation in violations {
+        out.extend_from_slice(b"<i>");
+        let place = violation.place.as_str();
+        let members = [("in", place), ("name", &violation.name), ("detail", &violation.detail)];
+        for (name, text) in members.into_iter().filter(|(_, text)| !text.is_empty()) {
+            out.extend_from_slice(format!("<{name}>").as_bytes());
+            push_xml(text, out);
+            out.extend_from_slice(format!("</{name}>").as_bytes());
+        }
+        out.extend_from_slice(b"<pointer>#");
+        push_xml(&violation.pointer, out);
+        out.extend_from_slice(b"</pointer></i>");
+    }
+    out.extend_from_slice(b"</errors>");
 }
 
 fn status_digits(status: u16, digits: &mut [u8; 3]) -> &str {

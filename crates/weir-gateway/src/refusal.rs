@@ -5,6 +5,7 @@ use crate::body::{AnswerError, RequestBodyError};
 use crate::deadline::{Expired, Wait};
 use crate::problem::Problem;
 use std::borrow::Cow;
+use weir_config::validation::Violation;
 
 /// Why a request is not answered by its handler.
 #[derive(Debug)]
@@ -14,17 +15,24 @@ pub(crate) struct Refusal {
     pub(crate) detail: Option<Cow<'static, str>>,
     /// `WWW-Authenticate`, `Retry-After`, `Allow` and the like.
     pub(crate) headers: Vec<(&'static str, String)>,
+    /// Where and how the request does not match the description.
+    pub(crate) violations: Vec<Violation>,
     /// The client is gone: there is nobody to tell.
     pub(crate) unheard: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(problem: Problem) -> Self {
-        Self { problem, detail: None, headers: Vec::new(), unheard: false }
+        Self { problem, detail: None, headers: Vec::new(), violations: Vec::new(), unheard: false }
     }
 
     pub(crate) fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn violations(mut self, violations: Vec<Violation>) -> Self {
+        self.violations = violations;
         self
     }
 

@@ -69,7 +69,15 @@ pub(crate) async fn answer<'a>(
 /// Takes over what a last step leaves behind.
 fn finished(exchange: &mut Exchange, script: &Script, step: Step) -> End {
     console(exchange, script, &step);
-    exchange.notes = step.notes;
+    // What was noted before the script was called comes first.
+    match (&mut exchange.notes, step.notes) {
+        (Some(before), Some(mut own)) => {
+            own.logs.splice(0..0, std::mem::take(&mut before.logs));
+            exchange.notes = Some(own);
+        }
+        (Some(_), None) => {}
+        (None, own) => exchange.notes = own,
+    }
     step.end.unwrap_or(End::Stuck)
 }
 

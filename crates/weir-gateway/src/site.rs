@@ -1,5 +1,6 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
+use crate::auth::key_set::{self, KeySet};
 use crate::capture::Masks;
 use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
@@ -22,6 +23,8 @@ pub(crate) struct Site {
     /// Declared answers by API and route; `None` where another handler answers.
     pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
     pub(crate) scripts: ScriptPlan,
+    /// Keys by auth that are fetched.
+    pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
@@ -59,6 +62,7 @@ impl Site {
         Ok(Self {
             router: Router::new(&config),
             scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
+            key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls,
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),

@@ -162,6 +162,8 @@ pub(crate) struct WorkerStats {
     pub(crate) log_dropped: Counter,
     pub(crate) limited: Counter,
     pub(crate) over_quota: Counter,
+    pub(crate) invalid_requests: Counter,
+    pub(crate) invalid_answers: Counter,
     pub(crate) unrecorded: Counter,
     pub(crate) uncounted: Counter,
     pub(crate) withheld: Counter,

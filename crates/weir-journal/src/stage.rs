@@ -21,11 +21,14 @@ pub const RESPONSE_MAP: u8 = 7;
 pub const ANSWER: u8 = 8;
 /// Until there was an agent of a pool for it: its wait in the pool's queue.
 pub const QUEUE: u8 = 9;
+/// Comparing a request with the API's description; reading its body is part of it.
+pub const VALIDATE: u8 = 10;
 
 /// Names in the order of a request, as they are shown.
-const NAMES: [(u8, &str); 9] = [
+const NAMES: [(u8, &str); 10] = [
     (AUTH, "auth"),
     (LIMIT, "limit"),
+    (VALIDATE, "validate"),
     (REQUEST_MAP, "request-map"),
     (QUEUE, "queue"),
     (CONNECT, "connect"),

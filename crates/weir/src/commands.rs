@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod echo;
+mod import;
 mod invoice;
 mod journal;
 mod jwt;
@@ -70,6 +71,9 @@ pub(crate) enum Command {
     /// Make, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
+    /// Write a first configuration from what describes an API
+    #[command(subcommand)]
+    Import(import::Command),
     /// Put load on servers and measure them: the Lab
     #[command(subcommand)]
     Lab(lab::Command),
@@ -109,6 +113,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Token(command) => token::run(&command),
+        Command::Import(command) => import::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),

@@ -9,6 +9,7 @@ mod control;
 mod delivery;
 mod events;
 mod journal;
+mod loaded;
 mod messages;
 mod metrics;
 mod monitor;
@@ -84,7 +85,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .as_ref()
         .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
-    let mut control = Control::new(source, config, gateway, events, messages.clone())
+    let mut control = Control::new(source, (config, &warnings), gateway, events, messages.clone())
         .context("cannot react to signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());

@@ -26,6 +26,7 @@ pub(super) struct Wanted {
     consumer: Option<String>,
     /// `json`, `csv` or `html`; JSON if it is not said.
     #[serde(default)]
+    #[param(inline)]
     format: Format,
 }
 

@@ -12,8 +12,8 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// Batches that wait for a reader.
 const WAITING: usize = 1;
@@ -77,6 +77,33 @@ async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
         let is_quiet = text.is_empty() && quiet_since.elapsed() > QUIET;
         lines = if is_quiet { Bytes::from_static(b"\n") } else { text.into() };
     }
+}
+
+/// An answer of server-sent events: the newest of those that a reader is ready for, for as long as
+/// they are `allowed` to it.
+pub(super) fn events(
+    mut newest: watch::Receiver<Bytes>,
+    allowed: impl Fn() -> bool + Send + 'static,
+    permit: OwnedSemaphorePermit,
+) -> Response {
+    let (sender, receiver) = channel(WAITING);
+    tokio::spawn(async move {
+        // Who is cut off comes back after a second.
+        let mut event = Bytes::from_static(b"retry: 1000\n\n");
+        while allowed() && sender.send(event).await.is_ok() {
+            let changed = tokio::select! {
+                changed = newest.changed() => changed,
+                () = sender.closed() => break,
+            };
+            if changed.is_err() {
+                break;
+            }
+            event = newest.borrow_and_update().clone();
+        }
+        drop(permit);
+    });
+    let body = axum::body::Body::new(Lines(receiver));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 /// A line for each.

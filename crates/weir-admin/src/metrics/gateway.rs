@@ -133,12 +133,49 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             "Verified tokens forgotten before their time for want of room.",
             stats.token_evictions,
         ),
+        Family {
+            name: "weir_jwks_fetches_total",
+            help: "Fetches of key sets, by what became of them.",
+            samples: Samples::Counter(
+                stats
+                    .key_sets
+                    .iter()
+                    .flat_map(|set| [(set, "taken", set.fetched), (set, "failed", set.failed)])
+                    .map(|(set, result, count)| {
+                        let labels =
+                            vec![("auth", set.auth.clone()), ("result", result.to_owned())];
+                        Sample::new(labels, count as f64)
+                    })
+                    .collect(),
+            ),
+        },
+        Family {
+            name: "weir_jwks_keys",
+            help: "Keys in use of key sets that are fetched.",
+            samples: Samples::Gauge(
+                stats
+                    .key_sets
+                    .iter()
+                    .map(|set| Sample::new(vec![("auth", set.auth.clone())], set.keys as f64))
+                    .collect(),
+            ),
+        },
         Family::counter(
             "weir_rate_limited_total",
             "Requests refused by a rate limit.",
             stats.limited,
         ),
         Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
+        Family::counter(
+            "weir_invalid_requests_total",
+            "Requests that are not as their API's description says, refused or not.",
+            stats.invalid_requests,
+        ),
+        Family::counter(
+            "weir_invalid_answers_total",
+            "Answers that are not as their API's description says, refused or not.",
+            stats.invalid_answers,
+        ),
         Family::counter(
             "weir_unrecorded_total",
             "Requests of which nothing, or not the end, could be recorded, or not as durably as promised.",

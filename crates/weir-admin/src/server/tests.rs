@@ -20,7 +20,9 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
+        configuration: None,
         access: None,
         billing: None,
         events: None,

@@ -4,7 +4,7 @@ use crate::draft::{Meaning, Member, Node};
 use crate::keys::{Kind, Shape};
 
 /// `a`, `b` and `c`.
-pub(super) fn words(words: &[&str]) -> String {
+pub(crate) fn words(words: &[&str]) -> String {
     words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
 }
 

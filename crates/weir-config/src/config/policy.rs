@@ -1,6 +1,6 @@
 //! Policies: plain data. Only the gateway's policy stages act on them.
 
-use super::{AuthId, PlanId};
+use super::{AuthId, PlanId, UpstreamId};
 use crate::expr::Expr;
 use crate::price::Price;
 use jsonwebtoken::DecodingKey;
@@ -21,8 +21,8 @@ pub struct Auth {
 #[derive(Debug)]
 pub enum AuthKind {
     /// A JSON Web Token in `Authorization: Bearer`.
-    Jwt(JwtAuth),
-    /// A key in a header or a query parameter; the keys stand with their consumers.
+    Jwt(Box<JwtAuth>),
+    /// A key in a header, a query parameter or a password; the keys stand with their consumers.
     ApiKey(ApiKeySource),
 }
 
@@ -33,6 +33,8 @@ pub enum ApiKeySource {
     Header(String),
     /// This query parameter.
     Query(String),
+    /// The password of `Authorization: Basic` (RFC 7617); the user is the consumer's name.
+    Basic,
 }
 
 /// What a token must be like.
@@ -52,8 +54,25 @@ pub struct JwtAuth {
     pub required_claims: Vec<String>,
     /// Scopes that must be granted by `scope` (space separated) or `scp` (array or text).
     pub scopes: Vec<String>,
-    /// Keys, from `key` or `jwks`; never empty.
+    /// Keys, from `key` or `jwks`; empty only if they are fetched.
     pub keys: Vec<VerificationKey>,
+    /// Where keys are fetched from, if they are.
+    pub remote: Option<RemoteKeys>,
+}
+
+/// A key set by URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteKeys {
+    /// The URL as written.
+    pub url: String,
+    /// The server, an upstream that no name leads to.
+    pub upstream: UpstreamId,
+    /// Path and query.
+    pub target: String,
+    /// How often the set is fetched.
+    pub refresh: Duration,
+    /// How long a fetch may take, and so a request that waits for one.
+    pub timeout: Duration,
 }
 
 impl std::fmt::Debug for JwtAuth {

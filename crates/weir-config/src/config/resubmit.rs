@@ -38,7 +38,8 @@ impl super::Config {
         ALWAYS.iter().any(|known| name.eq_ignore_ascii_case(known))
             || self.auths.iter().any(|auth| match &auth.kind {
                 AuthKind::ApiKey(ApiKeySource::Header(key)) => name.eq_ignore_ascii_case(key),
-                AuthKind::ApiKey(ApiKeySource::Query(_)) | AuthKind::Jwt(_) => false,
+                AuthKind::ApiKey(ApiKeySource::Query(_) | ApiKeySource::Basic)
+                | AuthKind::Jwt(_) => false,
             })
     }
 
@@ -47,7 +48,9 @@ impl super::Config {
     pub fn is_credential_parameter(&self, name: &str) -> bool {
         self.auths.iter().any(|auth| match &auth.kind {
             AuthKind::ApiKey(ApiKeySource::Query(key)) => name == key,
-            AuthKind::ApiKey(ApiKeySource::Header(_)) | AuthKind::Jwt(_) => false,
+            AuthKind::ApiKey(ApiKeySource::Header(_) | ApiKeySource::Basic) | AuthKind::Jwt(_) => {
+                false
+            }
         })
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Reader<'r> {
     pub(super) surroundings: Surroundings,
     /// Texts stay as they are written: `${…}` is not of the configuration.
     pub(super) plain: bool,
-    included: Vec<Node>,
+    pub(super) included: Vec<Node>,
 }
 
 /// What came of reading: the draft if there is one, and what was read on the way in any case.
@@ -64,8 +64,9 @@ pub(crate) fn read(
         overrides::apply(&mut reader, &mut root, at, value);
     }
     let sealed = surroundings == Surroundings::Nothing;
+    let described = reader.descriptions(&root);
     let Reader { texts, files, included, report, .. } = reader;
-    let draft = Draft { root, included, texts, files, sealed };
+    let draft = Draft { root, included, described, texts, files, sealed };
     draft.check_names(report);
     Ok(draft)
 }
@@ -90,7 +91,7 @@ pub(crate) fn set_plain(
 }
 
 /// Two ways to write one path must not hide a circle.
-fn canonical(path: &Path) -> PathBuf {
+pub(crate) fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
@@ -146,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// Parses one text.
-    fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
+    pub(super) fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = &*with_line_feeds(text);

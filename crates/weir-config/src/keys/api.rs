@@ -1,10 +1,11 @@
 //! Keys of APIs and routes.
 
 use super::files::FILES_KEY;
+use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
 use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
-const LATER: &[&str] = &["explain", "openapi", "tracker"];
+const LATER: &[&str] = &["explain", "tracker"];
 
 /// A value of `apis`.
 pub(crate) static API: Shape = Shape {
@@ -31,6 +32,8 @@ pub(crate) static API: Shape = Shape {
                 "Hosts it answers to; `*.example.com` stands for one or more labels in front.",
             )
             .default("every host"),
+            OPENAPI_KEY,
+            VALIDATE_KEY,
             AUTH_KEY,
             Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").default("no CORS headers"),
             LIMIT_KEYS,
@@ -65,7 +68,7 @@ pub(crate) static API: Shape = Shape {
 const AUTH_KEY: Key = Key::new(
     "auth",
     ACCESS,
-    "Who may call: any one of these is enough. `anonymous` in the list lets requests without a credential pass; `none` opens it.",
+    "Who may call: any one of these is enough. `anonymous` in the list lets requests without a credential pass; `none` opens it. Of an API with `openapi`, a mapping from its security schemes to auths (`{bearerAuth: corp}`).",
 );
 const LIMIT_LIST: Kind = Kind::OneOrMany(&Kind::Object(&LIMIT));
 const COMPRESSION: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&COMPRESS)]);
@@ -80,7 +83,7 @@ const COMPRESS_KEY: Key =
 /// `auth` of an API or a route.
 pub(crate) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
     Kind::Form(Form::Name),
-    Kind::Table(Names::Name, &Kind::Object(&SCOPED)),
+    Kind::Table(Names::Name, &Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&SCOPED)])),
 ]));
 
 /// What an auth is asked for beside itself.
@@ -95,11 +98,12 @@ pub(crate) static SCOPED: Shape = Shape {
 
 const METHOD: Kind = Kind::Form(Form::Path);
 /// Keys that name a route's method and path.
-const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete", "options", "path"];
+pub(crate) const METHODS: &[&str] =
+    &["get", "head", "post", "put", "patch", "delete", "options", "path"];
 
 /// An item of `routes`.
 pub(crate) static ROUTE: Shape = Shape {
-    later: &["validate", "tracker"],
+    later: &["tracker"],
     slips: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
@@ -111,8 +115,8 @@ pub(crate) static ROUTE: Shape = Shape {
         ),
     ],
     groups: &[
-        Group { keys: METHODS, required: true },
-        Group { keys: &["reply", "proxy", "files", "script", "pool"], required: true },
+        Group { keys: METHODS, required: false },
+        Group { keys: &["reply", "proxy", "files", "script", "pool", "mock"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -136,8 +140,9 @@ pub(crate) static ROUTE: Shape = Shape {
                 "Methods, beside `path`.",
             )
             .default("every method"),
-            Key::new("op", Kind::Form(Form::Name), "Name of the operation, for metrics and logs.")
+            Key::new("op", Kind::Form(Form::Operation), "Name of the operation, for metrics and logs. Of an API with `openapi` its `operationId`, which says methods and path as well.")
                 .default("METHODS path"),
+            VALIDATE_KEY,
             AUTH_KEY,
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
@@ -171,6 +176,7 @@ pub(crate) static ROUTE: Shape = Shape {
                 Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
                 "A JavaScript module answers; a path alone is short for `{file: PATH}`.",
             ),
+            MOCK_KEY,
         ],
     )
 };

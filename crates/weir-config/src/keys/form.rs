@@ -9,8 +9,10 @@ use std::net::IpAddr;
 /// A form of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Name of an API, upstream, auth, plan, consumer or operation.
+    /// Name of an API, upstream, auth, plan or consumer.
     Name,
+    /// Name of an operation.
+    Operation,
     /// `15s`.
     Duration,
     /// `15s`, more than nothing.
@@ -83,6 +85,7 @@ impl Form {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Name => "a name",
+            Self::Operation => "the name of an operation",
             Self::Duration => "a time (`15s`)",
             Self::PositiveDuration => "a time above zero (`15s`)",
             Self::Size => "a size (`64KiB`)",
@@ -140,6 +143,7 @@ impl Form {
     pub fn check(self, text: &str) -> Result<(), Fault> {
         match self {
             Self::Name => checks::name(text),
+            Self::Operation => checks::operation(text),
             Self::Duration => checks::unit(self, units::duration(text).map(|_| ()), text),
             Self::PositiveDuration => {
                 checks::unit(self, units::duration(text).map(|_| ()), text)?;

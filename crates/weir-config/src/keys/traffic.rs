@@ -108,8 +108,8 @@ pub(crate) static CREDENTIAL_HEADER: Shape = Shape::new(
 
 /// A value of `auth`.
 pub(crate) static AUTH: Shape = Shape {
-    groups: &[Group { keys: &["jwt", "api_key"], required: true }],
-    slips: &[("basic", "write `jwt` or `api_key`"), ("bearer", "write `jwt`")],
+    groups: &[Group { keys: &["jwt", "api_key", "basic"], required: true }],
+    slips: &[("bearer", "write `jwt`")],
     ..Shape::new(
         "an auth",
         "A way to prove who calls: exactly one of these.",
@@ -120,6 +120,11 @@ pub(crate) static AUTH: Shape = Shape {
                 Kind::Object(&API_KEY),
                 "A key; its hash stands with the consumer.",
             ),
+            Key::new(
+                "basic",
+                Kind::Bool,
+                "`true`: a user name and a password (RFC 7617), which are the name of a consumer and one of its API keys.",
+            ),
         ],
     )
 };
@@ -129,8 +134,8 @@ pub(crate) static JWT: Shape = Shape {
     groups: &[Group { keys: &["key", "jwks"], required: true }],
     slips: &[
         ("secret", "write `key: \"file:secret\"`"),
-        ("jwks_url", "key sets come from files in this version: `jwks: \"file:jwks.json\"`"),
-        ("jwks_uri", "key sets come from files in this version: `jwks: \"file:jwks.json\"`"),
+        ("jwks_url", "write `jwks: \"https://…\"`"),
+        ("jwks_uri", "write `jwks: \"https://…\"`"),
     ],
     ..Shape::new(
         "a JWT auth",
@@ -140,7 +145,8 @@ pub(crate) static JWT: Shape = Shape {
             Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").default("any"),
             Key::new("algorithms", Kind::OneOrMany(&Kind::Form(Form::Algorithm)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
             Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
-            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`."),
+            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or the URL to fetch it from (`https`, on this machine `http` too)."),
+            Key::new("refresh", POSITIVE, "How often a key set is fetched from its URL, 5s to 24h; an unknown `kid` fetches it at once, at most every 30s.").default("5m"),
             Key::new("leeway", Kind::Form(Form::Duration), "Tolerance for `exp` and `nbf`, at most 60s.").default("0s"),
             Key::new("require_exp", Kind::Bool, "`exp` must be there.").default("true"),
             Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),

@@ -19,6 +19,8 @@ const ROUTES: usize = 100_000;
 /// What a route inherits from its API, and an API from the server.
 pub(super) struct Inherited<'n> {
     pub(super) api: &'n str,
+    /// It names a description that cannot be read: what only that could tell is not judged.
+    pub(super) lost: bool,
     pub(super) access: Access,
     pub(super) rate_limits: Vec<RateLimit>,
     pub(super) body_limit: u64,
@@ -82,9 +84,17 @@ impl Resolver<'_> {
             fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect();
         hosts.dedup();
         let own = fields.object("limits", &keys::ROUTE_LIMITS);
+        let mut described = self.described(&fields);
+        let lost = described.is_none() && fields.get("openapi").is_some();
+        let access = match described.as_mut().filter(|d| d.maps_schemes()) {
+            Some(described) => self.described_access(described, None),
+            None if lost => Access::default(),
+            None => self.access(&fields).unwrap_or_default(),
+        };
         let inherited = Inherited {
             api: &member.key,
-            access: self.access(&fields).unwrap_or_default(),
+            lost,
+            access,
             rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
@@ -97,7 +107,10 @@ impl Resolver<'_> {
         };
         let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
         self.resubmit_targets(&fields, fields.many("routes"));
-        let routes = self.routes(fields.many("routes"), &inherited);
+        let mut routes = self.routes(fields.many("routes"), &inherited, described.as_mut());
+        if let (Some(described), Some(base)) = (described, &base) {
+            routes.extend(self.finish_description(described, base, &inherited));
+        }
         let file = self.draft.texts.path(member.at.file).to_owned();
         Some(Api {
             name: member.key.clone(),

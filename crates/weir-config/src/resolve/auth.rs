@@ -22,7 +22,13 @@ impl Resolver<'_> {
         }
         let fields = Fields::new(&member.value, &keys::AUTH);
         let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
-            AuthKind::Jwt(self.jwt(&jwt)?)
+            AuthKind::Jwt(Box::new(self.jwt(&jwt)?))
+        } else if let Some(basic) = fields.bool("basic") {
+            if !basic {
+                let at = fields.get("basic")?.at;
+                self.report.error(codes::BAD_VALUE, at, "`basic` is `true`, or not there");
+            }
+            AuthKind::ApiKey(ApiKeySource::Basic)
         } else {
             let source = fields.object("api_key", &keys::API_KEY)?;
             AuthKind::ApiKey(match (source.text("header"), source.text("query")) {
@@ -50,6 +56,10 @@ impl Resolver<'_> {
                 Some(name) => self.rule(name, item, Vec::new(), &mut access),
                 None => {
                     for member in item.members().unwrap_or_default() {
+                        if member.value.text().is_some() {
+                            self.no_scheme(member);
+                            continue;
+                        }
                         let scopes = Fields::new(&member.value, &keys::SCOPED).texts("scopes");
                         let at = Node { at: member.at, ..item.clone() };
                         self.rule(&member.key, &at, scopes, &mut access);
@@ -68,6 +78,14 @@ impl Resolver<'_> {
                 .help("list an auth beside it, or write `auth: none`");
         }
         Some(access)
+    }
+
+    /// A mapping from security schemes where there are none.
+    fn no_scheme(&mut self, member: &Member) {
+        let message = format!("`{}` is no security scheme here", member.key);
+        self.report.error(codes::CONFLICT, member.at, message).help(
+            "an API with `openapi` maps its schemes to auths; elsewhere write `NAME: {scopes: […]}`",
+        );
     }
 
     fn rule(&mut self, name: &str, at: &Node, scopes: Vec<String>, access: &mut Access) {

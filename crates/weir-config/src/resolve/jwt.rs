@@ -1,21 +1,24 @@
 //! What a token must be like, and the keys that verify it.
 
 use super::{Fields, Resolver};
-use crate::config::{Algorithm, JwtAuth, VerificationKey};
+use crate::config::{Algorithm, JwtAuth, RemoteKeys, VerificationKey};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
+use crate::key_set::{self, Origin};
 use crate::keys::Fault;
 use jsonwebtoken::AlgorithmFamily;
 use jsonwebtoken::DecodingKey;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use std::time::Duration;
 
 /// Longest tolerance for clocks that differ.
 const LEEWAY: Duration = Duration::from_secs(60);
 /// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
-const SECRET: usize = 32;
-/// Most keys of one set.
-const KEYS: usize = 100;
+const SECRET: usize = key_set::SECRET;
+/// How often a key set is fetched, and how long that may take.
+const REFRESH: Duration = Duration::from_secs(300);
+const REFRESHES: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(5)..=Duration::from_secs(24 * 60 * 60);
+const FETCH: Duration = Duration::from_secs(2);
 
 const NAMES: [&str; 12] = [
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
@@ -52,11 +55,20 @@ impl Resolver<'_> {
             self.report.error(codes::BAD_VALUE, node.at, "`leeway` is at most 60s");
         }
         let algorithms = self.algorithms(fields)?;
+        let mut remote = None;
         let keys = match (fields.get("key"), fields.get("jwks")) {
             (Some(node), None) => vec![self.single_key(node, &algorithms)?],
+            (None, Some(node)) if is_url(node) => {
+                remote = Some(self.remote_keys(node, fields, &algorithms)?);
+                Vec::new()
+            }
             (None, Some(node)) => self.key_set(node, &algorithms)?,
             _ => return None,
         };
+        if let (Some(node), None) = (fields.get("refresh"), &remote) {
+            let message = "`refresh` is for a key set that is fetched from a URL";
+            self.report.error(codes::CONFLICT, node.at, message);
+        }
         Some(JwtAuth {
             issuers: fields.texts("issuer"),
             audiences: fields.texts("audience"),
@@ -66,6 +78,7 @@ impl Resolver<'_> {
             required_claims: fields.texts("required_claims"),
             scopes: fields.texts("scopes"),
             keys,
+            remote,
         })
     }
 
@@ -185,110 +198,41 @@ impl Resolver<'_> {
         node: &Node,
         algorithms: &[(Algorithm, Spot)],
     ) -> Option<Vec<VerificationKey>> {
-        let set: JwkSet = match serde_json::from_str(node.text()?) {
-            Ok(set) => set,
-            Err(error) => {
+        let algorithms: Vec<Algorithm> = algorithms.iter().map(|(a, _)| *a).collect();
+        match key_set::parse(node.text()?.as_bytes(), &algorithms, Origin::File) {
+            Ok(keys) => Some(keys),
+            Err(fault) => {
                 self.report
-                    .error(
-                        codes::BAD_JWKS,
-                        node.at,
-                        format!("this is no key set: {}", without_value(&error)),
-                    )
-                    .help("RFC 7517: `{\"keys\": […]}`; from a file: `jwks: \"file:jwks.json\"`");
-                return None;
-            }
-        };
-        if set.keys.len() > KEYS {
-            self.report.error(
-                codes::BAD_JWKS,
-                node.at,
-                format!("a key set has at most {KEYS} keys"),
-            );
-            return None;
-        }
-        let mut keys: Vec<VerificationKey> = Vec::new();
-        for jwk in &set.keys {
-            let kid = jwk.common.key_id.clone();
-            if kid.is_some() && keys.iter().any(|k| k.kid == kid) {
-                self.report.error(codes::BAD_JWKS, node.at, "two keys of the set have one `kid`");
-                return None;
-            }
-            if let Some(key) = self.set_key(node, jwk, algorithms)? {
-                keys.push(key);
-            }
-        }
-        if keys.is_empty() {
-            self.report
-                .error(codes::BAD_JWKS, node.at, "no key of the set fits the algorithms")
-                .help("keys for encryption and of other kinds are left out");
-            return None;
-        }
-        Some(keys)
-    }
-
-    /// The outer `None` is a finding, the inner one a key that is of no use here.
-    fn set_key(
-        &mut self,
-        node: &Node,
-        jwk: &Jwk,
-        algorithms: &[(Algorithm, Spot)],
-    ) -> Option<Option<VerificationKey>> {
-        if matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption)) {
-            return Some(None);
-        }
-        let declared = jwk.common.key_algorithm.map(|a| a.to_string());
-        let fits: Vec<Algorithm> = algorithms
-            .iter()
-            .map(|(a, _)| *a)
-            .filter(|a| fits_key(*a, &jwk.algorithm))
-            .filter(|a| declared.as_ref().is_none_or(|d| *d == format!("{a:?}")))
-            .collect();
-        if fits.is_empty() {
-            return Some(None);
-        }
-        if let AlgorithmParameters::OctetKey(secret) = &jwk.algorithm
-            && secret.value.trim_end_matches('=').len() * 3 / 4 < SECRET
-        {
-            let message = format!("a shared secret of the set has fewer than {SECRET} bytes");
-            self.report.error(codes::WEAK_SECRET, node.at, message);
-            return None;
-        }
-        match DecodingKey::from_jwk(jwk) {
-            Ok(key) => Some(Some(VerificationKey {
-                kid: jwk.common.key_id.clone(),
-                algorithms: fits,
-                key,
-            })),
-            Err(_) => {
-                self.report.error(codes::BAD_JWKS, node.at, "a key of the set cannot be read");
+                    .error(fault.code, node.at, fault.message)
+                    .maybe_help(fault.help.map(str::to_owned));
                 None
             }
         }
     }
-}
 
-/// Whether a key of this kind verifies signatures of this algorithm.
-fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
-    match (algorithm, key) {
-        (Algorithm::ES256, AlgorithmParameters::EllipticCurve(ec)) => {
-            ec.curve == EllipticCurve::P256
+    /// `jwks` as a URL.
+    fn remote_keys(
+        &mut self,
+        node: &Node,
+        fields: &Fields<'_>,
+        algorithms: &[(Algorithm, Spot)],
+    ) -> Option<RemoteKeys> {
+        let (first, at) = *algorithms.first()?;
+        if first.family() == AlgorithmFamily::Hmac {
+            let message = format!("{first:?} takes a shared secret, which no URL gives out");
+            self.report.error(codes::ALGORITHM_CONFUSION, at, message);
+            return None;
         }
-        (Algorithm::ES384, AlgorithmParameters::EllipticCurve(ec)) => {
-            ec.curve == EllipticCurve::P384
+        let url = node.text()?.trim_end();
+        let (upstream, target) = self.url(url, node, "jwks")?;
+        let refresh = fields.duration("refresh").unwrap_or(REFRESH);
+        if let (Some(node), false) = (fields.get("refresh"), REFRESHES.contains(&refresh)) {
+            self.report.error(codes::BAD_VALUE, node.at, "`refresh` is from 5s to 24h");
         }
-        (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(ed)) => {
-            ed.curve == EllipticCurve::Ed25519
-        }
-        (algorithm, AlgorithmParameters::RSA(_)) => algorithm.family() == AlgorithmFamily::Rsa,
-        (algorithm, AlgorithmParameters::OctetKey(_)) => {
-            algorithm.family() == AlgorithmFamily::Hmac
-        }
-        _ => false,
+        Some(RemoteKeys { url: url.to_owned(), upstream, target, refresh, timeout: FETCH })
     }
 }
 
-/// Where and why, without what stands there: a key set may hold secrets.
-fn without_value(error: &serde_json::Error) -> String {
-    let what = if error.is_data() { "a member is missing or of another type" } else { "no JSON" };
-    format!("{what}, line {} column {}", error.line(), error.column())
+fn is_url(node: &Node) -> bool {
+    node.text().is_some_and(|text| text.starts_with("https://") || text.starts_with("http://"))
 }

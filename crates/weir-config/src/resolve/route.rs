@@ -1,6 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, compression};
+use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, server};
 use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
@@ -14,7 +15,12 @@ use std::collections::HashMap;
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 impl<'a> Resolver<'a> {
-    pub(super) fn routes(&mut self, nodes: &[Node], inherited: &Inherited<'_>) -> Vec<Route> {
+    pub(super) fn routes(
+        &mut self,
+        nodes: &[Node],
+        inherited: &Inherited<'_>,
+        mut described: Option<&mut Described<'a>>,
+    ) -> Vec<Route> {
         let mut places: HashMap<(String, String), Spot> = HashMap::new();
         let mut operations: HashMap<&str, Spot> = HashMap::new();
         let mut routes = Vec::with_capacity(nodes.len());
@@ -30,11 +36,22 @@ impl<'a> Resolver<'a> {
                     .error(codes::DUPLICATE_NAME, at, format!("two routes have the `op` `{name}`"))
                     .related(first, "the other one");
             }
-            let target = self.methods_and_path(&fields);
+            let operation = if inherited.lost && says_no_path(&fields) {
+                Err(NoOperation)
+            } else {
+                self.operation_of(&fields, described.as_deref_mut())
+            };
+            let target = match &operation {
+                Ok(Some(operation)) => self.described_path(operation, node.at),
+                Ok(None) => self.methods_and_path(&fields),
+                Err(NoOperation) => None,
+            };
+            let operation = operation.unwrap_or_default();
             if let Some((methods, pattern, at)) = &target {
                 self.unique_route(methods, pattern, *at, &mut places);
             }
-            let route = self.route(&fields, target, inherited);
+            let bound = operation.as_ref().zip(described.as_deref_mut());
+            let route = self.route(&fields, target, inherited, bound);
             routes.extend(route);
         }
         routes
@@ -88,7 +105,7 @@ impl<'a> Resolver<'a> {
                         methods.push(method);
                     }
                 }
-                (methods, fields.get("path")?)
+                (methods, self.written_path(fields)?)
             }
         };
         if fields.get("files").is_some() {
@@ -97,20 +114,48 @@ impl<'a> Resolver<'a> {
         Some((methods, path::pattern(node.text()?).ok()?, node.at))
     }
 
+    /// `path` of a route without a shorter form, or the finding that it says no path at all.
+    fn written_path<'n>(&mut self, fields: &Fields<'n>) -> Option<&'n Node> {
+        let path = fields.get("path");
+        let node = fields.node();
+        let known = node.members()?.iter().all(|m| keys::ROUTE.key(&m.key).is_some());
+        // What was meant for one has its own finding.
+        if node.get("path").is_none() && known {
+            let words = crate::check::words(keys::METHODS);
+            let message = format!("{} needs one of {words}", keys::ROUTE.name);
+            self.report.error(codes::MISSING_KEY, node.at, message);
+        }
+        path
+    }
+
     fn route(
         &mut self,
         fields: &Fields<'_>,
         target: Option<(Vec<String>, PathPattern, Spot)>,
         inherited: &Inherited<'_>,
+        mut bound: Option<Bound<'_, 'a>>,
     ) -> Option<Route> {
         let own = fields.object("limits", &keys::ROUTE_LIMITS);
         let (request, response) =
             (fields.object("request", &keys::REQUEST), fields.object("response", &keys::RESPONSE));
-        let access = self.access(fields);
+        let access = match (self.access(fields), &mut bound) {
+            (None, Some((operation, described))) if described.maps_schemes() => {
+                Some(self.described_access(described, Some(operation)))
+            }
+            (written, _) => written,
+        };
+        let validation = match inherited.lost {
+            true => None,
+            false => self.validation(fields, again(&mut bound)),
+        };
         let request_map = request.and_then(|r| self.map(r.raw("map")?));
         let response_map = response.and_then(|r| self.map(r.raw("map")?));
         let pattern = target.as_ref().map(|(_, p, _)| p);
-        let handler = self.handler(fields, pattern, inherited);
+        let handler = match fields.get("mock") {
+            Some(_) if inherited.lost => None,
+            Some(node) => self.mock(node, bound).map(Handler::Reply),
+            None => self.handler(fields, pattern, inherited),
+        };
         let (methods, path, at) = target?;
         let operation = fields.text("op").map_or_else(|| operation(&methods, &path), str::to_owned);
         let mut rate_limits = inherited.rate_limits.clone();
@@ -126,6 +171,7 @@ impl<'a> Resolver<'a> {
                 server::request_time(&l, inherited.request_time)
             }),
             request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
+            validation,
             request_map,
             handler: handler?,
             response_map,
@@ -194,6 +240,11 @@ impl<'a> Resolver<'a> {
             }
         }
     }
+}
+
+/// Whether a route leaves its path to an operation.
+fn says_no_path(fields: &Fields<'_>) -> bool {
+    fields.get("op").is_some() && keys::METHODS.iter().all(|key| fields.get(key).is_none())
 }
 
 /// The node at a path of member names and indexes, as far as it goes.

@@ -1,12 +1,13 @@
 //! Upstreams.
 
 use super::{Fields, Resolver};
-use crate::config::{Balance, Credential, Health, Scheme, Target, Upstream};
-use crate::draft::Member;
+use crate::config::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamId};
+use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys::{self, Fault, Form};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
 
 /// `http://host:port` and its parts.
 pub(crate) fn target(text: &str) -> Result<Target, Fault> {
@@ -70,6 +71,64 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 }
 
 impl Resolver<'_> {
+    /// A URL that weir itself asks: the server as an upstream of its own, and path and query.
+    /// `what` tells it apart in metrics.
+    pub(super) fn url(
+        &mut self,
+        url: &str,
+        node: &Node,
+        what: &str,
+    ) -> Option<(UpstreamId, String)> {
+        let after = url.find("://").map_or(0, |at| at + 3);
+        let path = url[after..].find(['/', '?']).map_or(url.len(), |at| after + at);
+        let (server, path) = url.split_at(path);
+        let fits = |b: u8| b.is_ascii_graphic() && b != b'#';
+        let parsed = match target(server) {
+            Ok(parsed) if path.bytes().all(fits) => parsed,
+            Ok(_) => {
+                let fault = Fault::value("this URL has a fragment, or characters that no URL has");
+                self.fault(node, fault);
+                return None;
+            }
+            Err(fault) => {
+                self.fault(node, fault);
+                return None;
+            }
+        };
+        let local = parsed.host == "localhost"
+            || parsed.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if parsed.scheme == Scheme::Http && !local {
+            let fault = Fault::value(
+                "what comes from there would be believed: `http` is for this machine only",
+            )
+            .help("write `https://…`");
+            self.fault(node, fault);
+            return None;
+        }
+        let tls = match parsed.scheme {
+            Scheme::Https => Some(self.upstream_tls(None, node.at)?),
+            Scheme::Http => None,
+        };
+        // Behind those that are written, whether they could be resolved or not.
+        let id = UpstreamId(self.upstreams.len() + self.servers.len());
+        self.servers.push(Upstream {
+            name: format!("{what}:{}", parsed.authority),
+            targets: vec![parsed],
+            balance: Balance::RoundRobin,
+            connect_timeout: Duration::from_secs(2),
+            timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(2),
+            connections: 64,
+            keep_alive: 4,
+            keep_alive_time: Duration::from_secs(50),
+            health: Health { failures: 0, pause: Duration::ZERO },
+            tls,
+            credential: None,
+        });
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Some((id, path))
+    }
+
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
         let fields = Fields::new(&member.value, &keys::UPSTREAM);
         let targets: Vec<Target> =

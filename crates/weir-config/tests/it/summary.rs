@@ -99,6 +99,9 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
     if r.compress.enabled {
         writeln!(out, "    {:?}", r.compress).expect("writes");
     }
+    if let Some(v) = &r.validation {
+        validation(out, v);
+    }
     if !r.request_headers.is_empty() || !r.response_headers.is_empty() {
         writeln!(out, "    {:?} {:?}", r.request_headers, r.response_headers).expect("writes");
     }
@@ -132,6 +135,26 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
                 }
             }
         }
+    }
+}
+
+fn validation(out: &mut String, v: &weir_config::validation::Validation) {
+    writeln!(out, "    validate {:?} {:?}", v.requests, v.responses).expect("writes");
+    for p in &v.parameters {
+        writeln!(
+            out,
+            "      {:?} {} {:?} explode {} required {}",
+            p.place, p.name, p.style, p.explode, p.required
+        )
+        .expect("writes");
+    }
+    if let Some(body) = &v.body {
+        let ranges: Vec<&str> = body.contents.iter().map(|c| c.range.as_str()).collect();
+        writeln!(out, "      body {ranges:?} required {}", body.required).expect("writes");
+    }
+    for answer in &v.answers {
+        let ranges: Vec<&str> = answer.contents.iter().map(|c| c.range.as_str()).collect();
+        writeln!(out, "      {:?} {ranges:?}", answer.status).expect("writes");
     }
 }
 

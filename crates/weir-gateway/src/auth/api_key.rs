@@ -3,11 +3,12 @@
 use super::FailureKind;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use weir_config::{ApiKeySource, Consumer, ConsumerId, KeyHash};
-use weir_wire::Headers;
+use weir_wire::{Headers, Known};
 
 /// Longest key that is hashed, in bytes; longer ones are unknown.
 const LONGEST: usize = 1024;
@@ -16,6 +17,8 @@ const LONGEST: usize = 1024;
 #[derive(Debug)]
 pub(super) struct KeyRing {
     by_hash: HashMap<[u8; 32], (KeyHash, ConsumerId), foldhash::fast::RandomState>,
+    /// Names of the consumers: their users, with HTTP Basic.
+    names: Vec<String>,
 }
 
 impl KeyRing {
@@ -26,7 +29,7 @@ impl KeyRing {
                 by_hash.insert(hash.0, (hash.clone(), ConsumerId(index)));
             }
         }
-        Self { by_hash }
+        Self { by_hash, names: consumers.iter().map(|consumer| consumer.name.clone()).collect() }
     }
 
     /// The consumer whose key the request carries; `None` when it carries none.
@@ -39,8 +42,25 @@ impl KeyRing {
         let sent = match source {
             ApiKeySource::Header(name) => only(headers.get_all(name).map(Cow::Borrowed))?,
             ApiKeySource::Query(name) => only(parameters(query.unwrap_or_default(), name))?,
+            ApiKeySource::Basic => return self.basic(headers),
         };
         sent.map(|key| self.consumer(&key).ok_or(FailureKind::UnknownApiKey)).transpose()
+    }
+
+    /// The consumer that `Authorization: Basic` names, if the password is a key of it.
+    fn basic(&self, headers: &Headers) -> Result<Option<ConsumerId>, FailureKind> {
+        let Some(value) = only(headers.known_all(Known::Authorization))? else { return Ok(None) };
+        let (scheme, pair) = value.split_at_checked(6).ok_or(FailureKind::Malformed)?;
+        if !scheme.eq_ignore_ascii_case(b"basic ") || pair.len() > 2 * LONGEST {
+            return Err(FailureKind::Malformed);
+        }
+        let pair = BASE64_STANDARD.decode(pair.trim_ascii()).map_err(|_| FailureKind::Malformed)?;
+        let colon = memchr::memchr(b':', &pair).ok_or(FailureKind::Malformed)?;
+        let consumer = self.consumer(&pair[colon + 1..]).ok_or(FailureKind::UnknownApiKey)?;
+        match self.names.get(consumer.0) {
+            Some(name) if name.as_bytes() == &pair[..colon] => Ok(Some(consumer)),
+            _ => Err(FailureKind::UnknownApiKey),
+        }
     }
 
     /// Looks the key up by its hash.

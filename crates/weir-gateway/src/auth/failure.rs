@@ -17,6 +17,8 @@ pub enum FailureKind {
     UnknownApiKey,
     /// The algorithm is `none` or not among those accepted.
     Algorithm,
+    /// The keys are to be fetched, and cannot be.
+    NoKeys,
     /// No key fits the token's `kid` and algorithm.
     UnknownKey,
     /// The signature does not verify.
@@ -70,6 +72,7 @@ impl AuthFailure {
             FailureKind::Malformed | FailureKind::Repeated => Problem::MalformedCredential,
             FailureKind::UnknownApiKey => Problem::UnknownApiKey,
             FailureKind::Algorithm => Problem::TokenAlgorithm,
+            FailureKind::NoKeys => Problem::KeysUnavailable,
             FailureKind::UnknownKey => Problem::TokenKey,
             FailureKind::Signature => Problem::TokenSignature,
             FailureKind::Issuer => Problem::TokenIssuer,
@@ -109,9 +112,14 @@ impl AuthFailure {
                         parameter(&mut out, ", scope", &wanted.join(" "));
                     }
                 }
+                AuthKind::ApiKey(ApiKeySource::Basic) => {
+                    parameter(&mut out, "Basic realm", &auth.name);
+                    parameter(&mut out, ", charset", "UTF-8");
+                }
                 AuthKind::ApiKey(source) => {
                     parameter(&mut out, "ApiKey realm", &auth.name);
                     match source {
+                        ApiKeySource::Basic => {}
                         ApiKeySource::Header(name) => parameter(&mut out, ", header", name),
                         ApiKeySource::Query(name) => parameter(&mut out, ", query", name),
                     }

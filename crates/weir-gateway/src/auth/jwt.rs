@@ -55,16 +55,21 @@ pub(super) fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
     Ok(Some(token))
 }
 
-/// Verifies a token against an auth at `now`, seconds since 1970. Scopes are not looked at: they
+/// Verifies a token against an auth and its keys at `now`, seconds since 1970. Scopes are not looked at: they
 /// are the route's business, too.
-pub(super) fn verify(auth: &JwtAuth, token: &[u8], now: u64) -> Result<Verified, FailureKind> {
+pub(super) fn verify(
+    auth: &JwtAuth,
+    keys: &[VerificationKey],
+    token: &[u8],
+    now: u64,
+) -> Result<Verified, FailureKind> {
     let token = std::str::from_utf8(token).map_err(|_| FailureKind::Malformed)?;
     let (message, signature) = token.rsplit_once('.').ok_or(FailureKind::Malformed)?;
     let (header, payload) = message.split_once('.').ok_or(FailureKind::Malformed)?;
     if payload.contains('.') {
         return Err(FailureKind::Malformed);
     }
-    check_signature(auth, &decode(header)?, message.as_bytes(), signature)?;
+    check_signature(auth, keys, &decode(header)?, message.as_bytes(), signature)?;
     // Nothing of the payload is read before its signature holds.
     let claims: Map<String, Value> =
         serde_json::from_slice(&decode(payload)?).map_err(|_| FailureKind::Malformed)?;
@@ -81,6 +86,7 @@ fn decode(part: &str) -> Result<Vec<u8>, FailureKind> {
 
 fn check_signature(
     auth: &JwtAuth,
+    keys: &[VerificationKey],
     header: &[u8],
     message: &[u8],
     signature: &str,
@@ -95,7 +101,7 @@ fn check_signature(
         return Err(FailureKind::Algorithm);
     }
     decode(signature)?;
-    let mut fitting = candidates(&auth.keys, header.kid.as_deref(), algorithm).peekable();
+    let mut fitting = candidates(keys, header.kid.as_deref(), algorithm).peekable();
     if fitting.peek().is_none() {
         return Err(FailureKind::UnknownKey);
     }

@@ -16,7 +16,7 @@ fn jwt(name: &str, issuer: &str) -> Auth {
     };
     Auth {
         name: name.into(),
-        kind: AuthKind::Jwt(JwtAuth {
+        kind: AuthKind::Jwt(Box::new(JwtAuth {
             issuers: vec![issuer.into()],
             audiences: vec![],
             algorithms: vec![Algorithm::HS256],
@@ -25,7 +25,8 @@ fn jwt(name: &str, issuer: &str) -> Auth {
             required_claims: vec![],
             scopes: vec!["read".into()],
             keys: vec![key],
-        }),
+            remote: None,
+        })),
     }
 }
 
@@ -100,7 +101,7 @@ impl Door {
     fn new() -> Self {
         let config = config();
         let counters = Arc::new(AuthCounters::default());
-        let authenticator = Authenticator::new(&config, Arc::clone(&counters));
+        let authenticator = Authenticator::new(&config, Arc::clone(&counters), Vec::new());
         Self { config, counters, authenticator }
     }
 

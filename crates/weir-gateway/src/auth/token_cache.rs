@@ -12,16 +12,16 @@ const CAPACITY: usize = 4096;
 /// Longest a verified token is believed without another look, in seconds.
 const LONGEST: u64 = 300;
 
-/// An auth and the SHA-256 of the whole token, signature included: whoever has another signature
-/// under the same claims has another token.
+/// An auth, the number of its key set, and the SHA-256 of the whole token, signature included: whoever has another signature
+/// under the same claims has another token, and so does whoever's key set has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key(AuthId, [u8; 32]);
+pub(super) struct Key(AuthId, u64, [u8; 32]);
 
 impl Key {
-    pub(super) fn new(auth: AuthId, token: &[u8]) -> Self {
+    pub(super) fn new(auth: AuthId, number: u64, token: &[u8]) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, token).as_ref());
-        Self(auth, hash)
+        Self(auth, number, hash)
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use weir_config::ConsumerId;
 
     fn key(number: u32) -> Key {
-        Key::new(AuthId(0), &number.to_be_bytes())
+        Key::new(AuthId(0), 0, &number.to_be_bytes())
     }
 
     fn principal() -> Rc<Principal> {
@@ -122,8 +122,10 @@ mod tests {
     #[test]
     fn the_same_token_of_another_auth_is_another_token() {
         let mut cache = TokenCache::default();
-        cache.insert(Key::new(AuthId(0), b"t"), principal(), 0, None);
-        assert!(cache.get(&Key::new(AuthId(1), b"t"), 0).is_none());
+        cache.insert(Key::new(AuthId(0), 0, b"t"), principal(), 0, None);
+        assert!(cache.get(&Key::new(AuthId(1), 0, b"t"), 0).is_none());
+        // Nor is one that was verified with keys that may be gone.
+        assert!(cache.get(&Key::new(AuthId(0), 1, b"t"), 0).is_none());
     }
 
     #[test]

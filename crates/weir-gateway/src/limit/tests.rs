@@ -27,6 +27,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         body_limit: 0,
         timeout: None,
         request_headers: HeaderEdits::default(),
+        validation: None,
         request_map: None,
         handler: Handler::Reply(Reply { status: 200, headers: vec![], body: ReplyBody::Empty }),
         response_map: None,

@@ -15,6 +15,7 @@ fn accept(value: &str) -> ProblemFormat {
 
 fn rendered(format: ProblemFormat, detail: Option<&str>) -> String {
     let mut out = Vec::new();
+    let detail = Detail { text: detail, violations: &[] };
     Problem::RateLimited.render(format, detail, Some(ID), &mut out);
     String::from_utf8(out).expect("text")
 }
@@ -71,7 +72,7 @@ fn json_documents_hold_every_member() {
 #[test]
 fn members_without_a_value_are_left_out() {
     let mut out = Vec::new();
-    Problem::NoRoute.render(ProblemFormat::Json, None, None, &mut out);
+    Problem::NoRoute.render(ProblemFormat::Json, Detail::default(), None, &mut out);
     let document: Value = serde_json::from_slice(&out).expect("JSON");
     let names: Vec<_> = document.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["type", "title", "status", "fault", "retry"]);

@@ -24,6 +24,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         body_limit: 0,
         timeout: None,
         request_headers: HeaderEdits::default(),
+        validation: None,
         request_map: None,
         handler: Handler::Reply(Reply { status: 204, headers: Vec::new(), body: ReplyBody::Empty }),
         response_map: None,

@@ -1,6 +1,7 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{BUCKETS, CallKey, Durations, SeriesKey, TargetKey, WorkerStats};
+use crate::auth::KeySetSeries;
 use crate::upstream::Healths;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -40,10 +41,16 @@ pub struct Snapshot {
     pub token_misses: u64,
     /// Tokens pushed out of the cache before their time.
     pub token_evictions: u64,
+    /// Key sets that are fetched, in the order of their auths.
+    pub key_sets: Vec<KeySetSeries>,
     /// Requests refused by a rate limit.
     pub limited: u64,
     /// Requests refused by a quota.
     pub over_quota: u64,
+    /// Requests that are not as their API's description says.
+    pub invalid_requests: u64,
+    /// Answers that are not as their API's description says.
+    pub invalid_answers: u64,
     /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
     pub unrecorded: u64,
     /// Calls that are not counted, or not whole, because there was no room for their records.
@@ -168,6 +175,8 @@ impl Snapshot {
             (&mut self.log_dropped, &worker.log_dropped),
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
+            (&mut self.invalid_requests, &worker.invalid_requests),
+            (&mut self.invalid_answers, &worker.invalid_answers),
             (&mut self.unrecorded, &worker.unrecorded),
             (&mut self.uncounted, &worker.uncounted),
             (&mut self.withheld, &worker.withheld),

@@ -1,6 +1,7 @@
 //! What happens to a worker from outside: another Config, the stages of a stop.
 
 use super::{Parting, Worker};
+use crate::auth::key_set;
 use crate::clock;
 use crate::connection;
 use crate::door;
@@ -97,7 +98,9 @@ async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) 
 async fn sweep(worker: &'static Worker) {
     loop {
         tokio::time::sleep(SWEEP).await;
-        worker.live().sweep();
+        let live = worker.live();
+        live.sweep();
+        key_set::refresh(&live);
         if let Some(lane) = &worker.lane {
             lane.borrow_mut().tick();
         }

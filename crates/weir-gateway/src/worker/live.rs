@@ -47,7 +47,8 @@ impl Live {
         let mut series: Vec<Vec<Series>> =
             config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
         series.push(room(1));
-        let authenticator = Authenticator::new(config, Arc::clone(auth_counters));
+        let authenticator =
+            Authenticator::new(config, Arc::clone(auth_counters), site.key_sets.clone());
         let files = config.apis.iter().map(|api| {
             let root = |handler: &Handler| match handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),

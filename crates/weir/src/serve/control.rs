@@ -2,6 +2,7 @@
 
 use super::delivery::Handle;
 use super::events::Events;
+use super::loaded::Loaded;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
@@ -12,6 +13,8 @@ use crate::tracker::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use weir_admin::configuration::{Configuration, Reload, ReloadOrder};
 use weir_admin::{Access, Readiness, Sources};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
@@ -29,6 +32,9 @@ pub(crate) struct Control {
     events: Events,
     messages: Messages,
     reloads: Arc<Reloads>,
+    loaded: Arc<Loaded>,
+    /// Orders of the admin listener to reload; the sender is for that.
+    orders: (mpsc::Sender<ReloadOrder>, mpsc::Receiver<ReloadOrder>),
     signals: Signals,
     watch: Watch,
     /// Posts events, if any may be made.
@@ -71,11 +77,12 @@ impl Control {
     /// The system does not let it react to them.
     pub(crate) fn new(
         source: Source,
-        config: Arc<Config>,
+        (config, warnings): (Arc<Config>, &Findings),
         gateway: Arc<Gateway>,
         events: Events,
         messages: Messages,
     ) -> std::io::Result<Self> {
+        let loaded = Arc::new(Loaded::first(&source.path, warnings));
         let (reloads, signals) = (Arc::new(Reloads::start()), Signals::new()?);
         let (mut watch, problem) = Watch::new();
         if let Some(problem) = problem {
@@ -90,6 +97,8 @@ impl Control {
             events,
             messages,
             reloads,
+            loaded,
+            orders: mpsc::channel(1),
             signals,
             watch,
             delivery: None,
@@ -144,6 +153,10 @@ impl Control {
             let gateway = Arc::clone(&self.gateway);
             Box::new(move || gateway.limits())
         };
+        let statistics = {
+            let gateway = Arc::clone(&self.gateway);
+            Box::new(move || gateway.stats())
+        };
         let pools = self.pools();
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
@@ -165,8 +178,10 @@ impl Control {
         Sources {
             readiness: Box::new(readiness),
             metrics: Box::new(metrics),
+            gateway: statistics,
             limits,
             pools,
+            configuration: Some(self.configuration()),
             access,
             billing,
             events,
@@ -186,22 +201,37 @@ impl Control {
         }
     }
 
+    /// The configuration, as the admin listener asks for it.
+    fn configuration(&self) -> Configuration {
+        let (gateway, loaded) = (Arc::clone(&self.gateway), Arc::clone(&self.loaded));
+        Configuration {
+            config: Box::new(move || gateway.config()),
+            state: Box::new(move || loaded.tell()),
+            reload: self.orders.0.clone(),
+        }
+    }
+
     /// Reacts until it is stopped; gives how that went.
     pub(crate) async fn run(&mut self) -> Exit {
         loop {
             tokio::select! {
                 _ = self.signals.terminate.recv() => break,
                 _ = self.signals.interrupt.recv() => break,
-                _ = self.signals.hangup.recv() => self.reload().await,
-                () = self.watch.changed() => self.reload().await,
+                _ = self.signals.hangup.recv() => drop(self.reload("signal").await),
+                () = self.watch.changed() => drop(self.reload("files").await),
+                Some(order) = self.orders.1.recv() => {
+                    let became = self.reload(&order.who).await;
+                    // Who asked may be gone.
+                    let _ = order.tell.send(became);
+                }
                 _ = self.signals.reopen.recv() => self.gateway.reopen_logs(),
             }
         }
         self.stop().await
     }
 
-    /// Builds a whole new Config, or changes nothing.
-    async fn reload(&mut self) {
+    /// Builds a whole new Config, or changes nothing; `by` says who wants it.
+    async fn reload(&mut self, by: &str) -> Reload {
         let before = self.watch.look();
         let source = self.source.clone();
         // Compiling a large configuration takes time in which health must be answered.
@@ -210,7 +240,7 @@ impl Control {
             Ok(loaded) => loaded.and_then(|(config, warnings)| self.allowed(config, warnings)),
             Err(error) => {
                 self.events.note(&format!("the reload failed: {error}"));
-                return;
+                return self.loaded.failed(by, error.to_string());
             }
         };
         let files = match &loaded {
@@ -221,15 +251,16 @@ impl Control {
         };
         self.watch.set(files, before);
         match loaded {
-            Ok((config, warnings)) => self.take(Arc::new(config), &warnings).await,
+            Ok((config, warnings)) => self.take(by, Arc::new(config), &warnings).await,
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
+                self.loaded.refused(by, &found)
             }
         }
     }
 
-    async fn take(&mut self, config: Arc<Config>, warnings: &Findings) {
+    async fn take(&mut self, by: &str, config: Arc<Config>, warnings: &Findings) -> Reload {
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
         let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
             Ok(Ok(())) => {
@@ -241,13 +272,15 @@ impl Control {
                 }
                 self.config = config;
                 self.reloads.taken();
-                return self.events.reloaded(warnings);
+                self.events.reloaded(warnings);
+                return self.loaded.taken(by, warnings);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         self.reloads.refused();
         self.events.reload_failed(&error);
+        self.loaded.failed(by, error)
     }
 
     /// Whether a Config can follow the one in force without a restart.

@@ -46,7 +46,7 @@ impl Events {
             let scheme = if *tls { "https" } else { "http" };
             self.messages.out(format!("listening on {scheme}://{addr}"));
         }
-        self.messages.out(format!("health, metrics and admin API on http://{admin}"));
+        self.messages.out(format!("console, health, metrics and admin API on http://{admin}"));
         if let Some(path) = first_token {
             self.messages.out(format!("the first admin token is in {}", path.display()));
         }

@@ -1,6 +1,7 @@
 //! Who gets in, and what those who do not are told.
 
 mod api_keys;
+mod key_sets;
 mod secrets;
 mod tokens;
 

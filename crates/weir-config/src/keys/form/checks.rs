@@ -34,6 +34,18 @@ pub(super) fn name(text: &str) -> Result<(), Fault> {
         .help("names are made of up to 64 letters, digits, `_`, `-` and `.`"))
 }
 
+/// Longest name of an operation, in characters: an `operationId` of an OpenAPI document.
+const OPERATION: usize = 128;
+
+pub(super) fn operation(text: &str) -> Result<(), Fault> {
+    let length = text.chars().count();
+    if (1..=OPERATION).contains(&length) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Fault::value("this cannot be the name of an operation")
+        .help(format!("up to {OPERATION} characters, none of them a control character")))
+}
+
 /// Digits of a price in front of the point.
 const PRICE_DIGITS: usize = 9;
 

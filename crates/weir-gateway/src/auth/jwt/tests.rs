@@ -1,4 +1,10 @@
-use super::*;
+use super::{verify as verify_with, *};
+
+/// With the auth's own keys.
+fn verify(auth: &JwtAuth, token: &[u8], now: u64) -> Result<Verified, FailureKind> {
+    verify_with(auth, &auth.keys, token, now)
+}
+
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use proptest::prelude::*;
 use serde_json::json;
@@ -61,6 +67,7 @@ fn auth(algorithms: &[Algorithm], keys: Vec<VerificationKey>) -> JwtAuth {
         required_claims: vec![],
         scopes: vec![],
         keys,
+        remote: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{assert_problem, challenge, get_with};
 use crate::harness::{KEYS, SECRET, Server, Weir, unix_now, weir};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 /// A key as `weir key new` makes it.
@@ -110,4 +111,31 @@ fn anonymous_is_nobody_else() {
     // Where nothing is asked for, nothing is looked at.
     let open = client.request("GET", "/open", &[("x-api-key", "wrong")], "");
     assert_eq!((open.status, open.json()), (200, json!({})));
+}
+
+#[test]
+fn basic_takes_the_name_of_a_consumer_and_its_key() {
+    let hash = |key: &str| crate::harness::key_hash(key);
+    let server = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nauth: {{staff: {{basic: true}}}}\n\
+         consumers: {{ann: {{api_keys: [\"{}\"]}}, bob: {{api_keys: [\"{}\"]}}}}\n\
+         apis: {{a: {{base: /, auth: staff, routes: [{{get: /, reply: {{map: {{cel: consumer}}}}}}]}}}}\n",
+        hash("ann:s key"),
+        hash("b")
+    ))
+    .start();
+    let pair = |pair: &str| format!("Basic {}", BASE64_STANDARD.encode(pair));
+    let good = get_with(&server, "/", &pair("ann:ann:s key"));
+    assert_eq!((good.status, good.text().as_str()), (200, "\"ann\""));
+    assert_eq!(get_with(&server, "/", &pair("bob:b")).status, 200);
+    for wrong in ["ann:b", "bob:ann:s key", "ann:", "ann:x", ":b", "Ann:ann:s key"] {
+        let refused = get_with(&server, "/", &pair(wrong));
+        assert_problem(&refused, 401, "unknown-api-key", wrong);
+    }
+    for malformed in ["Basic", "Basic ", "Basic %%%", "Bearer x", &pair("ann")] {
+        assert_problem(&get_with(&server, "/", malformed), 401, "malformed-credential", malformed);
+    }
+    let missing = server.connect().get("/");
+    assert_problem(&missing, 401, "missing-credential", "none");
+    assert_eq!(challenge(&missing), "Basic realm=\"staff\", charset=\"UTF-8\"");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Folders at the root that documents speak of; a name in backticks that starts with one of them
 /// is a path of the repository.
-const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "perf/", "fuzz/", ".ci/"];
+const FOLDERS: [&str; 7] = ["crates/", "docs/", "examples/", "perf/", "fuzz/", ".ci/", "console/"];
 
 /// Written by a run, so not in a fresh checkout.
 const MADE: [&str; 2] = ["/keys", "/data"];

@@ -1,0 +1,264 @@
+// What an operator does, and what must never happen.
+
+import assert from "node:assert/strict";
+import { picture, signIn, violations, visit } from "./browser.mjs";
+import { send } from "./server.mjs";
+
+const PAGES = {
+  overview: "/console/",
+  tracker: "/console/tracker?q=status%3A500",
+  jobs: "/console/jobs",
+  monitor: "/console/monitor",
+  apis: "/console/apis",
+  pools: "/console/pools",
+  configuration: "/console/configuration",
+  access: "/console/access",
+};
+
+/** Every page in both themes: pictures of it, nothing for axe, no error. */
+async function pages({ server, browser, ids }) {
+  const found = [];
+  for (const theme of ["light", "dark"]) {
+    const { page, context, problems } = await visit(browser, { theme });
+    await page.goto(`${server.admin}/console/`);
+    await page.getByLabel("Admin token").waitFor();
+    const check = async (name) => {
+      await picture(page, `${name}-${theme}`);
+      found.push(...(await violations(page)).map((one) => `${name}, ${theme}: ${one}`));
+    };
+    await check("sign-in");
+    await signIn(page, server, "admin");
+    const all = { ...PAGES, transaction: `/console/transactions/${ids.failed}?q=wombat`, xml: `/console/tracker?q=api%3Alegacy` };
+    for (const [name, path] of Object.entries(all)) {
+      await page.goto(server.admin + path);
+      await page.getByRole("main").waitFor();
+      await page.waitForTimeout(700);
+      await check(name);
+    }
+    found.push(...problems);
+    await context.close();
+  }
+  assert.equal(found.join("\n"), "");
+}
+
+/** The same on a phone: nothing is wider than it. */
+async function phone({ server, browser, ids }) {
+  const { page, context, problems } = await visit(browser, { size: "phone" });
+  await signIn(page, server, "admin");
+  for (const [name, path] of Object.entries({ ...PAGES, transaction: `/console/transactions/${ids.failed}` })) {
+    await page.goto(server.admin + path);
+    await page.waitForTimeout(1200);
+    await picture(page, `${name}-phone`);
+    const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(wide <= seen, `${name} is ${wide} wide`);
+  }
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Finds a failed transaction by a word in its payload, reads why, edits it, sends it again. */
+async function repair({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "operator");
+  await page.keyboard.press("/");
+  const search = page.getByRole("combobox", { name: "Search transactions" });
+  await search.waitFor();
+  await search.fill("stat");
+  await page.getByRole("option", { name: /status:/ }).waitFor();
+  await search.fill("status:>=");
+  await search.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "not understood" }).waitFor();
+  await search.fill("wombat state:failed");
+  await search.press("Enter");
+  await page.getByRole("row").filter({ hasText: "/orders" }).first().waitFor();
+  await picture(page, "found");
+  await page.locator("h1").first().evaluate(() => document.activeElement?.blur());
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.getByText("the customer of the order is missing").waitFor();
+  assert.equal(await page.locator("mark", { hasText: "wombat" }).count() > 0, true, "hits are marked");
+  await page.keyboard.press("e");
+  const body = page.getByRole("textbox", { name: /^Body/ });
+  await body.waitFor();
+  await body.fill('{"orderId":"B-1","customer":');
+  await page.getByText(/none any more/).waitFor();
+  await body.fill('{"orderId":"B-1","customer":"Wombat Ltd"}');
+  await page.getByRole("region", { name: "Differences" }).getByText("Wombat Ltd").waitFor();
+  await picture(page, "edit");
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("dialog").getByRole("button", { name: "Resubmit" }).click();
+  await page.getByText("Attempt 1 succeeded with 200").waitFor();
+  const chain = page.getByRole("table").filter({ hasText: "succeeded" });
+  await chain.waitFor();
+  await picture(page, "chain");
+  await chain.getByRole("link").first().click();
+  await page.getByText("This is an attempt to send").waitFor();
+  await page.getByText('"Wombat Ltd"').first().waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Sends a dozen again with a pause in the middle. */
+async function bulk({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "operator");
+  await page.goto(`${server.admin}/console/tracker?q=numbat`);
+  await page.getByRole("button", { name: "Resubmit all…" }).click();
+  await page.getByLabel("Requests a second").fill("4");
+  await page.getByRole("button", { name: "Preview" }).click();
+  await page.getByRole("button", { name: "Send 12" }).click();
+  await page.getByText(/^[3-9] of 12 sent/).waitFor();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("button", { name: "Go on" }).waitFor();
+  const sent = await page.getByText(/of 12 sent/).textContent();
+  await picture(page, "paused");
+  await page.waitForTimeout(1200);
+  const later = await page.getByText(/of 12 sent/).textContent();
+  assert.ok(Math.abs(Number.parseInt(later, 10) - Number.parseInt(sent, 10)) <= 1, `${sent}, then ${later}`);
+  await page.getByLabel("per second").fill("100");
+  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByText("12 of 12 sent").waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Who is throttled is seen at once. */
+async function throttled({ server, browser }) {
+  const { page, context } = await visit(browser);
+  await signIn(page, server, "viewer");
+  await page.getByText("Requests a second").waitFor();
+  let isOn = true;
+  const hammer = (async () => {
+    while (isOn) await send(`${server.base}/orders`, { headers: { "x-api-key": server.keys.beta.key } });
+  })();
+  await page.getByText("Throttled now:").waitFor({ timeout: 5000 });
+  await page.getByRole("link", { name: "beta" }).click();
+  await page.getByRole("tab", { name: "Limits" }).click();
+  await page.getByText("throttled by rate").waitFor();
+  await picture(page, "limits");
+  assert.deepEqual(await violations(page), []);
+  isOn = false;
+  await hammer;
+  await context.close();
+}
+
+/** A broken configuration is refused with the finding on its line; a right one is taken in use. */
+async function configuration({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "admin");
+  await page.goto(`${server.admin}/console/configuration`);
+  await page.getByText("In force since").waitFor();
+  server.configure("upstreams2: {}\n");
+  await page.getByText("The last change was refused").waitFor();
+  await page.getByText("unknown-key").first().waitFor();
+  await page.locator("mark.wrong", { hasText: "upstreams2" }).waitFor();
+  await picture(page, "refused");
+  assert.deepEqual(await violations(page), []);
+  server.configure("");
+  await page.getByRole("button", { name: "Reload" }).click();
+  await page.getByText("In force since").waitFor();
+  await page.getByLabel("A configuration").fill("version: 1\nlisten: 8080\n");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.getByText("not usable").waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** What a role may not do is not there, and the server refuses it as well. */
+async function roles({ server, browser, ids }) {
+  const names = ["viewer", "payload-viewer", "operator", "admin"];
+  for (const [rank, role] of names.entries()) {
+    const { page, context, problems } = await visit(browser);
+    await signIn(page, server, role);
+    const seen = async (name) => (await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).count()) > 0;
+    assert.equal(await seen("Jobs"), rank >= 2, role);
+    assert.equal(await seen("Access"), rank >= 3, role);
+    await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
+    await page.getByRole("heading", { name: "Timings" }).waitFor();
+    assert.equal((await page.getByText("are not shown to you").count()) > 0, rank < 1, role);
+    assert.equal((await page.getByRole("button", { name: "Resubmit", exact: true }).count()) > 0, rank >= 2, role);
+    const asked = (path, method = "GET", headers = {}) =>
+      page.evaluate(async ([path, method, headers]) => (await fetch(path, { method, headers })).status, [path, method, headers]);
+    const console_ = { "weir-console": "1" };
+    assert.equal((await asked("/v1/audit")) === 200, rank >= 3, role);
+    assert.equal((await asked(`/v1/transactions/${ids.failed}/request-body`)) === 200, rank >= 1, role);
+    assert.equal((await asked("/v1/jobs/999/run", "POST", console_)) === 404, rank >= 2, role);
+    // Another page of this machine cannot send the header, and so nothing.
+    assert.equal(await asked("/v1/session", "DELETE"), 401);
+    await page.getByRole("button", { name: /Account/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByLabel("Admin token").waitFor();
+    assert.equal(await asked("/v1/session"), 401, "the session is over");
+    assert.deepEqual(problems, []);
+    await context.close();
+  }
+}
+
+/** Whatever was recorded is shown as data. */
+async function hostile({ server, browser, ids }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "admin");
+  await page.addInitScript(() => {
+    globalThis.tasks = [];
+    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+  });
+  for (const name of ["script", "svg", "html", "override", "line", "png", "large"]) {
+    await page.goto(`${server.admin}/console/transactions/${ids[name]}`);
+    await page.getByRole("heading", { name: "Request", exact: true }).waitFor();
+    if (name !== "png") await page.getByRole("region", { name: "Body of the request" }).waitFor({ timeout: 8000 });
+    if (["large", "line"].includes(name)) console.log(`        ${name}: long tasks of ${await page.evaluate(() => globalThis.tasks)} ms`);
+    assert.ok(!/owned|^1$/.test(await page.title()), name);
+    assert.equal(await page.locator(".lines script, .lines svg, .lines iframe, .lines img").count(), 0, name);
+    const text = await page.locator("body").innerText();
+    if (name === "override") assert.ok(text.includes("⟨U+202E⟩") && text.includes("⟨U+0000⟩") && !text.includes("\u202E"), "nothing is hidden");
+    if (name === "png") await page.getByAltText("The recorded body").first().waitFor();
+    await picture(page, `hostile-${name}`);
+  }
+  assert.ok((await page.locator(".line").count()) < 200, "only what is seen is in the document");
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** However long the list is, only what is seen of it is in the document. */
+async function list({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "viewer");
+  const begun = Date.now();
+  await page.goto(`${server.admin}/console/tracker`);
+  await page.getByRole("row").nth(1).waitFor();
+  const shown = Date.now() - begun;
+  await page.evaluate(() => {
+    globalThis.tasks = [];
+    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+  });
+  const rows = page.locator(".hits-scroll .hit");
+  let most = 0;
+  for (let at = 0; at < 40; at += 1) {
+    await page.locator(".hits-scroll").evaluate((box) => box.scrollBy(0, 2000));
+    await page.waitForTimeout(60);
+    most = Math.max(most, await rows.count());
+  }
+  const last = Number(await rows.last().getAttribute("aria-rowindex"));
+  console.log(`        the list is there after ${shown} ms; ${most} rows at most, scrolled to ${last}, long tasks: ${await page.evaluate(() => globalThis.tasks)}`);
+  assert.ok(most <= 200 && last > 400, `${most} rows, the last is ${last}`);
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** The first view with an empty cache: all there is, and nothing from elsewhere. */
+async function first({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  const begun = Date.now();
+  await page.goto(`${server.admin}/console/`);
+  await page.getByLabel("Admin token").waitFor();
+  console.log(`        sign-in after ${Date.now() - begun} ms`);
+  await signIn(page, server, "viewer");
+  const again = Date.now();
+  await page.reload();
+  await page.getByText("Requests a second").waitFor();
+  console.log(`        overview after ${Date.now() - again} ms`);
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+export const scenarios = { first, list, repair, bulk, throttled, roles, hostile, configuration, pages, phone };

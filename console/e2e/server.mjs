@@ -1,0 +1,137 @@
+// The real binary with a configuration that has something of everything, on free ports.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROLES = ["viewer", "payload-viewer", "operator", "admin"];
+
+/** An order without a customer fails, as a shop's would; what is too large is not wanted. */
+const SCRIPT = `export function POST(request) {
+  const order = request.json();
+  if (!order.customer) throw Response.json({ error: "the customer of the order is missing" }, { status: 500 });
+  return { booked: order.orderId, customer: order.customer };
+}
+`;
+
+function config(upstream, keys, extra) {
+  return `version: 1
+listen: [{addr: "127.0.0.1:0"}]
+workers: 1
+limits: {body: 64MiB}
+auth:
+  keys: {api_key: {header: x-api-key}}
+plans:
+  gold: {rate: 2000/s, burst: 4000, quota: {calls: 1000000, per: month, zone: UTC}, price: {per_call: "0.0004", currency: EUR}}
+  free: {rate: 1/s, burst: 5}
+consumers:
+  acme: {plan: gold, api_keys: ["${keys.acme.hash}"]}
+  beta: {plan: free, api_keys: ["${keys.beta.hash}"]}
+upstreams:
+  shop: {targets: ["http://${upstream}"]}
+  gone: {targets: ["http://127.0.0.1:1"]}
+apis:
+  hello:
+    base: /hello
+    routes: [{op: hello, get: /, reply: {json: {hello: world}}}]
+  orders:
+    base: /orders
+    auth: keys
+    routes:
+      - {op: place, post: /, script: order.js}
+      - {op: list, get: /, proxy: {upstream: shop, path: "/delay/3ms"}}
+  mirror:
+    base: /mirror
+    routes: [{op: mirror, path: "/*", proxy: shop}]
+  legacy:
+    base: /legacy
+    routes: [{op: book, post: /book, proxy: gone}]
+tracker:
+  enabled: true
+  body_limit: 2MiB
+  keys: {order: "$.orderId"}
+  mask: {headers: [x-secret]}
+monitor: {enabled: true, count: [{api: orders}, {api: hello}]}
+${extra}`;
+}
+
+/** Starts a command and waits for its ready line. */
+function start(binary, args, options) {
+  const child = spawn(binary, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
+  return new Promise((resolve, reject) => {
+    let text = "";
+    child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}`)));
+    child.stdout.on("data", (data) => {
+      text += data;
+      const line = text.split("\n").find((one) => one.includes('"ready"'));
+      if (line) resolve({ child, ready: JSON.parse(line) });
+    });
+  });
+}
+
+function stop(child) {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null) return resolve();
+    child.once("exit", resolve);
+    child.kill("SIGTERM");
+    setTimeout(() => child.kill("SIGKILL"), 5000).unref();
+  });
+}
+
+/** Sends a request; gives status, headers and text. */
+export function send(url, { method = "GET", headers = {}, body } = {}) {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers }, (response) => {
+      const parts = [];
+      response.on("data", (part) => parts.push(part));
+      response.on("end", () => resolve({ status: response.statusCode, headers: response.headers, text: Buffer.concat(parts).toString() }));
+      response.on("error", reject);
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+export async function serve(binary) {
+  const dir = mkdtempSync(join(tmpdir(), "weir-console-"));
+  const key = () => {
+    const text = execFileSync(binary, ["key", "new"], { encoding: "utf8" });
+    return { key: /key:\s+(\S+)/.exec(text)[1], hash: /hash:\s+(\S+)/.exec(text)[1] };
+  };
+  const keys = { acme: key(), beta: key() };
+  const echo = await start(binary, ["echo", "--json", "--workers", "1", "--listen", "127.0.0.1:0"], { cwd: dir });
+  const upstream = echo.ready.listen[0];
+  const path = join(dir, "weir.yaml");
+  writeFileSync(join(dir, "order.js"), SCRIPT);
+  writeFileSync(path, config(upstream, keys, ""));
+  const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "weir.yaml"], { cwd: dir });
+  const admin = `http://${weir.ready.admin}`;
+  const first = readFileSync(join(dir, "data/admin.token"), "utf8").trim();
+  const ask = (method, where, body) =>
+    send(admin + where, { method, headers: { authorization: `Bearer ${first}` }, body: body && JSON.stringify(body) });
+  const tokens = {};
+  for (const role of ROLES) {
+    const made = await ask("POST", "/v1/tokens", { name: `the ${role}`, role });
+    tokens[role] = JSON.parse(made.text).token;
+  }
+  return {
+    admin,
+    base: `http://${weir.ready.listen[0]}`,
+    pid: weir.child.pid,
+    keys,
+    tokens,
+    ask,
+    /** Replaces the configuration: this text is added at its end. */
+    configure(extra) {
+      writeFileSync(`${path}.new`, config(upstream, keys, extra));
+      renameSync(`${path}.new`, path);
+    },
+    async stop() {
+      await stop(weir.child);
+      await stop(echo.child);
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,244 @@
+// Who may do what, and who did.
+
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useState } from "react";
+import { api, data, type Role, type Schemas } from "../api/client";
+import { useSession } from "../api/session";
+import { Dialog } from "../ui/dialog";
+import { Copy, Failure, Loading, Panel, Time } from "../ui/parts";
+import { say } from "../ui/toast";
+
+const ROLES: [Role, string][] = [
+  ["viewer", "sees what happened, no payloads"],
+  ["payload-viewer", "sees headers, bodies and keys"],
+  ["operator", "sends transactions again, too"],
+  ["admin", "makes tokens and sees the audit, too"],
+];
+
+export function AccessPage() {
+  useEffect(() => {
+    document.title = "Access · weir";
+  }, []);
+  return (
+    <>
+      <div className="page-head">
+        <h1>Access</h1>
+      </div>
+      <Tokens />
+      <AuditLog />
+    </>
+  );
+}
+
+function Tokens() {
+  const queries = useQueryClient();
+  const session = useSession();
+  const tokens = useQuery({ queryKey: ["tokens"], queryFn: () => data<Schemas["TokenInfo"][]>(api.GET("/v1/tokens")) });
+  const [adding, setAdding] = useState(false);
+  const [revoking, setRevoking] = useState<Schemas["TokenInfo"]>();
+  const revoke = useMutation({
+    mutationFn: (id: string) => data(api.DELETE("/v1/tokens/{id}", { params: { path: { id } } })),
+    onSuccess: () => {
+      setRevoking(undefined);
+      say("The token is revoked, and its sessions have ended.");
+      void queries.invalidateQueries({ queryKey: ["tokens"] });
+    },
+  });
+  return (
+    <Panel
+      title="Tokens"
+      inside={false}
+      actions={
+        <button type="button" className="button small" onClick={() => setAdding(true)}>
+          New token…
+        </button>
+      }
+    >
+      {tokens.isError && <Failure error={tokens.error} retry={() => void tokens.refetch()} />}
+      {tokens.isPending && <Loading what="tokens" />}
+      {tokens.data && (
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>Role</th>
+                <th>Id</th>
+                <th>
+                  <span className="sr-only">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {tokens.data.map((token) => (
+                <tr key={token.id}>
+                  <td className="wrap-any">
+                    {token.name} {token.id === session?.token && <span className="badge info">yours</span>}
+                  </td>
+                  <td>{token.role}</td>
+                  <td>
+                    <code>{token.id}</code>
+                  </td>
+                  <td className="num">
+                    <button type="button" className="button quiet small" onClick={() => setRevoking(token)}>
+                      Revoke…
+                    </button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {adding && <NewToken onClose={() => setAdding(false)} />}
+      {revoking && (
+        <Dialog
+          title={`Revoke the token of ${revoking.name}?`}
+          open
+          onClose={() => setRevoking(undefined)}
+          footer={
+            <>
+              <button type="button" className="button" onClick={() => setRevoking(undefined)}>
+                Keep it
+              </button>
+              <button type="button" className="button danger" disabled={revoke.isPending} onClick={() => revoke.mutate(revoking.id)}>
+                Revoke
+              </button>
+            </>
+          }
+        >
+          <p>Whoever uses it is refused from now on, and signed out of the console.</p>
+          {revoke.isError && <Failure error={revoke.error} />}
+        </Dialog>
+      )}
+    </Panel>
+  );
+}
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<Role>("viewer");
+  const make = useMutation({
+    mutationFn: () => data<Schemas["Made"]>(api.POST("/v1/tokens", { body: { name, role } })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ["tokens"] }),
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    make.mutate();
+  };
+  return (
+    <Dialog title="New token" open onClose={onClose}>
+      {make.data ? (
+        <div className="stack">
+          <p>This is the only time it is shown:</p>
+          <p className="row">
+            <code className="wrap-any">{make.data.token}</code>
+            <Copy text={make.data.token} label="Copy" />
+          </p>
+        </div>
+      ) : (
+        <form className="stack" onSubmit={submit}>
+          <label className="field">
+            Whose it is
+            <input value={name} maxLength={128} required onChange={(event) => setName(event.target.value)} />
+          </label>
+          <label className="field">
+            Role
+            <select value={role} onChange={(event) => setRole(event.target.value as Role)}>
+              {ROLES.map(([value, what]) => (
+                <option key={value} value={value}>
+                  {value}: {what}
+                </option>
+              ))}
+            </select>
+          </label>
+          {make.isError && <Failure error={make.error} />}
+          <button type="submit" className="button primary" disabled={make.isPending}>
+            Make it
+          </button>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+const LINES = 100;
+
+function AuditLog() {
+  const audit = useInfiniteQuery({
+    queryKey: ["audit"],
+    queryFn: ({ pageParam }) => data<Schemas["AuditEntry"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...(pageParam ? { before: pageParam } : {}) } } })),
+    initialPageParam: 0,
+    getNextPageParam: (last) => (last.length === LINES ? last.at(-1)?.number : undefined),
+  });
+  const entries = audit.data?.pages.flat() ?? [];
+  return (
+    <Panel title="Audit" inside={false} actions={<span className="muted">who saw which payload, and who changed what</span>}>
+      {audit.isError && <Failure error={audit.error} retry={() => void audit.refetch()} />}
+      {audit.isPending && <Loading what="the audit" />}
+      {entries.length > 0 && (
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>Who</th>
+                <th>Role</th>
+                <th>What</th>
+                <th>To what</th>
+                <th>How</th>
+              </tr>
+            </thead>
+            <tbody>
+              {entries.map((entry) => (
+                <tr key={entry.number}>
+                  <td>
+                    <Time at={entry.time} style="day" />
+                  </td>
+                  <td className="wrap-any" title={`token ${entry.token}`}>
+                    {entry.name}
+                  </td>
+                  <td>{entry.role}</td>
+                  <td className="nowrap">{entry.action}</td>
+                  <td className="wrap-any">
+                    <Subject entry={entry} />
+                  </td>
+                  <td>
+                    <code className="wrap-any">{entry.details}</code>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {audit.hasNextPage && (
+        <div className="inside">
+          <button type="button" className="button" disabled={audit.isFetching} onClick={() => void audit.fetchNextPage()}>
+            Show older ones
+          </button>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Subject({ entry }: { entry: Schemas["AuditEntry"] }) {
+  if (entry.about === "transaction") {
+    return (
+      <Link to="/transactions/$id" params={{ id: entry.subject }} preload={false} className="mono">
+        {entry.subject}
+      </Link>
+    );
+  }
+  if (entry.about === "job") {
+    return (
+      <Link to="/jobs/$number" params={{ number: entry.subject }} preload={false}>
+        job {entry.subject}
+      </Link>
+    );
+  }
+  return <code>{entry.subject}</code>;
+}

@@ -1,0 +1,82 @@
+// The admin API as the console asks it: typed by its own description, errors as one class.
+
+import createClient, { type Middleware } from "openapi-fetch";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+export type Role = Schemas["Role"];
+export type Session = Schemas["Session"];
+export type Hit = Schemas["Hit"];
+export type Transaction = Schemas["Transaction"];
+export type Attempt = Schemas["Attempt"];
+export type Job = Schemas["Job"];
+
+/** An answer that is none: a problem document (RFC 9457), or no answer at all. */
+export class ApiProblem extends Error {
+  readonly status: number;
+  readonly kind: string;
+  readonly title: string;
+  readonly detail: string;
+  /** First byte of a query that is wrong, and the last but one. */
+  readonly place?: [number, number];
+
+  constructor(status: number, document: Record<string, unknown>) {
+    const text = (name: string, otherwise: string) =>
+      typeof document[name] === "string" ? (document[name] as string) : otherwise;
+    const title = text("title", "The request failed");
+    super(title);
+    this.name = "ApiProblem";
+    this.status = status;
+    this.title = title;
+    this.detail = text("detail", "");
+    this.kind = text("type", "").replace("urn:weir:problem:", "");
+    const place = document.place;
+    if (Array.isArray(place) && place.length === 2) this.place = place as [number, number];
+  }
+}
+
+/** Called when the session is over. */
+let signedOut = () => {};
+export function onSignedOut(call: () => void): void {
+  signedOut = call;
+}
+
+async function problem(response: Response): Promise<ApiProblem> {
+  const document = await response.json().catch(() => ({}));
+  const known = document && typeof document === "object" ? document : {};
+  return new ApiProblem(response.status, { title: `weir answered ${response.status}`, ...known });
+}
+
+const errors: Middleware = {
+  onRequest({ request }) {
+    // What no other origin may send: with it a cookie is enough to change something.
+    request.headers.set("weir-console", "1");
+    return request;
+  },
+  async onResponse({ response, request }) {
+    if (response.ok) return;
+    if (response.status === 401 && !request.headers.has("authorization")) signedOut();
+    throw await problem(response);
+  },
+  onError() {
+    return new ApiProblem(0, {
+      title: "weir does not answer",
+      detail: "It may be stopped, or the network between is broken. This page tries again.",
+    });
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: location.origin, credentials: "same-origin" });
+api.use(errors);
+
+/** The data of an answer; errors were thrown by the client. */
+export async function data<T>(asked: Promise<{ data?: T }>): Promise<T> {
+  return (await asked).data as T;
+}
+
+const ROLES: Role[] = ["viewer", "payload-viewer", "operator", "admin"];
+
+/** Whether a session may do what needs this role. The server decides; this only hides. */
+export function may(session: Session | undefined, role: Role): boolean {
+  return session !== undefined && ROLES.indexOf(session.role) >= ROLES.indexOf(role);
+}

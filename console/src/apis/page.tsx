@@ -1,0 +1,103 @@
+// What is configured: APIs, their routes, and what stands before and after each handler.
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { facetTerm } from "../query/fields";
+import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
+
+const STAGES: Record<string, string> = {
+  auth: "Who may call",
+  limit: "Limit",
+  "request-map": "Request map",
+  handler: "Handler",
+  "response-map": "Response map",
+  record: "Recorded",
+};
+
+export function ApisPage() {
+  const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), refetchInterval: 10_000 });
+  const [filter, setFilter] = useState("");
+  useEffect(() => {
+    document.title = "APIs · weir";
+  }, []);
+  const wanted = filter.toLowerCase();
+  const shown = (apis.data ?? [])
+    .map((one) => ({ ...one, routes: one.routes.filter((route) => `${one.api} ${route.operation} ${route.methods.join(" ")} ${route.path} ${route.handler}`.toLowerCase().includes(wanted)) }))
+    .filter((one) => one.routes.length > 0);
+  return (
+    <>
+      <div className="page-head">
+        <h1>APIs and routes</h1>
+        <input type="search" size={34} data-search aria-label="Show only routes with" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
+      </div>
+      {apis.isError && <Failure error={apis.error} retry={() => void apis.refetch()} />}
+      {apis.isPending && <Loading what="APIs" />}
+      {apis.data && shown.length === 0 && (
+        <section className="panel">
+          <Empty title={filter ? "No route has that" : "No API is configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</Empty>
+        </section>
+      )}
+      {shown.map((one) => (
+        <Api key={one.api} one={one} />
+      ))}
+    </>
+  );
+}
+
+function Api({ one }: { one: Schemas["ApiInfo"] }) {
+  return (
+    <Panel
+      title={
+        <>
+          {one.api} <code className="muted">{one.base}</code>
+        </>
+      }
+      inside={false}
+      actions={
+        <>
+          {one.hosts.length > 0 && <span className="muted">{one.hosts.join(", ")}</span>}
+          <code className="muted wrap-any">
+            {one.file}:{one.line}
+          </code>
+          <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never} className="button small">
+            Transactions
+          </Link>
+        </>
+      }
+    >
+      <ul className="routes">
+        {one.routes.map((route) => (
+          <li key={`${route.operation} ${route.path}`}>
+            <details>
+              <summary>
+                <Badge tone="info">{route.methods.length > 0 ? route.methods.join(" ") : "any"}</Badge>
+                <span className="mono wrap-any">{route.path}</span>
+                <span className="muted wrap-any">{route.operation}</span>
+                <span className="grow" />
+                <Badge>{route.handler}</Badge>
+              </summary>
+              <ol className="policies">
+                {route.policies.map((policy, at) => (
+                  <li key={at}>
+                    <span className="muted">{STAGES[policy.stage] ?? policy.stage}</span>
+                    <span className="wrap-any">{policy.words}</span>
+                  </li>
+                ))}
+              </ol>
+              <p className="row route-foot">
+                <code className="muted wrap-any">
+                  {route.file}:{route.line}
+                </code>
+                <Link to="/tracker" search={{ q: `${facetTerm("api", one.api)} ${facetTerm("operation", route.operation)}` } as never}>
+                  Its transactions
+                </Link>
+              </p>
+            </details>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,221 @@
+// What is in force, what became of changes, and whether a draft would do.
+
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useMay } from "../api/session";
+import { visible } from "../transaction/text";
+import { Badge, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
+import { say } from "../ui/toast";
+
+type Finding = Schemas["FindingInfo"];
+type Reload = Schemas["Reload"];
+type State = Schemas["ConfigurationState"];
+
+export function ConfigurationPage() {
+  const state = useQuery({ queryKey: ["configuration"], queryFn: () => data<State>(api.GET("/v1/configuration")), refetchInterval: 2000 });
+  useEffect(() => {
+    document.title = "Configuration · weir";
+  }, []);
+  const last = state.data?.reloads[0];
+  return (
+    <>
+      <div className="page-head">
+        <h1>Configuration</h1>
+        {state.data && <code className="muted wrap-any">{state.data.path}</code>}
+        <ReloadButton />
+      </div>
+      {state.isError && <Failure error={state.error} retry={() => void state.refetch()} />}
+      {state.isPending && <Loading what="the configuration" />}
+      {last && <Last reload={last} />}
+      {state.data && <Files files={state.data.files} last={last} />}
+      <Draft />
+      {state.data && <Reloads all={state.data.reloads} />}
+    </>
+  );
+}
+
+function ReloadButton() {
+  const isAdmin = useMay("admin");
+  const queries = useQueryClient();
+  const reload = useMutation({
+    mutationFn: () => data<Reload>(api.POST("/v1/configuration/reload")),
+    onSuccess: (became) => {
+      say(became.taken ? "The configuration was loaded again." : "The configuration was refused; the one before stays.", became.taken ? "good" : "bad");
+      void queries.invalidateQueries({ queryKey: ["configuration"] });
+      void queries.invalidateQueries({ queryKey: ["apis"] });
+    },
+    onError: (error) => say(error.message, "bad"),
+  });
+  if (!isAdmin) return null;
+  return (
+    <button type="button" className="button" disabled={reload.isPending} onClick={() => reload.mutate()}>
+      {reload.isPending ? "Loading…" : "Reload"}
+    </button>
+  );
+}
+
+function Last({ reload }: { reload: Reload }) {
+  if (reload.taken) {
+    return (
+      <section className="stack">
+        <p className="notice good">
+          <strong>In force</strong> since <Time at={reload.time} style="full" />
+        </p>
+        <Findings all={reload.findings} />
+      </section>
+    );
+  }
+  return (
+    <section className="stack">
+      <p className="notice bad" role="alert">
+        <strong>The last change was refused</strong> <Time at={reload.time} style="full" /> <span>The configuration before it stays in force.</span>
+        {reload.error && <span className="wrap-any">{reload.error}</span>}
+      </p>
+      <Findings all={reload.findings} />
+    </section>
+  );
+}
+
+function Findings({ all }: { all: Finding[] }) {
+  if (all.length === 0) return null;
+  return (
+    <ul className="findings">
+      {all.map((finding, at) => (
+        <li key={at} className={`notice ${finding.error ? "bad" : "warn"}`}>
+          <div className="finding">
+            <p>
+              <Badge tone={finding.error ? "bad" : "warn"}>{finding.code}</Badge> {visible(finding.message)}
+            </p>
+            {finding.line > 0 && (
+              <pre className="excerpt" tabIndex={0} aria-label={`Line ${finding.line} of ${finding.file}`}>
+                <span className="muted">
+                  {finding.file}:{finding.line}:{finding.column}
+                </span>
+                {"\n"}
+                <Underlined finding={finding} />
+              </pre>
+            )}
+            {finding.help && <p className="muted wrap-any">{visible(finding.help)}</p>}
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The line with the place of the finding marked; columns are characters. */
+function Underlined({ finding }: { finding: Finding }) {
+  const characters = Array.from(finding.excerpt);
+  const from = Math.max(0, finding.column - 1);
+  const to = from + Math.max(1, finding.width);
+  return (
+    <bdo dir="ltr">
+      {visible(characters.slice(0, from).join(""))}
+      <mark className="wrong">{visible(characters.slice(from, to).join("")) || " "}</mark>
+      {visible(characters.slice(to).join(""))}
+    </bdo>
+  );
+}
+
+function Files({ files, last }: { files: State["files"]; last?: Reload }) {
+  const [chosen, setChosen] = useState(0);
+  const file = files[Math.min(chosen, files.length - 1)];
+  if (!file) return null;
+  const marked = new Map((last?.taken ? last.findings : []).filter((one) => one.file === file.path).map((one) => [one.line, one]));
+  return (
+    <Panel
+      title="In force"
+      actions={
+        <>
+          <span className="muted">secrets are blotted out</span>
+          {files.length > 1 && (
+            <select aria-label="File" value={chosen} onChange={(event) => setChosen(Number(event.target.value))}>
+              {files.map((one, at) => (
+                <option key={one.path} value={at}>
+                  {one.path}
+                </option>
+              ))}
+            </select>
+          )}
+        </>
+      }
+    >
+      <pre className="code source" tabIndex={0} aria-label={`Text of ${file.path}`}>
+        {file.text.split("\n").map((line, at) => (
+          <span key={at} className={marked.has(at + 1) ? "marked" : undefined}>
+            <i aria-hidden="true">{at + 1}</i>
+            {visible(line)}
+            {"\n"}
+          </span>
+        ))}
+      </pre>
+    </Panel>
+  );
+}
+
+function Draft() {
+  const [text, setText] = useState("");
+  const check = useMutation({
+    mutationFn: () => data<Schemas["Checked"]>(api.POST("/v1/configuration/check", { body: text, bodySerializer: (body: unknown) => body as string, headers: { "content-type": "application/yaml" } })),
+  });
+  return (
+    <Panel title="Check a draft">
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          check.mutate();
+        }}
+      >
+        <label className="field">
+          A configuration
+          <textarea rows={8} value={text} spellCheck={false} placeholder={"version: 1\nlisten: [{addr: 127.0.0.1:8080}]"} onChange={(event) => setText(event.target.value)} />
+          <small>It is only looked at: no file, environment or network is read, so include:, file: and {"${env:NAME}"} are findings.</small>
+        </label>
+        <div className="row">
+          <button type="submit" className="button primary" disabled={text.trim() === "" || check.isPending}>
+            Check
+          </button>
+          {check.data && (check.data.usable ? <Badge tone="good">usable</Badge> : <Badge tone="bad">not usable</Badge>)}
+        </div>
+        {check.isError && <Failure error={check.error} />}
+        {check.data && <Findings all={check.data.findings} />}
+      </form>
+    </Panel>
+  );
+}
+
+function Reloads({ all }: { all: Reload[] }) {
+  if (all.length === 0) return <Empty title="Nothing was loaded" />;
+  return (
+    <Panel title="History" inside={false}>
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>When</th>
+              <th>By</th>
+              <th>What became of it</th>
+              <th>Findings</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((one, at) => (
+              <tr key={at}>
+                <td>
+                  <Time at={one.time} style="full" />
+                </td>
+                <td className="wrap-any">{one.by}</td>
+                <td className="wrap-any">
+                  {one.taken ? <Badge tone="good">taken</Badge> : <Badge tone="bad">refused</Badge>} {one.error}
+                </td>
+                <td className="wrap-any">{one.findings.length === 0 ? "none" : one.findings.map((finding) => `${finding.code} (line ${finding.line})`).join(", ")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,153 @@
+// One job: what it would send, how far it is, and stopping it.
+
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import type { Job } from "../api/client";
+import { count } from "../format/format";
+import { Icon } from "../ui/icons";
+import { Bar, Failure, Loading, Panel, State, Time } from "../ui/parts";
+import { say } from "../ui/toast";
+import { act, hasEnded, inState, jobQuery, total } from "./queries";
+
+export function JobPage() {
+  const number = Number((useParams({ strict: false }) as { number?: string }).number);
+  const job = useQuery(jobQuery(number));
+  useEffect(() => {
+    document.title = `Job ${number} · weir`;
+  }, [number]);
+  return (
+    <>
+      <div className="page-head">
+        <Link to="/jobs" className="button quiet icon" aria-label="All jobs">
+          <Icon name="back" />
+        </Link>
+        <h1>Job {number}</h1>
+      </div>
+      {job.isError && <Failure error={job.error} retry={() => void job.refetch()} />}
+      {job.isPending && <Loading what="the job" />}
+      {job.data && <JobView job={job.data} />}
+    </>
+  );
+}
+
+function JobView({ job }: { job: Job }) {
+  const all = total(job) - inState(job, "cannot");
+  const done = inState(job, "succeeded", "failed", "refused", "unknown", "cancelled");
+  return (
+    <>
+      <section className="panel">
+        <header>
+          <h2 className="row">
+            <State state={job.state} />
+            <span aria-live="polite">
+              {job.state === "previewing" ? `${count(total(job))} found so far` : `${count(done)} of ${count(all)} sent`}
+            </span>
+          </h2>
+          <Controls job={job} />
+        </header>
+        <div className="inside stack">
+          <Bar part={done} whole={all} tone={inState(job, "failed") > 0 ? "warn" : ""} label="Progress" />
+          <dl className="facts">
+            <dt>Query</dt>
+            <dd>
+              <code className="wrap-any">{job.query}</code>
+            </dd>
+            <dt>Rate</dt>
+            <dd>{job.rate} a second</dd>
+            {job.to && (
+              <>
+                <dt>Sent to</dt>
+                <dd>{job.to}</dd>
+              </>
+            )}
+            <dt>Made</dt>
+            <dd>
+              <Time at={job.created} style="full" /> by {job.who}
+            </dd>
+            {job.ended && (
+              <>
+                <dt>Ended</dt>
+                <dd>
+                  <Time at={job.ended} style="full" />
+                </dd>
+              </>
+            )}
+          </dl>
+          {job.incomplete && <p className="notice warn">Transactions may be missing from it: the index was not complete, or there are too many.</p>}
+        </div>
+      </section>
+      <Panel title="Transactions" inside={false}>
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>State</th>
+                <th className="num">Transactions</th>
+                <th>Why</th>
+              </tr>
+            </thead>
+            <tbody>
+              {job.transactions.map((one) => (
+                <tr key={`${one.state}${one.reason}`}>
+                  <td>
+                    <State state={one.state} />
+                  </td>
+                  <td className="num">{count(one.count)}</td>
+                  <td className="wrap-any">
+                    {one.words} {one.reason && <code className="muted">{one.reason}</code>}
+                  </td>
+                </tr>
+              ))}
+              {job.transactions.length === 0 && (
+                <tr>
+                  <td colSpan={3} className="muted">
+                    {job.state === "previewing" ? "Looking…" : "The query found nothing."}
+                  </td>
+                </tr>
+              )}
+            </tbody>
+          </table>
+        </div>
+      </Panel>
+    </>
+  );
+}
+
+function Controls({ job }: { job: Job }) {
+  const queries = useQueryClient();
+  const [rate, setRate] = useState(String(job.rate));
+  const change = useMutation({
+    mutationFn: (action: "run" | "pause" | "cancel") => act(job.number, action, action === "run" ? { rate: Number(rate) || job.rate, again: job.again } : {}),
+    onSuccess: (next) => queries.setQueryData(["job", job.number], next),
+    onError: (error) => say(String(error.message), "bad"),
+  });
+  if (hasEnded(job)) return null;
+  const canRun = job.state === "previewed" || job.state === "paused";
+  const pending = inState(job, "pending");
+  return (
+    <>
+      {canRun && (
+        <>
+          <label className="row">
+            <span className="muted">per second</span>
+            <input type="number" className="short" min="0.1" step="any" value={rate} onChange={(event) => setRate(event.target.value)} />
+          </label>
+          <button type="button" className="button primary" disabled={change.isPending || pending === 0} onClick={() => change.mutate("run")}>
+            <Icon name="play" size={14} />
+            {job.state === "paused" ? "Go on" : `Send ${count(pending)}`}
+          </button>
+        </>
+      )}
+      {job.state === "running" && (
+        <button type="button" className="button" disabled={change.isPending} onClick={() => change.mutate("pause")}>
+          <Icon name="pause" size={14} />
+          Pause
+        </button>
+      )}
+      <button type="button" className="button danger" disabled={change.isPending} onClick={() => change.mutate("cancel")}>
+        Cancel
+      </button>
+    </>
+  );
+}

@@ -1,0 +1,54 @@
+// The console: mounts the router and the store of answers.
+
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { CSPProvider } from "@base-ui/react/csp-provider";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiProblem, onSignedOut } from "./api/client";
+import { become } from "./api/session";
+import { makeRouter } from "./router";
+import { applyTheme, storedTheme } from "./shell/theme";
+import { Toasts } from "./ui/toast";
+import "uplot/dist/uPlot.min.css";
+import "./styles/base.css";
+import "./styles/parts.css";
+import "./styles/shell.css";
+import "./styles/tracker.css";
+import "./styles/transaction.css";
+import "./styles/pages.css";
+
+applyTheme(storedTheme());
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2_000,
+      refetchOnWindowFocus: false,
+      // A refusal stays one; a server that is away comes back.
+      retry: (failed, error) => failed < 2 && !(error instanceof ApiProblem && error.status >= 400),
+    },
+  },
+});
+onSignedOut(() => become(queries, null));
+
+const router = makeRouter(queries);
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <CSPProvider disableStyleElements>
+        <QueryClientProvider client={queries}>
+          <RouterProvider router={router} />
+          <Toasts />
+        </QueryClientProvider>
+      </CSPProvider>
+    </StrictMode>,
+  );
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

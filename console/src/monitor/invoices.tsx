@@ -1,0 +1,128 @@
+// What is to be paid: to look at, to print, to download.
+
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useSession } from "../api/session";
+import { count } from "../format/format";
+import { Icon } from "../ui/icons";
+import { Badge, Empty, Failure, Loading, Time } from "../ui/parts";
+import { NotCounting } from "./not-counting";
+
+type Invoice = Schemas["Invoice"];
+
+export function Invoices() {
+  const session = useSession();
+  const [period, setPeriod] = useState(new Date().toISOString().slice(0, 7));
+  const [zone, setZone] = useState("UTC");
+  const query = { period, zone };
+  const isPeriod = /^\d{4}(-\d{2}){0,2}$/.test(period);
+  const invoices = useQuery({
+    queryKey: ["invoices", query],
+    queryFn: () => data<Invoice[]>(api.GET("/v1/invoices", { params: { query } })),
+    enabled: isPeriod && (session?.counting ?? false),
+    retry: false,
+  });
+  if (session && !session.counting) return <NotCounting />;
+  const href = (format: string) => `/v1/invoices?${new URLSearchParams({ ...query, format })}`;
+  return (
+    <section className="panel">
+      <header className="no-print">
+        <h2>Invoices</h2>
+        <label className="row">
+          Period
+          <input value={period} className="short" placeholder="2026-11" aria-invalid={!isPeriod} onChange={(event) => setPeriod(event.target.value.trim())} />
+        </label>
+        <label className="row">
+          Zone
+          <input value={zone} size={14} onChange={(event) => setZone(event.target.value.trim())} />
+        </label>
+        <button type="button" className="button small" onClick={() => print()} disabled={!invoices.data?.length}>
+          Print
+        </button>
+        {["csv", "json", "html"].map((format) => (
+          <a key={format} className="button small" href={href(format)} download={`invoices-${period}.${format}`}>
+            <Icon name="download" size={14} />
+            {format.toUpperCase()}
+          </a>
+        ))}
+      </header>
+      {!isPeriod && <p className="inside muted">A period is a month (2026-11), a year (2026) or a day (2026-11-21).</p>}
+      {invoices.isError && (
+        <div className="inside">
+          <Failure error={invoices.error} />
+        </div>
+      )}
+      {invoices.isLoading && <Loading what="invoices" />}
+      {invoices.data?.length === 0 && (
+        <Empty title="Nobody has to pay anything for this period">
+          <p>Prices stand in plans:</p>
+          <pre>{'plans:\n  gold: {price: {per_call: "0.0004", currency: EUR}}'}</pre>
+        </Empty>
+      )}
+      {invoices.data?.map((invoice) => (
+        <One key={invoice.consumer} invoice={invoice} />
+      ))}
+    </section>
+  );
+}
+
+function One({ invoice }: { invoice: Invoice }) {
+  return (
+    <article className="invoice stack">
+      <div className="row">
+        <h3 className="wrap-any">{invoice.consumer}</h3>
+        {invoice.provisional && <Badge tone="warn">provisional</Badge>}
+        <span className="muted">
+          {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> until before <Time at={invoice.to} style="full" />
+        </span>
+      </div>
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>Plan</th>
+              <th>API</th>
+              <th>Operation</th>
+              <th className="num">Calls</th>
+              <th className="num">Amount</th>
+            </tr>
+          </thead>
+          <tbody>
+            {invoice.lines.map((line) => (
+              <tr key={`${line.plan} ${line.api} ${line.operation}`}>
+                <td>{line.plan}</td>
+                <td>{line.api}</td>
+                <td className="wrap-any">{line.operation}</td>
+                <td className="num">{count(line.calls)}</td>
+                <td className="num mono">
+                  {line.amount} {line.currency}
+                </td>
+              </tr>
+            ))}
+            {invoice.tiers.map((tier) => (
+              <tr key={`${tier.plan} ${tier.first}`}>
+                <td>{tier.plan}</td>
+                <td colSpan={2}>
+                  calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} each
+                </td>
+                <td className="num">{count(tier.last - tier.first + 1)}</td>
+                <td className="num mono">
+                  {tier.amount} {tier.currency}
+                </td>
+              </tr>
+            ))}
+            {invoice.totals.map((total) => (
+              <tr key={total.currency} className="sum">
+                <td colSpan={4}>To be paid</td>
+                <td className="num mono">
+                  {total.due} {total.currency}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,117 @@
+// What is left to everybody, now.
+
+import { useQuery } from "@tanstack/react-query";
+import { api, data, type Schemas } from "../api/client";
+import { count, span } from "../format/format";
+import { Badge, Bar, Empty, Failure, Loading, Panel } from "../ui/parts";
+
+type ConsumerLimits = Schemas["ConsumerLimits"];
+
+export function LimitsView() {
+  const limits = useQuery({ queryKey: ["limits"], queryFn: () => data<Schemas["Limits"]>(api.GET("/v1/limits")), refetchInterval: 1000 });
+  if (limits.isPending) return <Loading what="limits" />;
+  if (limits.isError) return <Failure error={limits.error} retry={() => void limits.refetch()} />;
+  const { consumers, limits: routes } = limits.data;
+  if (consumers.length === 0 && routes.length === 0) {
+    return (
+      <section className="panel">
+        <Empty title="Nobody is limited">
+          <p>Plans give consumers a rate and a quota:</p>
+          <pre>{"plans:\n  gold: {rate: 100/s, burst: 200, quota: {calls: 1000000, per: month, zone: UTC}}"}</pre>
+        </Empty>
+      </section>
+    );
+  }
+  const sorted = [...consumers].sort((a, b) => Number(Boolean(b.throttled)) - Number(Boolean(a.throttled)));
+  return (
+    <>
+      {sorted.length > 0 && <Consumers all={sorted} />}
+      {routes.length > 0 && (
+        <Panel title="Limits of APIs and routes" inside={false}>
+          <div className="table-box">
+            <table className="data">
+              <thead>
+                <tr>
+                  <th>API</th>
+                  <th>Limit</th>
+                  <th className="num">Refused since the start</th>
+                </tr>
+              </thead>
+              <tbody>
+                {routes.map((one) => (
+                  <tr key={`${one.api} ${one.limit}`}>
+                    <td>{one.api}</td>
+                    <td>{one.limit}</td>
+                    <td className="num">{count(one.refused)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Consumers({ all }: { all: ConsumerLimits[] }) {
+  return (
+    <Panel title="Consumers" inside={false} actions={<span className="muted">now, as their plans say</span>}>
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>Consumer</th>
+              <th>Plan</th>
+              <th>Now</th>
+              <th>Rate left</th>
+              <th>Quota used</th>
+              <th className="num">Refused by rate</th>
+              <th className="num">Refused by quota</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((one) => (
+              <tr key={one.consumer}>
+                <td className="wrap-any">{one.consumer}</td>
+                <td>{one.plan}</td>
+                <td>{one.throttled ? <Badge tone="bad">throttled by {one.throttled}</Badge> : <Badge tone="good">admitted</Badge>}</td>
+                <td>{one.rate ? <RateLeft rate={one.rate} consumer={one.consumer} /> : <span className="muted">no rate</span>}</td>
+                <td>{one.quota ? <QuotaUsed quota={one.quota} consumer={one.consumer} /> : <span className="muted">no quota</span>}</td>
+                <td className="num">{count(one.refused_by_rate)}</td>
+                <td className="num">{count(one.refused_by_quota)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function RateLeft({ rate, consumer }: { rate: Schemas["Rate"]; consumer: string }) {
+  return (
+    <>
+      <span className="nowrap">
+        {count(rate.remaining)} of {count(rate.burst)}
+      </span>
+      <Bar part={rate.remaining} whole={rate.burst} tone={rate.remaining === 0 ? "bad" : ""} label={`Rate left to ${consumer}`} />
+    </>
+  );
+}
+
+function QuotaUsed({ quota, consumer }: { quota: Schemas["Quota"]; consumer: string }) {
+  const share = quota.used / Math.max(1, quota.calls);
+  const tone = share >= 1 ? "bad" : share > 0.8 ? "warn" : "";
+  return (
+    <>
+      <span className="nowrap">
+        {count(quota.used)} of {count(quota.calls)}
+      </span>
+      <Bar part={quota.used} whole={quota.calls} tone={tone} label={`Quota used by ${consumer}`} />
+      <small className="muted nowrap">
+        {quota.rolling ? "rolling" : "calendar"} {span(quota.window_seconds)}, {quota.free_in_seconds > 0 ? `free in ${span(quota.free_in_seconds)}` : `reset in ${span(quota.reset_seconds)}`}
+      </small>
+    </>
+  );
+}

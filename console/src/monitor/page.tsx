@@ -1,0 +1,40 @@
+// Who called how often, who is near a limit, and what it costs.
+
+import { Tabs } from "@base-ui/react/tabs";
+import { useEffect } from "react";
+import { Invoices } from "./invoices";
+import { LimitsView } from "./limits";
+import { Usage } from "./usage";
+
+export function MonitorPage() {
+  useEffect(() => {
+    document.title = "Monitor · weir";
+  }, []);
+  return (
+    <Tabs.Root defaultValue="usage" className="stack">
+      <div className="page-head no-print">
+        <h1>Monitor</h1>
+        <Tabs.List className="tabs">
+          <Tabs.Tab value="usage" className="tab">
+            Usage
+          </Tabs.Tab>
+          <Tabs.Tab value="limits" className="tab">
+            Limits
+          </Tabs.Tab>
+          <Tabs.Tab value="invoices" className="tab">
+            Invoices
+          </Tabs.Tab>
+        </Tabs.List>
+      </div>
+      <Tabs.Panel value="usage" className="stack">
+        <Usage />
+      </Tabs.Panel>
+      <Tabs.Panel value="limits" className="stack">
+        <LimitsView />
+      </Tabs.Panel>
+      <Tabs.Panel value="invoices" className="stack">
+        <Invoices />
+      </Tabs.Panel>
+    </Tabs.Root>
+  );
+}

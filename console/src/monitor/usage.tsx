@@ -1,0 +1,146 @@
+// Calls that were counted, by what they have in common and over time.
+
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useSession } from "../api/session";
+import { bytes, count, duration, short } from "../format/format";
+import { between, type RangeSearch, resolveRange } from "../time/range";
+import { useRange } from "../time/use-range";
+import { Chart, type Series } from "../ui/chart";
+import { Empty, Failure, Loading, Panel } from "../ui/parts";
+import { NotCounting } from "./not-counting";
+
+type Report = Schemas["UsageReport"];
+type Row = Schemas["UsageRow"];
+
+const GROUPS = ["consumer", "api", "operation", "plan", "status"] as const;
+type Group = (typeof GROUPS)[number];
+const NAMES: Record<Group, string> = { consumer: "Consumer", api: "API", operation: "Operation", plan: "Plan", status: "Status" };
+const SERIES: Series[] = [{ label: "calls", color: "--chart-1", bars: true }];
+
+/** Counts are of whole minutes: the one that is not over yet is there only if no end is said. */
+function asked(range: RangeSearch) {
+  const { from, to, rolling } = resolveRange(range, new Date());
+  return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
+}
+
+function stepOf(range: RangeSearch): { step: "minute" | "hour" | "day"; seconds: number } {
+  const { from, to } = resolveRange(range, new Date());
+  const hours = (to.getTime() - from.getTime()) / 3_600_000;
+  if (hours <= 12) return { step: "minute", seconds: 60 };
+  return hours <= 24 * 14 ? { step: "hour", seconds: 3600 } : { step: "day", seconds: 86400 };
+}
+
+export function Usage() {
+  const [range] = useRange();
+  const session = useSession();
+  const [groups, setGroups] = useState<Group[]>(["consumer", "api"]);
+  const by = groups.join(",");
+  const usage = useQuery({
+    queryKey: ["usage", range, by],
+    queryFn: () => data<Report>(api.GET("/v1/usage", { params: { query: { ...asked(range), ...(by ? { by } : {}) } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
+    enabled: session?.counting ?? false,
+  });
+  if (session && !session.counting) return <NotCounting />;
+  const rows = [...(usage.data?.rows ?? [])].sort((a, b) => b.calls - a.calls);
+  const toggle = (group: Group) => setGroups(groups.includes(group) ? groups.filter((one) => one !== group) : GROUPS.filter((one) => one === group || groups.includes(one)));
+  return (
+    <>
+      <OverTime range={range} />
+      <Panel
+        title="Calls"
+        inside={false}
+        actions={
+          <div className="row" role="group" aria-label="Rows for each">
+            <span className="muted">by</span>
+            {GROUPS.map((group) => (
+              <button key={group} type="button" className="button small" aria-pressed={groups.includes(group)} onClick={() => toggle(group)}>
+                {NAMES[group]}
+              </button>
+            ))}
+          </div>
+        }
+      >
+        {usage.isError && <Failure error={usage.error} retry={() => void usage.refetch()} />}
+        {usage.isPending && <Loading what="usage" />}
+        {usage.data && rows.length === 0 && (
+          <Empty title="No calls were counted in this time range">
+            <p>Take a longer range at the top. Calls are counted about a second after they end.</p>
+          </Empty>
+        )}
+        {rows.length > 0 && <Table rows={rows} groups={groups} />}
+      </Panel>
+    </>
+  );
+}
+
+function OverTime({ range }: { range: RangeSearch }) {
+  const [, setRange] = useRange();
+  const { step, seconds } = stepOf(range);
+  const usage = useQuery({
+    queryKey: ["usage", range, "time", step],
+    queryFn: () => data<Report>(api.GET("/v1/usage", { params: { query: { ...asked(range), step } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
+  });
+  const ends = resolveRange(range, new Date(usage.dataUpdatedAt || Date.now()));
+  const span = useMemo<[number, number]>(() => [ends.from.getTime() / 1000, ends.to.getTime() / 1000], [ends.from.getTime(), ends.to.getTime()]);
+  const points = useMemo(() => {
+    const rows = usage.data?.rows ?? [];
+    return [rows.map((row) => Date.parse(row.time ?? "") / 1000), rows.map((row) => row.calls)] as [number[], number[]];
+  }, [usage.data]);
+  const total = points[1].reduce((sum, calls) => sum + calls, 0);
+  if (!usage.data || total === 0) return null;
+  return (
+    <Panel title={`${count(total)} calls`} actions={<span className="muted">a bar is a {step}</span>}>
+      <Chart label={`Calls over time, by the ${step}`} data={points} series={SERIES} height={150} range={[span[0] - seconds / 2, span[1]]} format={short} onBrush={(from, to) => setRange(between(from, to))} />
+    </Panel>
+  );
+}
+
+function Table({ rows, groups }: { rows: Row[]; groups: Group[] }) {
+  const amounts = (row: Row) => Object.entries(row.amounts ?? {}).map(([plan, amount]) => (groups.includes("plan") || Object.keys(row.amounts ?? {}).length === 1 ? amount : `${plan} ${amount}`));
+  const isPriced = rows.some((row) => Object.keys(row.amounts ?? {}).length > 0);
+  return (
+    <div className="table-box">
+      <table className="data">
+        <thead>
+          <tr>
+            {groups.map((group) => (
+              <th key={group}>{NAMES[group]}</th>
+            ))}
+            <th className="num">Calls</th>
+            <th className="num">In</th>
+            <th className="num">Out</th>
+            <th className="num">p50</th>
+            <th className="num">p90</th>
+            <th className="num">p99</th>
+            {isPriced && <th className="num">Amount</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, 500).map((row) => (
+            <tr key={groups.map((group) => row[group]).join(" ")}>
+              {groups.map((group) => (
+                <td key={group} className="wrap-any">
+                  {row[group] || <span className="muted">none</span>}
+                </td>
+              ))}
+              <td className="num">{count(row.calls)}</td>
+              <td className="num">{bytes(row.request_bytes)}</td>
+              <td className="num">{bytes(row.response_bytes)}</td>
+              <td className="num">{duration(row.p50_us)}</td>
+              <td className="num">{duration(row.p90_us)}</td>
+              <td className="num">{duration(row.p99_us)}</td>
+              {isPriced && <td className="num mono">{amounts(row).join(", ")}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > 500 && <p className="inside muted">The 500 with most calls of {count(rows.length)} are shown; `weir usage` has all.</p>}
+    </div>
+  );
+}

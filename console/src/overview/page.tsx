@@ -1,0 +1,329 @@
+// What happens now and what did lately.
+
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { api, data, type Schemas } from "../api/client";
+import { useMay, useSession } from "../api/session";
+import { bytes, count, duration, percent, short, span } from "../format/format";
+import { facetTerm } from "../query/fields";
+import { between, type RangeSearch, resolveRange } from "../time/range";
+import { useRange } from "../time/use-range";
+import { counts } from "../tracker/queries";
+import { Chart, Legend, type Series } from "../ui/chart";
+import { Badge, Bar, Failure, Panel } from "../ui/parts";
+import { type Pulse, useLive } from "./live";
+
+type History = Schemas["History"];
+
+export function OverviewPage() {
+  useEffect(() => {
+    document.title = "Overview · weir";
+  }, []);
+  const { pulse } = useLive();
+  const session = useSession();
+  return (
+    <>
+      <h1 className="sr-only">Overview</h1>
+      <Tiles pulse={pulse} />
+      {pulse && pulse.throttled.length > 0 && <ThrottledNotice pulse={pulse} />}
+      <Charts pulse={pulse} />
+      <div className="two">
+        <Apis pulse={pulse} />
+        <Upstreams pulse={pulse} />
+      </div>
+      {session?.recording && <Recorded />}
+      <Health pulse={pulse} />
+    </>
+  );
+}
+
+function Tile({ name, value, unit, note, tone = "" }: { name: string; value: string; unit?: string; note?: ReactNode; tone?: string }) {
+  return (
+    <div className={`panel tile ${tone}`}>
+      <h2>{name}</h2>
+      <p className="tile-value">
+        {value} {unit && <small>{unit}</small>}
+      </p>
+      <p className="muted tile-note">{note ?? " "}</p>
+    </div>
+  );
+}
+
+function Tiles({ pulse }: { pulse: Pulse | undefined }) {
+  const time = (us: number | null | undefined) => (us == null ? "–" : duration(us));
+  const failed = pulse?.server_errors ?? 0;
+  return (
+    <div className="tiles">
+      <Tile name="Requests" value={pulse ? short(pulse.requests) : "–"} unit="/s" note={pulse && `${bytes(pulse.request_bytes)}/s in, ${bytes(pulse.response_bytes)}/s out`} />
+      <Tile name="Server errors" value={pulse ? percent(failed, pulse.requests) : "–"} note={pulse && `${short(failed)}/s failed, ${short(pulse.client_errors)}/s refused (4xx)`} tone={failed > 0 ? "bad" : ""} />
+      <Tile name="Latency p99" value={time(pulse?.p99_us)} note={pulse && `p50 ${time(pulse.p50_us)}, p90 ${time(pulse.p90_us)}`} />
+      <Tile name="In flight" value={pulse ? short(pulse.in_flight) : "–"} note={pulse && `${count(pulse.connections)} connections`} />
+    </div>
+  );
+}
+
+function ThrottledNotice({ pulse }: { pulse: Pulse }) {
+  return (
+    <p className="notice warn">
+      <strong>Throttled now:</strong>
+      {pulse.throttled.map((one) => (
+        <span key={one.consumer}>
+          <Link to="/monitor">{one.consumer}</Link> <span className="muted">plan {one.plan}{one.refused > 0 && `, ${short(one.refused)}/s refused`}</span>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+const RATES: Series[] = [
+  { label: "requests/s", color: "--chart-1", fill: true },
+  { label: "4xx/s", color: "--chart-3" },
+  { label: "5xx/s", color: "--chart-4" },
+];
+const TIMES: Series[] = [
+  { label: "p50", color: "--chart-2" },
+  { label: "p90", color: "--chart-1", dash: [5, 3] },
+  { label: "p99", color: "--chart-5" },
+];
+const FLIGHT: Series[] = [{ label: "in flight", color: "--chart-1", fill: true }];
+
+/** History of the server, and the seconds that came since it was asked for. */
+function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: History | undefined; error: unknown; ends: [number, number] } {
+  const ends = resolveRange(range, new Date(pulse?.at_ms ?? Date.now()));
+  const [from, to] = [Math.floor(ends.from.getTime() / 1000), Math.ceil(ends.to.getTime() / 1000)];
+  const every = Math.max(1000, Math.min(30_000, ((to - from) / 900) * 1000));
+  const asked = useQuery({
+    queryKey: ["history", range],
+    queryFn: () => {
+      const now = resolveRange(range, new Date());
+      const query = { from: Math.floor(now.from.getTime() / 1000), to: Math.ceil(now.to.getTime() / 1000) };
+      return data<History>(api.GET("/v1/live/history", { params: { query } }));
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: ends.rolling && every > 1000 ? every : false,
+    staleTime: 1000,
+  });
+  const [seconds, setSeconds] = useState<Pulse[]>([]);
+  useEffect(() => setSeconds([]), [asked.dataUpdatedAt, range.range, range.from]);
+  useEffect(() => {
+    if (pulse && ends.rolling && every === 1000) setSeconds((before) => [...before, pulse].slice(-900));
+  }, [pulse, ends.rolling, every]);
+  const history = useMemo(() => asked.data && joined(asked.data, seconds), [asked.data, seconds]);
+  return { history, error: asked.error, ends: [from, to] };
+}
+
+function joined(history: History, seconds: Pulse[]): History {
+  const last = history.at.at(-1) ?? 0;
+  const fresh = history.step_seconds <= 1 ? seconds.filter((one) => Math.floor(one.at_ms / 1000) > last) : [];
+  if (fresh.length === 0) return history;
+  const more = <T,>(old: T[], read: (pulse: Pulse) => T) => [...old, ...fresh.map(read)];
+  return {
+    step_seconds: history.step_seconds,
+    at: more(history.at, (one) => Math.floor(one.at_ms / 1000)),
+    requests: more(history.requests, (one) => one.requests),
+    client_errors: more(history.client_errors, (one) => one.client_errors),
+    server_errors: more(history.server_errors, (one) => one.server_errors),
+    in_flight: more(history.in_flight, (one) => one.in_flight),
+    p50_us: more(history.p50_us, (one) => one.p50_us ?? null),
+    p90_us: more(history.p90_us, (one) => one.p90_us ?? null),
+    p99_us: more(history.p99_us, (one) => one.p99_us ?? null),
+  };
+}
+
+function Charts({ pulse }: { pulse: Pulse | undefined }) {
+  const [range, setRange] = useRange();
+  const { history, error, ends } = useHistory(range, pulse);
+  const brush = (from: number, to: number) => setRange(between(from, to));
+  const rates = useMemo(() => {
+    const step = Math.max(1, history?.step_seconds ?? 1);
+    const rate = (all: number[] = []) => all.map((value) => value / step);
+    return [history?.at ?? [], rate(history?.requests), rate(history?.client_errors), rate(history?.server_errors)] as never;
+  }, [history]);
+  const times = useMemo(() => [history?.at ?? [], history?.p50_us ?? [], history?.p90_us ?? [], history?.p99_us ?? []] as never, [history]);
+  const flight = useMemo(() => [history?.at ?? [], history?.in_flight ?? []] as never, [history]);
+  if (error && !history) return <Failure error={error} />;
+  const isShort = history && (history.at[0] ?? ends[1]) > ends[0] + 90 && ends[1] - ends[0] > 3600;
+  return (
+    <>
+      <Panel title="Requests a second" actions={<Legend series={RATES} />}>
+        <Chart label="Requests a second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" />
+        {isShort && <p className="muted">Figures live in memory, for a week at most: there are none from before weir was started.</p>}
+      </Panel>
+      <div className="two">
+        <Panel title="Latency" actions={<Legend series={TIMES} />}>
+          <Chart label="Latency over time" data={times} series={TIMES} height={170} range={ends} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="overview" />
+        </Panel>
+        <Panel title="In flight">
+          <Chart label="Requests in flight over time" data={flight} series={FLIGHT} height={170} range={ends} format={short} onBrush={brush} sync="overview" />
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+function Apis({ pulse }: { pulse: Pulse | undefined }) {
+  const all = pulse?.apis ?? [];
+  const most = Math.max(1, ...all.map((api) => api.requests));
+  return (
+    <Panel title="APIs, this second" inside={false}>
+      {all.length === 0 ? (
+        <p className="inside muted">No request ended in the last second.</p>
+      ) : (
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>API</th>
+                <th className="num">Requests/s</th>
+                <th>
+                  <span className="sr-only">Share</span>
+                </th>
+                <th className="num">Failed</th>
+                <th className="num">p99</th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.map((one) => (
+                <tr key={one.api}>
+                  <td>{one.api ? <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never}>{one.api}</Link> : <span className="muted">no API</span>}</td>
+                  <td className="num">{short(one.requests)}</td>
+                  <td>
+                    <Bar part={one.requests} whole={most} label={`Share of ${one.api}`} />
+                  </td>
+                  <td className="num">{percent(one.server_errors, one.requests)}</td>
+                  <td className="num">{one.p99_us == null ? "–" : duration(one.p99_us)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
+  const all = pulse?.targets ?? [];
+  return (
+    <Panel title="Upstreams" inside={false}>
+      {all.length === 0 ? (
+        <p className="inside muted">No upstream was called since weir was started.</p>
+      ) : (
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>Upstream</th>
+                <th>Target</th>
+                <th>Health</th>
+                <th className="num">Active</th>
+                <th className="num">Idle</th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.map((one) => (
+                <tr key={`${one.upstream} ${one.target}`}>
+                  <td>{one.upstream}</td>
+                  <td className="mono">{one.target}</td>
+                  <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">out of service</Badge>}</td>
+                  <td className="num">{count(one.active)}</td>
+                  <td className="num">{count(one.idle)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+const FACETS: [string, string][] = [
+  ["api", "APIs"],
+  ["consumer", "Consumers"],
+  ["status", "Status"],
+];
+
+/** How what was recorded in the range is spread. */
+function Recorded() {
+  const [range] = useRange();
+  const canSee = useMay("viewer");
+  const summary = useQuery({ ...counts("", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
+  const failed = useQuery({ ...counts("resolution:open", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
+  if (!summary.data || summary.data.matched === 0) return null;
+  const all = summary.data;
+  const open = failed.data?.matched ?? 0;
+  return (
+    <Panel
+      title={`${count(all.matched)} transactions recorded in the time range`}
+      actions={
+        open > 0 ? (
+          <Link to="/tracker" search={{ q: "resolution:open" } as never} className="button small">
+            {count(open)} open {open === 1 ? "failure" : "failures"}
+          </Link>
+        ) : (
+          <Badge tone="good">no open failures</Badge>
+        )
+      }
+    >
+      <div className="spread">
+        {FACETS.map(([field, name]) => {
+          const facet = all.facets.find((one) => one.field === field);
+          if (!facet || facet.values.length === 0) return null;
+          return (
+            <section key={field}>
+              <h3>{name}</h3>
+              <ul>
+                {facet.values.slice(0, 6).map((one) => (
+                  <li key={one.value}>
+                    <Link to="/tracker" search={{ q: facetTerm(field, one.value) } as never} className="cut">
+                      {one.value || "(none)"}
+                    </Link>
+                    <Bar part={one.count} whole={all.matched} label={`Share of ${one.value || "none"}`} />
+                    <span className="num">{percent(one.count, all.matched)}</span>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          );
+        })}
+      </div>
+    </Panel>
+  );
+}
+
+function Health({ pulse }: { pulse: Pulse | undefined }) {
+  if (!pulse) return null;
+  const { journal, lost } = pulse;
+  const numbers: [string, string, boolean][] = [
+    ...(journal
+      ? ([
+          ["Journal on disk", bytes(journal.disk_bytes), false],
+          ["Transactions indexed", count(journal.indexed), false],
+          ["Index is behind by", journal.index_lag_records === 0 ? "nothing" : `${count(journal.index_lag_records)}, ${span(journal.index_lag_seconds)}`, journal.index_lag_seconds > 60],
+          ["Records refused", count(journal.refused), journal.refused > 0],
+          ["Recorded in short", count(journal.shortened), journal.shortened > 0],
+          ["Files dropped by retention", count(journal.dropped), false],
+        ] as [string, string, boolean][])
+      : []),
+    ["Requests not recorded", count(lost.unrecorded), lost.unrecorded > 0],
+    ["Bodies withheld", count(lost.withheld), lost.withheld > 0],
+    ["Calls not counted", count(lost.uncounted), lost.uncounted > 0],
+    ["Connections refused", count(lost.connections), lost.connections > 0],
+    ["Requests broken off", count(lost.aborted), false],
+    ["Log lines dropped", count(lost.log_lines), lost.log_lines > 0],
+  ];
+  return (
+    <Panel title={journal ? "Journal, and what was lost since the start" : "Lost since the start"}>
+      <dl className="numbers">
+        {numbers.map(([name, value, isBad]) => (
+          <div key={name} className={isBad ? "bad" : ""}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Panel>
+  );
+}

@@ -1,0 +1,105 @@
+// What the query language has: for completion and help. The server's parser is what holds.
+
+export interface Field {
+  name: string;
+  help: string;
+  /** Values to be offered. */
+  values?: string[];
+  /** Values come from what was counted, under this name of a facet. */
+  facet?: string;
+}
+
+export const FIELDS: Field[] = [
+  { name: "status", help: "status of the answer", values: ["2xx", "3xx", "4xx", "5xx", ">=400", ">=500", "404"], facet: "status" },
+  { name: "state", help: "how it ended", values: ["completed", "failed", "interrupted"], facet: "state" },
+  { name: "resolution", help: "what became of a failure", values: ["open", "resubmitted", "resolved", "dismissed"] },
+  { name: "api", help: "name of the API", facet: "api" },
+  { name: "operation", help: "name of the operation", facet: "operation" },
+  { name: "method", help: "method of the request", values: ["GET", "POST", "PUT", "PATCH", "DELETE"], facet: "method" },
+  { name: "consumer", help: "who called", facet: "consumer" },
+  { name: "principal", help: "subject of the credential" },
+  { name: "upstream", help: "who received it", facet: "receiver" },
+  { name: "client", help: "address of the client" },
+  { name: "problem", help: "problem that weir answered with" },
+  { name: "took", help: "how long it took", values: [">100ms", ">1s", ">5s", "<10ms"] },
+  { name: "body", help: "words in a body" },
+  { name: "header", help: "words in a header" },
+  { name: "target", help: "words in path or query string" },
+  { name: "key", help: "business key: key.NAME:value" },
+  { name: "id", help: "transaction id, or how it begins" },
+  { name: "since", help: "within the last …", values: ["15m", "1h", "1d"] },
+  { name: "after", help: "received from then on", values: ["now-1h"] },
+  { name: "before", help: "received before", values: ["now-15m"] },
+];
+
+/** A value as it can stand behind a colon. */
+export function quoted(value: string): string {
+  if (/^[\p{L}\p{N}_./@+-]+$/u.test(value) && !["OR", "AND", "NOT"].includes(value)) return value;
+  return `"${value.replace(/\\/g, "\\\\").replace(/"/g, '\\"')}"`;
+}
+
+/** The term for a value of a facet. */
+export function facetTerm(field: string, value: string): string {
+  const name = field === "receiver" ? "upstream" : field;
+  return value === "" ? `-${name}:*` : `${name}:${field === "status" && value === "none" ? value : quoted(value)}`;
+}
+
+/** A query with a term added, or taken away if it has it. */
+export function toggleTerm(query: string, term: string): string {
+  const words = query.trim();
+  const parts = split(words);
+  if (parts.includes(term)) return parts.filter((part) => part !== term).join(" ");
+  const needsParentheses = parts.includes("OR");
+  return words ? `${needsParentheses ? `(${words})` : words} ${term}` : term;
+}
+
+/** Whether a query has a term, at its outermost. */
+export function hasTerm(query: string, term: string): boolean {
+  return split(query.trim()).includes(term);
+}
+
+/** The outermost parts of a query. */
+function split(query: string): string[] {
+  const parts: string[] = [];
+  let part = "";
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = 0; at < query.length; at += 1) {
+    const c = query[at] as string;
+    if (isQuoted && c === "\\") {
+      part += c + (query[at + 1] ?? "");
+      at += 1;
+      continue;
+    }
+    if (c === '"') isQuoted = !isQuoted;
+    if (!isQuoted && "([{".includes(c)) depth += 1;
+    if (!isQuoted && ")]}".includes(c)) depth -= 1;
+    if (/\s/.test(c) && !isQuoted && depth <= 0) {
+      if (part) parts.push(part);
+      part = "";
+    } else {
+      part += c;
+    }
+  }
+  if (part) parts.push(part);
+  return parts;
+}
+
+/** The words that a query looks for in payloads: what is to be highlighted. */
+export function wordsOf(query: string): string[] {
+  const found: string[] = [];
+  const flat = split(query.trim()).flatMap((part) =>
+    part.startsWith("(") && part.endsWith(")") ? split(part.slice(1, -1)) : [part],
+  );
+  for (const part of flat) {
+    if (["OR", "AND", "NOT"].includes(part) || part.startsWith("-")) continue;
+    const scoped = /^(?:body|header(?:\.[^:]+)?|target|key\.[^:]+):(.+)$/s.exec(part);
+    const isOther = !scoped && /^[a-z]+(?:\.[^:"]+)?:/.test(part);
+    if (isOther) continue;
+    let text = scoped?.[1] ?? part;
+    if (text.startsWith('"')) text = text.slice(1, text.endsWith('"') ? -1 : undefined);
+    text = text.replace(/\\(["\\])/g, "$1").trim();
+    if (text && text !== "*") found.push(text);
+  }
+  return [...new Set(found)].slice(0, 16);
+}

@@ -1,0 +1,103 @@
+// Every page and its address.
+
+import type { QueryClient } from "@tanstack/react-query";
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, retainSearchParams } from "@tanstack/react-router";
+import { Root } from "./shell/root";
+import { type RangeSearch, readRange } from "./time/range";
+
+const root = createRootRouteWithContext<{ queries: QueryClient }>()({
+  component: Root,
+  validateSearch: (search: Record<string, unknown>): RangeSearch => readRange(search),
+  search: { middlewares: [retainSearchParams(["range", "from", "to"])] },
+  notFoundComponent: lazyRouteComponent(() => import("./shell/not-found"), "NotFound"),
+});
+
+const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+const getParentRoute = () => root;
+
+const overview = createRoute({
+  getParentRoute,
+  path: "/",
+  component: lazyRouteComponent(() => import("./overview/page"), "OverviewPage"),
+});
+
+export const tracker = createRoute({
+  getParentRoute,
+  path: "/tracker",
+  validateSearch: (search: Record<string, unknown>): { q?: string } => {
+    const q = text(search.q);
+    return q ? { q } : {};
+  },
+  component: lazyRouteComponent(() => import("./tracker/page"), "TrackerPage"),
+});
+
+export const transaction = createRoute({
+  getParentRoute,
+  path: "/transactions/$id",
+  validateSearch: (search: Record<string, unknown>): { q?: string } => {
+    const q = text(search.q);
+    return q ? { q } : {};
+  },
+  component: lazyRouteComponent(() => import("./transaction/page"), "TransactionPage"),
+});
+
+const jobs = createRoute({
+  getParentRoute,
+  path: "/jobs",
+  component: lazyRouteComponent(() => import("./jobs/page"), "JobsPage"),
+});
+
+export const job = createRoute({
+  getParentRoute,
+  path: "/jobs/$number",
+  component: lazyRouteComponent(() => import("./jobs/job-page"), "JobPage"),
+});
+
+const monitor = createRoute({
+  getParentRoute,
+  path: "/monitor",
+  component: lazyRouteComponent(() => import("./monitor/page"), "MonitorPage"),
+});
+
+const apis = createRoute({
+  getParentRoute,
+  path: "/apis",
+  component: lazyRouteComponent(() => import("./apis/page"), "ApisPage"),
+});
+
+const pools = createRoute({
+  getParentRoute,
+  path: "/pools",
+  component: lazyRouteComponent(() => import("./pools/page"), "PoolsPage"),
+});
+
+const configuration = createRoute({
+  getParentRoute,
+  path: "/configuration",
+  component: lazyRouteComponent(() => import("./configuration/page"), "ConfigurationPage"),
+});
+
+const access = createRoute({
+  getParentRoute,
+  path: "/access",
+  component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
+});
+
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, pools, configuration, access]);
+
+export function makeRouter(queries: QueryClient) {
+  return createRouter({
+    routeTree: tree,
+    basepath: "/console",
+    context: { queries },
+    defaultPreload: "intent",
+    scrollRestoration: true,
+    // Values are texts, and stand in the URL as they are.
+    parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),
+    stringifySearch: (search) => {
+      const pairs = Object.entries(search).filter(([, value]) => typeof value === "string");
+      const written = new URLSearchParams(pairs as [string, string][]).toString();
+      return written ? `?${written}` : "";
+    },
+  });
+}

@@ -1,0 +1,77 @@
+// Keys: single ones and `g` followed by another, never while something is typed.
+
+import { useEffect, useRef } from "react";
+import { Dialog } from "../ui/dialog";
+
+const FOLLOWS = 1200;
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+/** Calls what belongs to a key: `j`, `?`, `g t`. */
+export function useKeys(keys: Record<string, () => void>): void {
+  const known = useRef(keys);
+  known.current = keys;
+  useEffect(() => {
+    let first = "";
+    let at = 0;
+    const pressed = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (isTyping(event.target) || document.querySelector("[role=dialog]")) return;
+      const pair = Date.now() - at < FOLLOWS && first ? `${first} ${event.key}` : "";
+      const call = known.current[pair] ?? known.current[event.key];
+      first = event.key;
+      at = Date.now();
+      if (call) {
+        event.preventDefault();
+        call();
+      }
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, []);
+}
+
+const KEYS: [string[], string][] = [
+  [["/"], "search"],
+  [["j"], "next transaction"],
+  [["k"], "transaction before"],
+  [["Enter"], "open it"],
+  [["e"], "edit and resubmit (transaction)"],
+  [["r"], "resolve (transaction)"],
+  [["u"], "back to the list"],
+  [["g", "o"], "overview"],
+  [["g", "t"], "Tracker"],
+  [["g", "m"], "Monitor"],
+  [["g", "a"], "APIs"],
+  [["g", "c"], "configuration"],
+  [["?"], "these keys"],
+];
+
+export function Shortcuts({ open, onClose }: { open: boolean; onClose: () => void }) {
+  return (
+    <Dialog title="Keys" open={open} onClose={onClose}>
+      <table className="data">
+        <thead className="sr-only">
+          <tr>
+            <th>Key</th>
+            <th>What it does</th>
+          </tr>
+        </thead>
+        <tbody>
+          {KEYS.map(([keys, what]) => (
+            <tr key={what}>
+              <td>
+                {keys.map((key) => (
+                  <kbd key={key}>{key}</kbd>
+                ))}
+              </td>
+              <td>{what}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Dialog>
+  );
+}

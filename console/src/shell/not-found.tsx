@@ -1,0 +1,12 @@
+import { Link } from "@tanstack/react-router";
+import { Empty } from "../ui/parts";
+
+export function NotFound() {
+  return (
+    <Empty title="There is no such page">
+      <p>
+        Go to the <Link to="/">overview</Link>, or press <kbd>/</kbd> to search.
+      </p>
+    </Empty>
+  );
+}

@@ -1,0 +1,128 @@
+// Navigation, the time range, who is signed in, and the keys.
+
+import { Menu } from "@base-ui/react/menu";
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import { api, may, type Role, type Session } from "../api/client";
+import { become } from "../api/session";
+import { LiveSign } from "../overview/live";
+import { RangePicker } from "../time/picker";
+import { Icon, type IconName, Logo } from "../ui/icons";
+import { Shortcuts, useKeys } from "./keys";
+import { toggleTheme, useTheme } from "./theme";
+
+interface Place {
+  to: string;
+  label: string;
+  icon: IconName;
+  role: Role;
+}
+
+const PLACES: Place[] = [
+  { to: "/", label: "Overview", icon: "overview", role: "viewer" },
+  { to: "/tracker", label: "Tracker", icon: "tracker", role: "viewer" },
+  { to: "/jobs", label: "Jobs", icon: "jobs", role: "operator" },
+  { to: "/monitor", label: "Monitor", icon: "monitor", role: "viewer" },
+  { to: "/apis", label: "APIs", icon: "apis", role: "viewer" },
+  { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
+  { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
+  { to: "/access", label: "Access", icon: "access", role: "admin" },
+];
+
+export function Shell({ session, children }: { session: Session; children: ReactNode }) {
+  const [help, setHelp] = useState(false);
+  const navigate = useNavigate();
+  const places = PLACES.filter((place) => may(session, place.role));
+  useKeys({
+    "?": () => setHelp(true),
+    "/": () => {
+      const bar = document.querySelector<HTMLInputElement>("[data-search]");
+      if (bar) bar.focus();
+      else void navigate({ to: "/tracker" });
+    },
+    "g o": () => void navigate({ to: "/" }),
+    "g t": () => void navigate({ to: "/tracker" }),
+    "g a": () => void navigate({ to: "/apis" }),
+    "g c": () => void navigate({ to: "/configuration" }),
+    "g m": () => void navigate({ to: "/monitor" }),
+  });
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to content
+      </a>
+      <aside className="side" aria-label="weir">
+        <Link to="/" className="brand" aria-label="weir, overview">
+          <Logo />
+          weir
+        </Link>
+        <nav aria-label="Pages">
+          {places.map((place) => (
+            <Link key={place.to} to={place.to} activeOptions={{ exact: place.to === "/", includeSearch: false }}>
+              <Icon name={place.icon} />
+              {place.label}
+            </Link>
+          ))}
+        </nav>
+        <div className="foot">weir {session.version}</div>
+      </aside>
+      <div className="grow">
+        <header className="top">
+          <LiveSign />
+          <span className="grow" />
+          <RangePicker />
+          <button type="button" className="button quiet icon hide-small" onClick={() => setHelp(true)} aria-label="Keys">
+            <Icon name="keyboard" />
+          </button>
+          <ThemeButton />
+          <Account session={session} />
+        </header>
+        <main id="main" className="page" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+      <Shortcuts open={help} onClose={() => setHelp(false)} />
+    </div>
+  );
+}
+
+function ThemeButton() {
+  const theme = useTheme();
+  const label = theme === "dark" ? "Light theme" : "Dark theme";
+  return (
+    <button type="button" className="button quiet icon" onClick={toggleTheme} aria-label={label}>
+      <Icon name={theme === "dark" ? "sun" : "moon"} />
+    </button>
+  );
+}
+
+function Account({ session }: { session: Session }) {
+  const queries = useQueryClient();
+  const signOut = async () => {
+    await api.DELETE("/v1/session").catch(() => undefined);
+    become(queries, null);
+  };
+  return (
+    <Menu.Root modal={false}>
+      <Menu.Trigger className="button quiet" aria-label={`Account: ${session.name}, ${session.role}`}>
+        <Icon name="user" />
+        <span className="hide-small">{session.name}</span>
+      </Menu.Trigger>
+      <Menu.Portal>
+        <Menu.Positioner align="end" sideOffset={6}>
+          <Menu.Popup className="menu">
+            <div className="menu-note">
+              {session.name}
+              <br />
+              role {session.role}
+            </div>
+            <Menu.Item className="menu-item" onClick={() => void signOut()}>
+              Sign out
+            </Menu.Item>
+          </Menu.Popup>
+        </Menu.Positioner>
+      </Menu.Portal>
+    </Menu.Root>
+  );
+}

@@ -1,0 +1,45 @@
+// Signing in with an admin token, which is sent once and not kept.
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useEffect, useId, useState } from "react";
+import { become, signIn } from "../api/session";
+import { Logo } from "../ui/icons";
+import { Failure } from "../ui/parts";
+
+export function SignIn() {
+  const queries = useQueryClient();
+  const [token, setToken] = useState("");
+  const id = useId();
+  const begin = useMutation({
+    mutationFn: signIn,
+    onSuccess: (session) => become(queries, session),
+  });
+  useEffect(() => {
+    document.title = "Sign in · weir";
+  }, []);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (token.trim()) begin.mutate(token);
+  };
+  return (
+    <main className="sign-in">
+      <form className="panel" onSubmit={submit}>
+        <div className="brand">
+          <Logo />
+          <h1>Sign in to weir</h1>
+        </div>
+        <label className="field" htmlFor={id}>
+          Admin token
+          <input id={id} type="password" name="token" autoComplete="current-password" spellCheck={false} placeholder="wadm_…" value={token} onChange={(event) => setToken(event.target.value)} autoFocus required />
+          <small>
+            The first one is in <code>admin.token</code> in the data folder. <code>weir token new NAME --role viewer</code> makes others.
+          </small>
+        </label>
+        {begin.isError && <Failure error={begin.error} />}
+        <button type="submit" className="button primary" disabled={begin.isPending}>
+          {begin.isPending ? "Signing in…" : "Sign in"}
+        </button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,92 @@
+// Choosing the time range.
+
+import { Popover } from "@base-ui/react/popover";
+import { useState } from "react";
+import { clock, day, zone } from "../format/format";
+import { Icon } from "../ui/icons";
+import { between, RANGES, type RangeSearch, resolveRange, USUAL } from "./range";
+import { useRange } from "./use-range";
+
+const NAMES: Record<string, string> = {
+  "5m": "5 minutes",
+  "15m": "15 minutes",
+  "1h": "1 hour",
+  "6h": "6 hours",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
+function label(search: RangeSearch): string {
+  if (!search.from || !search.to) return `Last ${NAMES[search.range ?? USUAL] ?? search.range}`;
+  const [from, to] = [new Date(search.from), new Date(search.to)];
+  const last = day(from) === day(to) ? clock(to, false) : `${day(to)} ${clock(to, false)}`;
+  return `${day(from)} ${clock(from, false)} – ${last}`;
+}
+
+/** As `datetime-local` wants it. */
+function local(date: Date): string {
+  return `${day(date)}T${clock(date, false)}`;
+}
+
+export function RangePicker() {
+  const [search, set] = useRange();
+  const [open, setOpen] = useState(false);
+  const choose = (next: RangeSearch) => {
+    set(next);
+    setOpen(false);
+  };
+  return (
+    <Popover.Root open={open} onOpenChange={setOpen}>
+      <Popover.Trigger className="button">
+        {label(search)}
+        <Icon name="chevron" size={14} />
+      </Popover.Trigger>
+      <Popover.Portal>
+        <Popover.Positioner align="end" sideOffset={6} className="over">
+          <Popover.Popup className="menu range-menu">
+            <Popover.Title className="sr-only">Time range</Popover.Title>
+            <div className="range-list">
+              {RANGES.map((range) => (
+                <button key={range} type="button" className="button quiet" aria-pressed={!search.from && (search.range ?? USUAL) === range} onClick={() => choose(range === USUAL ? {} : { range })}>
+                  Last {NAMES[range]}
+                </button>
+              ))}
+            </div>
+            <Absolute search={search} choose={choose} />
+          </Popover.Popup>
+        </Popover.Positioner>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function Absolute({ search, choose }: { search: RangeSearch; choose: (next: RangeSearch) => void }) {
+  const now = resolveRange(search, new Date());
+  const [from, setFrom] = useState(local(now.from));
+  const [to, setTo] = useState(local(now.to));
+  const [first, last] = [Date.parse(from), Date.parse(to)];
+  const isRight = first < last;
+  return (
+    <form
+      className="stack range-exact"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isRight) choose(between(first, last));
+      }}
+    >
+      <label className="field">
+        From
+        <input type="datetime-local" step="1" value={from} onChange={(event) => setFrom(event.target.value)} />
+      </label>
+      <label className="field">
+        To
+        <input type="datetime-local" step="1" value={to} onChange={(event) => setTo(event.target.value)} />
+        <small>{isRight ? `Times are ${zone(new Date())}.` : "The end has to be after the beginning."}</small>
+      </label>
+      <button type="submit" className="button primary" disabled={!isRight}>
+        Use these times
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,54 @@
+// Sending again all that a search finds: first it is found out what can be sent.
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Job } from "../api/client";
+import { Dialog } from "../ui/dialog";
+import { Failure } from "../ui/parts";
+
+export function BulkDialog({ query, onClose }: { query: string; onClose: () => void }) {
+  const [rate, setRate] = useState("10");
+  const [again, setAgain] = useState(false);
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const make = useMutation({
+    mutationFn: () => data<Job>(api.POST("/v1/jobs", { body: { query, rate: Number(rate), again, run: false, to: null } })),
+    onSuccess: (job) => {
+      void queries.invalidateQueries({ queryKey: ["jobs"] });
+      void navigate({ to: "/jobs/$number", params: { number: String(job.number) } });
+    },
+  });
+  const isRate = Number(rate) > 0;
+  return (
+    <Dialog
+      title="Resubmit all that was found"
+      open
+      onClose={onClose}
+      footer={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" className="button primary" disabled={!isRate || make.isPending} onClick={() => make.mutate()}>
+            Preview
+          </button>
+        </>
+      }
+    >
+      <p>Nothing is sent yet: the preview says what can be sent, what cannot, and why. You run it from there.</p>
+      <p>
+        <code className="wrap-any">{query}</code>
+      </p>
+      <label className="field">
+        Requests a second
+        <input type="number" min="0.1" max="100000" step="any" value={rate} onChange={(event) => setRate(event.target.value)} />
+      </label>
+      <label className="row">
+        <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
+        Also what is settled, had succeeded, or may have been sent already
+      </label>
+      {make.isError && <Failure error={make.error} />}
+    </Dialog>
+  );
+}

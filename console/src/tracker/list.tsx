@@ -1,0 +1,143 @@
+// What was found, newest first: only the rows that are seen are in the document.
+
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { memo, type ReactNode, useEffect, useRef, useState } from "react";
+import type { Hit, Schemas } from "../api/client";
+import { duration } from "../format/format";
+import { useKeys } from "../shell/keys";
+import { State, Status, Time } from "../ui/parts";
+
+interface Props {
+  hits: Hit[];
+  query: string;
+  hasMore: boolean;
+  loadMore: () => void;
+}
+
+const ROW = 38;
+const TALL = 62;
+
+export function HitList({ hits, query, hasMore, loadMore }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const [selected, setSelected] = useState(-1);
+  const navigate = useNavigate();
+  const rows = useVirtualizer({
+    count: hits.length,
+    getScrollElement: () => box.current,
+    estimateSize: (index) => (hits[index]?.highlights?.length ? TALL : ROW),
+    overscan: 12,
+    getItemKey: (index) => hits[index]?.id ?? index,
+  });
+  const items = rows.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (hasMore && last >= hits.length - 30) loadMore();
+  }, [last, hits.length, hasMore, loadMore]);
+  useEffect(() => setSelected(-1), [query]);
+
+  const move = (step: number) => {
+    const next = Math.min(hits.length - 1, Math.max(0, selected + step));
+    setSelected(next);
+    rows.scrollToIndex(next, { align: "auto" });
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    Enter: () => {
+      const hit = hits[selected];
+      if (hit) void navigate({ to: "/transactions/$id", params: { id: hit.id }, search: query ? { q: query } : {} });
+    },
+  });
+
+  return (
+    <div className="hits" role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
+      <div role="rowgroup">
+        <div className="hit head" role="row">
+          {["Time", "Status", "Method", "Path", "Operation", "Consumer", "Took"].map((name) => (
+            <span key={name} role="columnheader">
+              {name}
+            </span>
+          ))}
+        </div>
+      </div>
+      <div ref={box} className="hits-scroll" role="rowgroup" tabIndex={0} aria-label="Rows">
+        <div style={{ height: rows.getTotalSize(), position: "relative" }} role="presentation">
+          {items.map((item) => {
+            const hit = hits[item.index];
+            return hit && <Row key={item.key} hit={hit} query={query} index={item.index} top={item.start} height={item.size} isSelected={item.index === selected} />;
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  hit: Hit;
+  query: string;
+  index: number;
+  top: number;
+  height: number;
+  isSelected: boolean;
+}
+
+const Row = memo(function Row({ hit, query, index, top, height, isSelected }: RowProps) {
+  const isLoud = hit.state !== "completed";
+  return (
+    <div className={`hit ${isSelected ? "selected" : ""}`} role="row" aria-rowindex={index + 2} aria-selected={isSelected} style={{ height, transform: `translateY(${top}px)` }}>
+      <span role="cell" className="time">
+        <Time at={hit.time} />
+      </span>
+      <span role="cell">
+        <Status status={hit.status} />
+      </span>
+      <span role="cell" className="mono method">
+        {hit.method}
+      </span>
+      <span role="cell" className="path">
+        <Link to="/transactions/$id" params={{ id: hit.id }} search={(query ? { q: query } : {}) as never} preload={false} className="mono cut">
+          {hit.path}
+        </Link>
+        {isLoud && <State state={hit.resolution || hit.state} />}
+      </span>
+      <span role="cell" className="cut operation" title={hit.operation}>
+        {hit.operation || hit.api || "–"}
+      </span>
+      <span role="cell" className="cut consumer">
+        {hit.consumer || "–"}
+      </span>
+      <span role="cell" className="num took">
+        {duration(hit.took_us)}
+      </span>
+      {hit.highlights && hit.highlights.length > 0 && (
+        <span role="cell" className="highlights cut">
+          {hit.highlights.slice(0, 2).map((one) => (
+            <Highlight key={`${one.place}${one.text}`} one={one} />
+          ))}
+        </span>
+      )}
+    </div>
+  );
+});
+
+const BYTES = new TextEncoder();
+const TEXT = new TextDecoder();
+
+/** Marks are bytes of UTF-8. */
+function Highlight({ one }: { one: Schemas["Highlight"] }) {
+  const bytes = BYTES.encode(one.text);
+  const parts: ReactNode[] = [];
+  let at = 0;
+  for (const [from, to] of one.marks as [number, number][]) {
+    parts.push(TEXT.decode(bytes.subarray(at, from)), <mark key={from}>{TEXT.decode(bytes.subarray(from, to))}</mark>);
+    at = to;
+  }
+  parts.push(TEXT.decode(bytes.subarray(at)));
+  return (
+    <>
+      <span className="muted">{one.place.replace(".", " ")} </span>
+      <bdi className="mono">{parts}</bdi>{" "}
+    </>
+  );
+}

@@ -1,0 +1,171 @@
+// Finding transactions.
+
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { useMay, useSession } from "../api/session";
+import { count } from "../format/format";
+import type { Known } from "../query/complete";
+import { between, resolveRange, within } from "../time/range";
+import { useRange } from "../time/use-range";
+import { Icon } from "../ui/icons";
+import { Empty, Failure, Loading } from "../ui/parts";
+import { BulkDialog } from "./bulk";
+import { Facets } from "./facets";
+import { Histogram } from "./histogram";
+import { HitList } from "./list";
+import { type Counts, counts, pages, queryError } from "./queries";
+import { SearchBar } from "./search-bar";
+
+export function TrackerPage() {
+  const { q: query = "" } = useSearch({ strict: false }) as { q?: string };
+  const [range, setRange] = useRange();
+  const navigate = useNavigate();
+  // Counting business keys is noted in the audit each time, so not every two seconds.
+  const keys = useMay("payload-viewer");
+  const session = useSession();
+  const [follow, setFollow] = useState(false);
+  const every = follow ? 2000 : (false as const);
+  const found = useInfiniteQuery({ ...pages(query, range), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
+  const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
+  const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
+  const known = useKnown(summary.data);
+  const { error, place } = queryError(found.error, query, range);
+
+  useEffect(() => {
+    document.title = `${query || "Tracker"} · weir`;
+  }, [query]);
+  const search = useCallback(
+    (next: string) => {
+      void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined })) as never });
+      if (next === query) {
+        void found.refetch();
+        void summary.refetch();
+      }
+    },
+    [navigate, query, found.refetch, summary.refetch],
+  );
+  const more = useCallback(() => {
+    if (!found.isFetching) void found.fetchNextPage();
+  }, [found.isFetching, found.fetchNextPage]);
+
+  if (session && !session.recording) return <NotRecording />;
+  const incomplete = found.data?.pages.some((page) => page.incomplete || page.cut);
+  return (
+    <>
+      <SearchHead query={query} known={known} onSearch={search} error={error} place={place} />
+      {found.isError && !error && <Failure error={found.error} retry={() => void found.refetch()} />}
+      <div className="tracker">
+        {summary.data && <Facets counts={summary.data} query={query} onSearch={search} />}
+        <section className="panel tracker-main" aria-busy={found.isFetching}>
+          <header>
+            <h2>
+              <Found counts={summary.data} />
+            </h2>
+            {found.isFetching && <span className="spinner" role="status" aria-label="Searching" />}
+            <button type="button" className="button small" aria-pressed={follow} onClick={() => setFollow(!follow)}>
+              <Icon name={follow ? "pause" : "play"} size={13} />
+              {follow ? "Following" : "Follow"}
+            </button>
+            <Actions query={query} />
+          </header>
+          {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
+          {incomplete && <p className="notice warn thin">Some transactions may be missing: the search took its time, or the index is behind. Narrow the time range.</p>}
+          {found.isPending && !found.isError ? (
+            <Loading what="transactions" />
+          ) : hits.length > 0 ? (
+            <HitList hits={hits} query={query} hasMore={found.hasNextPage} loadMore={more} />
+          ) : (
+            !found.isError && <NothingFound query={query} onClear={() => search("")} />
+          )}
+        </section>
+      </div>
+    </>
+  );
+}
+
+function SearchHead(props: Parameters<typeof SearchBar>[0]) {
+  return (
+    <>
+      <h1 className="sr-only">Tracker</h1>
+      <SearchBar {...props} />
+    </>
+  );
+}
+
+function Found({ counts: all }: { counts?: Counts }) {
+  if (!all) return <>Transactions</>;
+  return (
+    <>
+      {all.cut ? "More than " : ""}
+      {count(all.matched)} {all.matched === 1 ? "transaction" : "transactions"}
+    </>
+  );
+}
+
+/** What completion can offer beside what is fixed. */
+function useKnown(all?: Counts): Known {
+  return useMemo(() => {
+    const known: Known = { key: [] };
+    for (const facet of all?.facets ?? []) {
+      known[facet.field] = facet.values.map((value) => value.value);
+      if (facet.field.startsWith("key.")) known.key?.push(facet.field.slice(4));
+    }
+    return known;
+  }, [all]);
+}
+
+function Actions({ query }: { query: string }) {
+  const [range] = useRange();
+  const canSend = useMay("operator");
+  const [bulk, setBulk] = useState<string>();
+  const asked = within(query, range).query;
+  /** What rolls is told with its ends: a job is about what is there now. */
+  const fixed = () => {
+    const { from, to } = resolveRange(range, new Date());
+    return within(query, between(from.getTime(), to.getTime())).query;
+  };
+  return (
+    <>
+      <a className="button small" href={`/v1/transactions/export?q=${encodeURIComponent(asked)}`} download="transactions.ndjson">
+        <Icon name="download" size={14} />
+        Export
+      </a>
+      {canSend && (
+        <button type="button" className="button small" onClick={() => setBulk(fixed())}>
+          <Icon name="jobs" size={14} />
+          Resubmit all…
+        </button>
+      )}
+      {bulk && <BulkDialog query={bulk} onClose={() => setBulk(undefined)} />}
+    </>
+  );
+}
+
+function NothingFound({ query, onClear }: { query: string; onClear: () => void }) {
+  return (
+    <Empty title={query ? "Nothing was found in this time range" : "Nothing was recorded in this time range"}>
+      <p>Take a longer range at the top{query ? ", or fewer terms. Words are whole words." : ", or send a request:"}</p>
+      {query ? (
+        <button type="button" className="button" onClick={onClear}>
+          Show everything
+        </button>
+      ) : (
+        <pre>curl -i http://127.0.0.1:8080/</pre>
+      )}
+    </Empty>
+  );
+}
+
+function NotRecording() {
+  return (
+    <Empty title="Nothing is recorded here">
+      <p>Switch the Tracker on in the configuration, and restart weir:</p>
+      <pre>{"tracker:\n  enabled: true"}</pre>
+      <p>
+        Live figures are on the <Link to="/">overview</Link> all the same.
+      </p>
+    </Empty>
+  );
+}
+

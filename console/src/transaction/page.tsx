@@ -1,0 +1,274 @@
+// One transaction: what came, what went, how long it took, and what can be done.
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { ApiProblem, type Schemas, type Transaction } from "../api/client";
+import { useMay } from "../api/session";
+import { duration } from "../format/format";
+import { wordsOf } from "../query/fields";
+import { useKeys } from "../shell/keys";
+import { Dialog } from "../ui/dialog";
+import { Icon } from "../ui/icons";
+import { Badge, Copy, Empty, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
+import { BodyView } from "./body-view";
+import { curl } from "./curl";
+import { transactionQuery } from "./queries";
+import { EditDialog, ResolveDialog, useResubmit } from "./resubmit";
+import { hitPattern, pieces, visible } from "./text";
+import { Attempts, History, Waterfall } from "./timeline";
+
+export function TransactionPage() {
+  const { id = "" } = useParams({ strict: false }) as { id?: string };
+  const { q = "" } = useSearch({ strict: false }) as { q?: string };
+  const asked = useQuery(transactionQuery(id));
+  useEffect(() => {
+    document.title = asked.data ? `${asked.data.method} ${asked.data.path} · weir` : "Transaction · weir";
+  }, [asked.data]);
+  const isGone = asked.error instanceof ApiProblem && asked.error.status === 404;
+  return (
+    <>
+      {asked.isPending && <Loading what="the transaction" />}
+      {isGone ? (
+        <Empty title="There is no such transaction">
+          <p>It was never recorded, has not ended yet, or is kept no longer.</p>
+          <Link to="/tracker" className="button">
+            Search in the Tracker
+          </Link>
+        </Empty>
+      ) : (
+        asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />
+      )}
+      {asked.data && <View transaction={asked.data} query={q} />}
+    </>
+  );
+}
+
+function View({ transaction, query }: { transaction: Transaction; query: string }) {
+  const hits = useMemo(() => hitPattern(wordsOf(query)), [query]);
+  const { payload } = transaction;
+  return (
+    <>
+      <Head transaction={transaction} query={query} />
+      <Notes transaction={transaction} />
+      <Facts transaction={transaction} />
+      <div className="two">
+        <Waterfall transaction={transaction} />
+        <History transaction={transaction} />
+      </div>
+      <Attempts transaction={transaction} />
+      {payload ? (
+        <>
+          <Extras payload={payload} hits={hits} />
+          <div className="two halves">
+            <Half title="Request" headers={payload.request_headers} hits={hits} first={<Target method={transaction.method} target={payload.target} hits={hits} />}>
+              <BodyView title="Body of the request" id={transaction.id} side="request-body" body={payload.request_body} facts={transaction.request} hits={hits} />
+            </Half>
+            <Half title="Response" headers={payload.response_headers} hits={hits} first={<Status status={transaction.status} />}>
+              <BodyView title="Body of the response" id={transaction.id} side="response-body" body={payload.response_body} facts={transaction.response} hits={hits} />
+            </Half>
+          </div>
+        </>
+      ) : (
+        <section className="panel">
+          <Empty title="Headers and bodies are not shown to you">
+            <p>
+              They need a token with the role <code>payload-viewer</code>.
+            </p>
+          </Empty>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Head({ transaction, query }: { transaction: Transaction; query: string }) {
+  const canSend = useMay("operator");
+  const [open, setOpen] = useState<"edit" | "resolve" | "curl">();
+  const resubmit = useResubmit(transaction.id);
+  const failed = transaction.state !== "completed";
+  const isAttempt = transaction.resubmission_of !== undefined && transaction.resubmission_of !== "";
+  useKeys({
+    u: () => history.back(),
+    ...(canSend && !isAttempt ? { e: () => setOpen("edit"), r: () => failed && setOpen("resolve") } : {}),
+  });
+  return (
+    <div className="page-head transaction-head">
+      <Link to="/tracker" search={(query ? { q: query } : {}) as never} className="button quiet icon" aria-label="Back to the Tracker">
+        <Icon name="back" />
+      </Link>
+      <h1 className="row">
+        <Status status={transaction.status} />
+        <span className="mono wrap-any">
+          {transaction.method} {visible(transaction.path)}
+        </span>
+        {failed && <State state={transaction.state} />}
+        {transaction.resolution && <State state={transaction.resolution} />}
+      </h1>
+      {transaction.payload && (
+        <button type="button" className="button" onClick={() => setOpen("curl")}>
+          curl
+        </button>
+      )}
+      {canSend && !isAttempt && (
+        <>
+          {failed && (
+            <button type="button" className="button" onClick={() => setOpen("resolve")}>
+              Resolve…
+            </button>
+          )}
+          <button type="button" className="button" onClick={() => setOpen("edit")}>
+            Edit and resubmit…
+          </button>
+          <button type="button" className="button primary" disabled={resubmit.isPending} onClick={() => resubmit.mutate({})}>
+            {resubmit.isPending ? "Sending…" : "Resubmit"}
+          </button>
+        </>
+      )}
+      {resubmit.isError && (
+        <div className="all-wide">
+          <Failure error={resubmit.error} />
+        </div>
+      )}
+      {open === "edit" && <EditDialog transaction={transaction} onClose={() => setOpen(undefined)} />}
+      {open === "resolve" && <ResolveDialog transaction={transaction} onClose={() => setOpen(undefined)} />}
+      {open === "curl" && <CurlDialog transaction={transaction} onClose={() => setOpen(undefined)} />}
+    </div>
+  );
+}
+
+function CurlDialog({ transaction, onClose }: { transaction: Transaction; onClose: () => void }) {
+  const made = useMemo(() => curl(transaction), [transaction]);
+  return (
+    <Dialog title="The request as a command" open wide onClose={onClose} footer={made && <Copy text={made.command} label="Copy" small={false} />}>
+      {made && made.missing.length > 0 && <p className="notice warn">It is not quite the same request: {made.missing.join("; ")}.</p>}
+      <pre className="code" tabIndex={0} aria-label="Command">
+        {made ? visible(made.command) : ""}
+      </pre>
+    </Dialog>
+  );
+}
+
+function Notes({ transaction }: { transaction: Transaction }) {
+  const notes: string[] = [];
+  if (transaction.shortened) notes.push("The journal was full: only the outcome was recorded.");
+  if (transaction.damaged) notes.push("Some of its records were lost.");
+  if (transaction.expired) notes.push("Headers and bodies were dropped because of their age.");
+  if (transaction.discarded) notes.push("Headers and bodies were kept only in case something went wrong, and nothing did.");
+  return (
+    <>
+      {notes.map((note) => (
+        <p key={note} className="notice warn">
+          {note}
+        </p>
+      ))}
+      {transaction.resubmission_of && (
+        <p className="notice">
+          This is an attempt to send{" "}
+          <Link to="/transactions/$id" params={{ id: transaction.resubmission_of }} preload={false} className="mono">
+            {transaction.resubmission_of}
+          </Link>{" "}
+          again.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Facts({ transaction }: { transaction: Transaction }) {
+  const facts: [string, ReactNode][] = [
+    ["Received", <Time key="t" at={transaction.time} style="full" />],
+    ["Took", duration(transaction.took_us)],
+    ["API", transaction.api],
+    ["Operation", transaction.operation],
+    ["Consumer", transaction.consumer],
+    ["Principal", transaction.principal],
+    ["Client", transaction.sender],
+    ["Upstream", transaction.receiver],
+    ["Problem", transaction.problem && <Badge tone="warn">{transaction.problem}</Badge>],
+  ];
+  return (
+    <section className="panel facts-line">
+      <dl className="fact-grid">
+        {facts.map(
+          ([name, value]) =>
+            value && (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd className="wrap-any">{value}</dd>
+              </div>
+            ),
+        )}
+        <div>
+          <dt>Id</dt>
+          <dd className="row">
+            <code className="wrap-any">{transaction.id}</code>
+            <Copy text={transaction.id} label="Copy" />
+          </dd>
+        </div>
+      </dl>
+    </section>
+  );
+}
+
+function Target({ method, target, hits }: { method: string; target: string; hits: RegExp | undefined }) {
+  return (
+    <code className="wrap-any">
+      {method} <Marked text={target} hits={hits} />
+    </code>
+  );
+}
+
+function Marked({ text, hits }: { text: string; hits: RegExp | undefined }) {
+  return (
+    <bdo dir="ltr">
+      {pieces(visible(text), "text", hits).map((piece, index) => (piece.isHit ? <mark key={index}>{piece.text}</mark> : <span key={index}>{piece.text}</span>))}
+    </bdo>
+  );
+}
+
+function Half({ title, headers, first, hits, children }: { title: string; headers: Schemas["Field"][]; first: ReactNode; hits: RegExp | undefined; children: ReactNode }) {
+  return (
+    <Panel title={title} actions={<span className="muted">{headers.length} {headers.length === 1 ? "header" : "headers"}</span>}>
+      <div className="stack">
+        <div>{first}</div>
+        {headers.length > 0 && <Fields fields={headers} hits={hits} />}
+        {children}
+      </div>
+    </Panel>
+  );
+}
+
+function Fields({ fields, hits }: { fields: Schemas["Field"][]; hits: RegExp | undefined }) {
+  return (
+    <dl className="headers">
+      {fields.map((field, at) => (
+        <div key={at}>
+          <dt>
+            <bdo dir="ltr">{visible(field.name)}</bdo>
+          </dt>
+          <dd className="wrap-any">
+            {field.value === "***" ? <Badge tone="info">masked</Badge> : <Marked text={field.value} hits={hits} />}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Extras({ payload, hits }: { payload: Schemas["Payload"]; hits: RegExp | undefined }) {
+  const fields = [...payload.keys.map((field) => ({ ...field, name: `key ${field.name}` })), ...payload.properties.map((field) => ({ ...field, name: `property ${field.name}` }))];
+  if (fields.length === 0 && payload.logs.length === 0) return null;
+  return (
+    <Panel title="Keys, properties and logs">
+      <div className="stack">
+        {fields.length > 0 && <Fields fields={fields} hits={hits} />}
+        {payload.logs.length > 0 && (
+          <pre className="code" tabIndex={0} aria-label="Log lines">
+            {payload.logs.map(visible).join("\n")}
+          </pre>
+        )}
+      </div>
+    </Panel>
+  );
+}

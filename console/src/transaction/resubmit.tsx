@@ -1,0 +1,239 @@
+// Sending a transaction again, as it was or edited: what is different is shown before it is sent.
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { api, type Attempt, data, type Schemas, type Transaction } from "../api/client";
+import { Dialog } from "../ui/dialog";
+import { Failure } from "../ui/parts";
+import { say } from "../ui/toast";
+import { diff } from "./diff";
+import { prettyJson, visible } from "./text";
+
+type Wish = Schemas["Wish"];
+type Line = Schemas["HeaderLine"];
+
+/** Headers that nobody may edit: those of credentials, and those that weir decides about. */
+const FIXED = /^(host|authorization|proxy-authorization|cookie|content-length|transfer-encoding|connection|forwarded|x-forwarded-.*|weir-.*|te|trailer|upgrade|keep-alive|expect)$/i;
+
+export function useResubmit(id: string, done?: (attempt: Attempt) => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (wish: Partial<Wish>) => {
+      const body = { headers: { set: [], remove: [] }, again: false, ...wish } as Wish;
+      return data<Attempt>(api.POST("/v1/transactions/{id}/resubmit", { params: { path: { id } }, body }));
+    },
+    onSuccess: (attempt) => {
+      const words = attempt.words || attempt.reason;
+      say(`Attempt ${attempt.number} ${attempt.state}${attempt.status ? ` with ${attempt.status}` : ""}${words ? `: ${words}` : ""}.`, attempt.state === "succeeded" ? "good" : "bad");
+      done?.(attempt);
+    },
+    onSettled: () => {
+      void queries.invalidateQueries({ queryKey: ["transaction", id] });
+      void queries.invalidateQueries({ queryKey: ["transactions"] });
+    },
+  });
+}
+
+interface Draft {
+  query: string;
+  headers: Line[];
+  body: string;
+}
+
+function draftOf(transaction: Transaction): Draft {
+  const { payload } = transaction;
+  const target = payload?.target ?? "";
+  const text = payload?.request_body.text ?? "";
+  return {
+    query: target.includes("?") ? target.slice(target.indexOf("?") + 1) : "",
+    headers: (payload?.request_headers ?? []).filter((field) => !FIXED.test(field.name) && !field.value.includes("***")),
+    body: text,
+  };
+}
+
+/** What of a draft is different: only that is sent. */
+function wishOf(before: Draft, after: Draft, again: boolean, to: string): Partial<Wish> {
+  const name = (line: Line) => line.name.toLowerCase();
+  const kept = after.headers.filter((line) => line.name.trim() !== "");
+  const set = kept.filter((line) => !before.headers.some((old) => name(old) === name(line) && old.value === line.value));
+  const remove = before.headers.filter((old) => !kept.some((line) => name(line) === name(old))).map((old) => old.name);
+  return {
+    headers: { set, remove },
+    again,
+    ...(after.query !== before.query ? { query: after.query } : {}),
+    ...(after.body !== before.body ? { body: after.body } : {}),
+    ...(to ? { to } : {}),
+  };
+}
+
+function asText(draft: Draft): string {
+  const headers = draft.headers.filter((line) => line.name).map((line) => `${line.name}: ${line.value}`);
+  return [`?${draft.query}`, ...headers, "", prettyJson(draft.body) ?? draft.body].join("\n");
+}
+
+export function EditDialog({ transaction, onClose }: { transaction: Transaction; onClose: () => void }) {
+  const before = useMemo(() => draftOf(transaction), [transaction]);
+  const [draft, setDraft] = useState(before);
+  const [again, setAgain] = useState(transaction.resolution !== "" && transaction.resolution !== "open" && transaction.resolution !== undefined);
+  const [to, setTo] = useState("");
+  const send = useResubmit(transaction.id, onClose);
+  const wasJson = prettyJson(before.body) !== undefined;
+  const isWrong = wasJson && draft.body.trim() !== "" && prettyJson(draft.body) === undefined;
+  const changes = useMemo(() => diff(asText(before), asText(draft)), [before, draft]);
+  const changed = changes.filter((change) => change.kind !== "same").length;
+  const masked = transaction.request.masked || transaction.request.truncated || transaction.request.withheld;
+  return (
+    <Dialog
+      title="Edit and resubmit"
+      open
+      wide
+      onClose={onClose}
+      footer={
+        <>
+          <label className="row">
+            <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
+            Even if it is settled, or may have been sent
+          </label>
+          <span className="grow" />
+          <button type="button" className="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" className="button primary" disabled={send.isPending} onClick={() => send.mutate(wishOf(before, draft, again, to.trim()))}>
+            {send.isPending ? "Sending…" : "Resubmit"}
+          </button>
+        </>
+      }
+    >
+      {masked && <p className="notice warn">The recorded body is masked or not whole, so it is sent only with a body that you give.</p>}
+      <label className="field">
+        Query string
+        <input className="mono" value={draft.query} spellCheck={false} onChange={(event) => setDraft({ ...draft, query: event.target.value })} />
+      </label>
+      <HeaderEditor lines={draft.headers} onChange={(headers) => setDraft({ ...draft, headers })} />
+      <label className="field">
+        Body
+        <textarea rows={12} value={draft.body} spellCheck={false} aria-invalid={isWrong} onChange={(event) => setDraft({ ...draft, body: event.target.value })} />
+        <small role={isWrong ? "alert" : undefined}>{isWrong ? `It was JSON and is none any more: ${jsonError(draft.body)}` : "It is sent without a content coding."}</small>
+      </label>
+      <label className="field">
+        Another operation to send it to
+        <input className="mono" value={to} placeholder="one of resubmit.targets of its route" onChange={(event) => setTo(event.target.value)} />
+      </label>
+      <section className="stack">
+        <h3>{changed > 0 ? "What is different" : "Nothing is different: it is sent as it was"}</h3>
+        {changed > 0 && <Diff changes={changes} />}
+      </section>
+      {send.isError && <Failure error={send.error} />}
+    </Dialog>
+  );
+}
+
+function jsonError(text: string): string {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (error) {
+    return error instanceof Error ? error.message : "";
+  }
+}
+
+function HeaderEditor({ lines, onChange }: { lines: Line[]; onChange: (lines: Line[]) => void }) {
+  const set = (at: number, line: Line) => onChange(lines.map((old, index) => (index === at ? line : old)));
+  return (
+    <fieldset className="header-editor">
+      <legend>Headers</legend>
+      {lines.map((line, at) => (
+        <div key={at} className="header-line">
+          <input className="mono" aria-label={`Name of header ${at + 1}`} value={line.name} spellCheck={false} onChange={(event) => set(at, { ...line, name: event.target.value })} />
+          <input className="mono" aria-label={`Value of header ${at + 1}`} value={line.value} spellCheck={false} onChange={(event) => set(at, { ...line, value: event.target.value })} />
+          <button type="button" className="button quiet small" aria-label={`Remove header ${line.name || at + 1}`} onClick={() => onChange(lines.filter((_, index) => index !== at))}>
+            Remove
+          </button>
+        </div>
+      ))}
+      <button type="button" className="button small" onClick={() => onChange([...lines, { name: "", value: "" }])}>
+        Add a header
+      </button>
+      <small className="muted">Credentials and what weir itself decides about cannot be edited.</small>
+    </fieldset>
+  );
+}
+
+const AROUND = 2;
+const SIGNS = { same: " ", gone: "−", new: "+" };
+
+function Diff({ changes }: { changes: ReturnType<typeof diff> }) {
+  const near = changes.map((_, at) => changes.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((change) => change.kind !== "same"));
+  return (
+    <div className="diff" tabIndex={0} role="region" aria-label="Differences">
+      {changes.map((change, at) =>
+        near[at] ? (
+          <div key={at} className={change.kind}>
+            <span aria-hidden="true">{SIGNS[change.kind]}</span>
+            <bdo dir="ltr">
+              {change.kind !== "same" && <span className="sr-only">{change.kind === "gone" ? "gone: " : "new: "}</span>}
+              {visible(change.text).slice(0, 2000)}
+            </bdo>
+          </div>
+        ) : near[at - 1] ? (
+          <div key={at} className="muted">
+            ⋯
+          </div>
+        ) : null,
+      )}
+    </div>
+  );
+}
+
+export function ResolveDialog({ transaction, onClose }: { transaction: Transaction; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [state, setState] = useState("resolved");
+  const [comment, setComment] = useState("");
+  const resolve = useMutation({
+    mutationFn: () => data(api.POST("/v1/transactions/{id}/resolution", { params: { path: { id: transaction.id } }, body: { state, comment } })),
+    onSuccess: () => {
+      say(`It is ${state} now.`);
+      void queries.invalidateQueries({ queryKey: ["transaction", transaction.id] });
+      void queries.invalidateQueries({ queryKey: ["transactions"] });
+      onClose();
+    },
+  });
+  const choices: [string, string][] = [
+    ["resolved", "it was put right in another way"],
+    ["dismissed", "nothing has to be done about it"],
+    ["open", "something has to be done after all"],
+  ];
+  return (
+    <Dialog
+      title="What became of it"
+      open
+      onClose={onClose}
+      footer={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" className="button primary" disabled={resolve.isPending} onClick={() => resolve.mutate()}>
+            Write it down
+          </button>
+        </>
+      }
+    >
+      <fieldset className="choices">
+        <legend className="sr-only">Resolution</legend>
+        {choices.map(([value, what]) => (
+          <label key={value} className="row">
+            <input type="radio" name="resolution" value={value} checked={state === value} onChange={() => setState(value)} />
+            <strong>{value}</strong> <span className="muted">{what}</span>
+          </label>
+        ))}
+      </fieldset>
+      <label className="field">
+        Comment
+        <input value={comment} maxLength={900} onChange={(event) => setComment(event.target.value)} />
+        <small>Kept with the transaction, with your name.</small>
+      </label>
+      {resolve.isError && <Failure error={resolve.error} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import type { Transaction } from "../api/client";
+import { curl, shellWord } from "./curl";
+import { diff } from "./diff";
+import { fromBase64, hexLines, hitPattern, imageType, lines, pieces, prettyJson, prettyXml, visible } from "./text";
+
+describe("bodies", () => {
+  it("sets JSON out and keeps its tokens", () => {
+    const text = '{"a":1.0e400,"a":[],"b":[1,{"c":"x\\"},"}],"n":12345678901234567890}';
+    expect(prettyJson(text)).toBe(
+      '{\n  "a": 1.0e400,\n  "a": [],\n  "b": [\n    1,\n    {\n      "c": "x\\"},"\n    }\n  ],\n  "n": 12345678901234567890\n}',
+    );
+    expect(prettyJson('["a\\\\","b\\\\\\"c"]')).toBe('[\n  "a\\\\",\n  "b\\\\\\"c"\n]');
+    expect(prettyJson('{"a":{"b":[]},"c":[{}]}')).toBe('{\n  "a": {\n    "b": []\n  },\n  "c": [\n    {}\n  ]\n}');
+    expect(prettyJson('{"a":')).toBeUndefined();
+    expect(prettyJson(" 7 ")).toBe("7");
+  });
+  it("sets XML out if it is whole", () => {
+    expect(prettyXml('<?xml version="1.0"?><a><b x="1">t</b><c/></a>')).toBe('<?xml version="1.0"?>\n<a>\n  <b x="1">t</b>\n  <c/>\n</a>');
+    expect(prettyXml("<a><b></a>")).toBeUndefined();
+    expect(prettyXml("no")).toBeUndefined();
+  });
+  it("hides nothing", () => {
+    expect(visible("a\0b\x1b[31m\u202Ec\uFEFF\x7f\ttab")).toBe("a⟨U+0000⟩b⟨U+001B⟩[31m⟨U+202E⟩c⟨U+FEFF⟩⟨U+007F⟩\ttab");
+  });
+  it("goes on with long lines", () => {
+    const all = lines(`${"x".repeat(2000)}\nshort\r\n`);
+    expect(all.map((line) => line.number)).toEqual([1, undefined, undefined, 2, 3]);
+    expect(all.map((line) => line.text.length)).toEqual([800, 800, 400, 5, 0]);
+    const pair = lines(`${"x".repeat(799)}😀y`);
+    expect(pair[0]?.text.endsWith("😀")).toBe(true);
+  });
+  it("shows bytes", () => {
+    expect(hexLines(fromBase64("AAECaGk="))[0]?.text).toBe("00000000  00 01 02 68 69                                    ···hi");
+    expect(imageType(new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0]))).toBe("image/png");
+    expect(imageType(new TextEncoder().encode("<svg/>"))).toBeUndefined();
+  });
+});
+
+describe("hits", () => {
+  it("are whole words in a row", () => {
+    const found = (text: string, ...words: string[]) => [...text.matchAll(hitPattern(words) ?? /$^/g)].map((one) => one[0]);
+    expect(found("Acme, Corp. acmecorp", "acme corp")).toEqual(["Acme, Corp"]);
+    expect(found("refund refunds REFUND", "refund")).toEqual(["refund", "REFUND"]);
+    expect(hitPattern(["***"])).toBeUndefined();
+  });
+  it("are pieces of their own", () => {
+    const all = pieces('"name": "quokka 1"', "json", hitPattern(["quokka"]));
+    expect(all.map((piece) => piece.text).join("")).toBe('"name": "quokka 1"');
+    expect(all.find((piece) => piece.isHit)).toEqual({ text: "quokka", kind: "string", isHit: true });
+    expect(all[0]?.kind).toBe("key");
+  });
+});
+
+describe("differences", () => {
+  it("are lines", () => {
+    expect(diff("a\nb\nc", "a\nx\nc\nd").map((one) => `${one.kind[0]}${one.text}`)).toEqual(["sa", "gb", "nx", "sc", "nd"]);
+    expect(diff("a", "a").every((one) => one.kind === "same")).toBe(true);
+    const long = Array.from({ length: 3000 }, (_, at) => `${at}`).join("\n");
+    expect(diff(`x\n${long}`, `y\n${long}`).length).toBe(3002);
+  });
+});
+
+describe("curl", () => {
+  const transaction = (headers: [string, string][], body: string): Transaction =>
+    ({
+      method: "POST",
+      request: { length: body.length, stored: body.length, truncated: false, aborted: false, masked: false },
+      payload: {
+        target: "/orders?x=1",
+        request_headers: headers.map(([name, value]) => ({ name, value })),
+        request_body: { text: body, cut: false },
+      },
+    }) as unknown as Transaction;
+  it("quotes for a shell", () => {
+    expect(shellWord("a b'c")).toBe(`'a b'\\''c'`);
+    const made = curl(transaction([["Host", "example.com"], ["X-A", "$(id)"]], "it's"));
+    expect(made?.command).toBe(
+      "curl \\\n  -i \\\n  --path-as-is \\\n  -X POST \\\n  'http://example.com/orders?x=1' \\\n  -H 'X-A: $(id)' \\\n  --data-binary 'it'\\''s'",
+    );
+    expect(made?.missing).toEqual([]);
+  });
+  it("says what is missing", () => {
+    const made = curl(transaction([["Authorization", "***"]], ""));
+    expect(made?.command).not.toContain("Authorization");
+    expect(made?.missing).toEqual(["the header Authorization was masked"]);
+  });
+});

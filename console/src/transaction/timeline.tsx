@@ -1,0 +1,114 @@
+// Where the time went, and what became of it.
+
+import { Link } from "@tanstack/react-router";
+import type { Transaction } from "../api/client";
+import { duration } from "../format/format";
+import { Panel, State, Status, Time } from "../ui/parts";
+import { place } from "./stages";
+
+const NAMES: Record<string, string> = {
+  auth: "Routing and authentication",
+  limit: "Plans and limits",
+  "request-map": "Request map",
+  connect: "Connecting",
+  "first-byte": "Waiting for the upstream",
+  "response-map": "Response map",
+  answer: "Answer",
+};
+
+export function Waterfall({ transaction }: { transaction: Transaction }) {
+  const total = transaction.stages.find((stage) => stage.name === "total")?.took_us ?? transaction.took_us;
+  const whole = Math.max(total, 1);
+  const all = place(transaction.stages, total);
+  return (
+    <Panel title="Timings" actions={<strong>{duration(total)}</strong>}>
+      <ol className="waterfall">
+        {all.map((stage) => (
+          <li key={stage.name}>
+            <span className="cut">{NAMES[stage.name] ?? stage.name}</span>
+            <span className="waterfall-track" aria-hidden="true">
+              <i style={{ left: `${(100 * stage.from) / whole}%`, width: `${Math.max(0.6, (100 * Math.min(stage.took_us, whole)) / whole)}%` }} />
+            </span>
+            <span className="num">{duration(stage.took_us)}</span>
+          </li>
+        ))}
+        {all.length === 0 && <li className="muted">Only the total was measured.</li>}
+      </ol>
+    </Panel>
+  );
+}
+
+export function History({ transaction }: { transaction: Transaction }) {
+  return (
+    <Panel title="History">
+      <ol className="history">
+        {transaction.history.map((change, index) => (
+          <li key={`${index}${change.state}`}>
+            <State state={change.state} /> {change.time ? <Time at={change.time} style="full" /> : <span className="muted">when weir ended</span>}
+            {change.who && <> by {change.who}</>}
+            {change.comment && <p className="wrap-any">{change.comment}</p>}
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
+
+export function Attempts({ transaction }: { transaction: Transaction }) {
+  const attempts = transaction.attempts ?? [];
+  if (attempts.length === 0) return null;
+  return (
+    <Panel title="Attempts" inside={false}>
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>No.</th>
+              <th>State</th>
+              <th>Status</th>
+              <th>By</th>
+              <th>Began</th>
+              <th>Transaction</th>
+            </tr>
+          </thead>
+          <tbody>
+            {attempts.map((attempt) => (
+              <tr key={attempt.id}>
+                <td>{attempt.number}</td>
+                <td className="wrap-any">
+                  <State state={attempt.state} />
+                  {attempt.words || attempt.reason ? <p className="muted">{attempt.words || attempt.reason}</p> : null}
+                </td>
+                <td>{attempt.status > 0 ? <Status status={attempt.status} /> : "–"}</td>
+                <td className="wrap-any">
+                  {attempt.who}
+                  {attempt.job != null && (
+                    <>
+                      {" "}
+                      <Link to="/jobs/$number" params={{ number: String(attempt.job) }}>
+                        job {attempt.job}
+                      </Link>
+                    </>
+                  )}
+                </td>
+                <td>
+                  <Time at={attempt.began} style="day" />
+                </td>
+                <td>
+                  {attempt.state === "refused" ? (
+                    "–"
+                  ) : (
+                    <Link to="/transactions/$id" params={{ id: attempt.id }} preload={false} className="mono nowrap">
+                      …{attempt.id.slice(-12)}
+                    </Link>
+                  )}
+                  {attempt.difference != null && <p className="muted">edited</p>}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

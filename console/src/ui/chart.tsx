@@ -1,0 +1,165 @@
+// A time series with uPlot: drawn anew when its size or the theme changes, brushed to choose a time.
+
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import { color, useTheme } from "../shell/theme";
+
+export interface Series {
+  label: string;
+  /** Name of a colour: `--chart-1`. */
+  color: string;
+  bars?: boolean;
+  fill?: boolean;
+  dash?: number[];
+}
+
+interface Props {
+  /** Said to those who do not see it. */
+  label: string;
+  /** Seconds since 1970, then the values of each series. */
+  data: uPlot.AlignedData;
+  series: Series[];
+  height: number;
+  /** Ends of the time axis in seconds. */
+  range: [number, number];
+  format: (value: number) => string;
+  /** Called with a brushed stretch in milliseconds. */
+  onBrush?: (from: number, to: number) => void;
+  sync?: string;
+}
+
+export function Chart({ label, data, series, height, range, format, onBrush, sync }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const theme = useTheme();
+  const now = useRef({ onBrush, format, range });
+  now.current = { onBrush, format, range };
+  const names = series.map((one) => `${one.label} ${one.color}`).join();
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const drawn = new uPlot(options(element.clientWidth, height, series, now, sync), data, element);
+    plot.current = drawn;
+    const observer = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      drawn.destroy();
+    };
+  }, [theme, height, names, sync]);
+
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [data]);
+
+  return <div ref={box} className="chart" role="img" aria-label={label} style={{ height }} />;
+}
+
+function options(width: number, height: number, series: Series[], now: { current: Pick<Props, "onBrush" | "format" | "range"> }, sync?: string): uPlot.Options {
+  const [grid, text] = [color("--line"), color("--muted")];
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: text, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    cursor: {
+      drag: { x: now.current.onBrush !== undefined, y: false, setScale: false },
+      points: { size: 6 },
+      ...(sync ? { sync: { key: sync } } : {}),
+    },
+    scales: {
+      x: { range: () => now.current.range },
+      y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] },
+    },
+    axes: [
+      { ...axis, space: 70, size: 26, ...clockAxis() },
+      { ...axis, size: 56, space: 32, values: (_, all) => all.map((value) => now.current.format(value)) },
+    ],
+    series: [{}, ...series.map(line)],
+    hooks: {
+      setSelect: [
+        (drawn) => {
+          const { left, width: wide } = drawn.select;
+          if (wide < 3) return;
+          const from = drawn.posToVal(left, "x") * 1000;
+          const to = drawn.posToVal(left + wide, "x") * 1000;
+          drawn.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          now.current.onBrush?.(from, to);
+        },
+      ],
+    },
+    plugins: [tip(series, now)],
+  };
+}
+
+function clockAxis(): Partial<uPlot.Axis> {
+  const two = (value: number) => String(value).padStart(2, "0");
+  return {
+    values: (_, all, __, ___, step) =>
+      all.map((value) => {
+        const at = new Date(value * 1000);
+        if (step >= 86400 || (at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0)) return `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+        const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
+        return step < 60 ? `${clock}:${two(at.getSeconds())}` : clock;
+      }),
+  };
+}
+
+function line(one: Series): uPlot.Series {
+  const stroke = color(one.color);
+  return {
+    label: one.label,
+    stroke,
+    width: one.bars ? 0 : 1.5,
+    ...(one.dash ? { dash: one.dash } : {}),
+    ...(one.bars || one.fill ? { fill: one.bars ? stroke : `${stroke}26` } : {}),
+    ...(one.bars ? { paths: uPlot.paths.bars?.({ size: [0.86, 40], align: 1 }) } : {}),
+    points: { show: false },
+    spanGaps: false,
+  };
+}
+
+/** What stands under the cursor, beside it. */
+function tip(series: Series[], now: { current: Pick<Props, "format"> }): uPlot.Plugin {
+  const element = document.createElement("div");
+  element.className = "chart-tip";
+  return {
+    hooks: {
+      init: (plot) => {
+        plot.over.append(element);
+      },
+      setCursor: (plot) => {
+        const at = plot.cursor.idx;
+        const seconds = at == null ? undefined : plot.data[0][at];
+        const isThere = seconds !== undefined && (plot.cursor.left ?? -1) >= 0;
+        element.hidden = !isThere;
+        if (!isThere || at == null) return;
+        const lines = series.map((one, index) => {
+          const value = plot.data[index + 1]?.[at];
+          return `${one.label}  ${value == null ? "–" : now.current.format(value)}`;
+        });
+        element.textContent = [new Date(seconds * 1000).toLocaleTimeString(), ...lines].join("\n");
+        const left = plot.cursor.left ?? 0;
+        const isRight = left > plot.over.clientWidth / 2;
+        element.style.left = isRight ? "" : `${left + 12}px`;
+        element.style.right = isRight ? `${plot.over.clientWidth - left + 12}px` : "";
+      },
+    },
+  };
+}
+
+export function Legend({ series }: { series: Series[] }) {
+  return (
+    <span className="legend">
+      {series.map((one) => (
+        <span key={one.label}>
+          <i style={{ background: `var(${one.color})` }} aria-hidden="true" />
+          {one.label}
+        </span>
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,134 @@
+// Small parts: badges, notices, empty states, copying, times.
+
+import { type ReactNode, useState } from "react";
+import { ApiProblem } from "../api/client";
+import { ago, clock, day, full } from "../format/format";
+import { Icon } from "./icons";
+
+export function Badge({ tone = "", children }: { tone?: string; children: ReactNode }) {
+  return <span className={`badge ${tone}`}>{children}</span>;
+}
+
+export function statusTone(status: number): string {
+  if (status === 0 || status >= 500) return "bad";
+  if (status >= 400) return "warn";
+  return status >= 200 && status < 300 ? "good" : "info";
+}
+
+export function Status({ status }: { status: number }) {
+  return <Badge tone={statusTone(status)}>{status === 0 ? "none" : status}</Badge>;
+}
+
+export const STATE_TONE: Record<string, string> = {
+  completed: "good",
+  failed: "bad",
+  interrupted: "bad",
+  open: "bad",
+  resubmitted: "good",
+  resolved: "good",
+  dismissed: "",
+  succeeded: "good",
+  refused: "warn",
+  unknown: "warn",
+  sending: "info",
+  running: "info",
+  previewing: "info",
+  previewed: "warn",
+  paused: "warn",
+  finished: "good",
+  cancelled: "",
+};
+
+export function State({ state }: { state: string }) {
+  return <Badge tone={STATE_TONE[state] ?? ""}>{state}</Badge>;
+}
+
+/** What went wrong, and what can be done. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const known = error instanceof ApiProblem ? error : undefined;
+  return (
+    <div className="notice bad" role="alert">
+      <strong>{known?.title ?? "Something in the console failed"}</strong>
+      <span className="wrap-any">{known ? known.detail : String(error)}</span>
+      {retry && (
+        <button type="button" className="button small" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Nothing is there: says what to do. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <strong>{title}</strong>
+      {children}
+    </div>
+  );
+}
+
+export function Loading({ what }: { what: string }) {
+  return (
+    <div className="empty" role="status">
+      <span className="spinner" aria-hidden="true" />
+      Loading {what}…
+    </div>
+  );
+}
+
+/** A time in the zone of the browser; the title has day and zone. */
+export function Time({ at, style = "clock" }: { at: string; style?: "clock" | "full" | "ago" | "day" }) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return <span>{at}</span>;
+  const today = day(date) === day(new Date());
+  const text = {
+    clock: () => (today ? clock(date) : `${day(date).slice(5)} ${clock(date)}`),
+    full: () => full(date),
+    ago: () => ago(date, new Date()),
+    day: () => `${day(date)} ${clock(date, false)}`,
+  }[style]();
+  return (
+    <time dateTime={at} title={full(date)} className="nowrap">
+      {text}
+    </time>
+  );
+}
+
+export function Copy({ text, label, small = true }: { text: string; label: string; small?: boolean }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return (
+    <button type="button" className={`button quiet ${small ? "small" : ""}`} onClick={() => void copy()}>
+      <Icon name="copy" size={15} />
+      <span aria-live="polite">{done ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+export function Panel({ title, actions, children, inside = true }: { title: ReactNode; actions?: ReactNode; children: ReactNode; inside?: boolean }) {
+  return (
+    <section className="panel">
+      <header>
+        <h2>{title}</h2>
+        {actions}
+      </header>
+      {inside ? <div className="inside">{children}</div> : children}
+    </section>
+  );
+}
+
+/** A share of a whole as a bar. */
+export function Bar({ part, whole, tone = "", label }: { part: number; whole: number; tone?: string; label: string }) {
+  const share = whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0;
+  return (
+    <div className={`bar ${tone}`} role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={whole} aria-valuenow={part}>
+      <i style={{ width: `${share * 100}%` }} />
+    </div>
+  );
+}

@@ -1,0 +1,54 @@
+//! Takes the console in, if it was built (`make console`).
+//!
+//! Without it the crate builds all the same, and the admin listener says how to build the console.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let root = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+    let console = root.join("../../console");
+    // A folder that is there: one that is not would make every build one from scratch.
+    let dist = console.join("dist");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={}", if dist.is_dir() { &dist } else { &console }.display());
+    let mut files = Vec::new();
+    if let Err(error) = list(&dist, "", &mut files)
+        && dist.exists()
+    {
+        println!("cargo:warning=the console cannot be taken in: {error}");
+    }
+    files.sort();
+    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    if let Err(error) = fs::write(out.join("console.rs"), code(&files)) {
+        println!("cargo:warning=the console cannot be taken in: {error}");
+    }
+}
+
+/// Files below a folder: names with slashes, and where they are.
+fn list(folder: &Path, prefix: &str, found: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        match entry.file_type()?.is_dir() {
+            true => list(&entry.path(), &format!("{name}/"), found)?,
+            false => found.push((name, entry.path())),
+        }
+    }
+    Ok(())
+}
+
+/// An expression for each file, with its compressed twin if there is one.
+fn code(files: &[(String, PathBuf)]) -> String {
+    let mut code = "const FILES: &[File] = &[\n".to_owned();
+    for (name, path) in files.iter().filter(|(name, _)| !name.ends_with(".gz")) {
+        let twin = files.iter().find(|(other, _)| *other == format!("{name}.gz"));
+        let compressed =
+            twin.map_or("None".to_owned(), |(_, path)| format!("Some(include_bytes!({path:?}))"));
+        code.push_str(&format!(
+            "    File {{ name: {name:?}, plain: include_bytes!({path:?}), compressed: {compressed} }},\n"
+        ));
+    }
+    code + "];\n"
+}

@@ -1,0 +1,112 @@
+//! The configuration: what is in force, whether a draft could be, and loading it again.
+
+use super::{Api, busy};
+use crate::audit::Action;
+use crate::configuration::{
+    ApiInfo, Checked, Configuration, ConfigurationState, FindingInfo, Reload, ReloadOrder, apis,
+};
+use crate::problem::Problem;
+use crate::tokens::Caller;
+use crate::tracker::Failure;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Longest draft in bytes.
+const LONGEST: usize = 1 << 20;
+/// How long somebody waits for a reload.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// APIs and routes, with their policies in the order of a request
+#[utoipa::path(get, path = "/v1/apis", tag = "configuration",
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses((status = 200, description = "Those in force.", body = Vec<ApiInfo>)))]
+pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
+    Ok(Json(apis(&(doors(&api)?.config)())))
+}
+
+/// The configuration in force, and what became of those after it
+#[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
+    extensions(("x-weir-role" = json!("operator"))),
+    responses((status = 200, description = "Texts without secrets, and reloads.", body = ConfigurationState)))]
+pub(super) async fn state(
+    State(api): State<Arc<Api>>,
+) -> Result<Json<ConfigurationState>, Problem> {
+    Ok(Json((doors(&api)?.state)()))
+}
+
+/// Check a draft
+///
+/// Reads no file, environment or network: `include:`, `file:` and `${env:NAME}` are findings.
+#[utoipa::path(post, path = "/v1/configuration/check", tag = "configuration",
+    request_body(content = String, content_type = "application/yaml", description = "The draft, at most 1 MiB."),
+    extensions(("x-weir-role" = json!("operator"))),
+    responses(
+        (status = 200, description = "Whether it could be used, and what was found.", body = Checked),
+        (status = 413, description = "It is too long.")))]
+pub(super) async fn check(
+    State(api): State<Arc<Api>>,
+    draft: String,
+) -> Result<Json<Checked>, Problem> {
+    if draft.len() > LONGEST {
+        return Err(too_long());
+    }
+    let checked = api.asked(&api.turns, unavailable, move |_| {
+        let (usable, found) = match weir_config::load_text("draft", &draft) {
+            Ok((_, found)) => (true, found),
+            Err(found) => (false, found),
+        };
+        Some(Ok::<_, Failure>(Checked { usable, findings: FindingInfo::all(&found) }))
+    });
+    checked.await.map(Json)
+}
+
+/// Load the configuration again
+///
+/// From the path that weir was started with; a whole new configuration, or none.
+#[utoipa::path(post, path = "/v1/configuration/reload", tag = "configuration",
+    extensions(("x-weir-role" = json!("admin"))),
+    responses(
+        (status = 200, description = "What became of it.", body = Reload),
+        (status = 503, description = "Another reload waits already.")))]
+pub(super) async fn reload(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Reload>, Problem> {
+    let doors = doors(&api)?;
+    api.audit(&caller, Action::Reload).await?;
+    let (tell, told) = oneshot::channel();
+    let order = ReloadOrder { who: caller.name, tell };
+    doors.reload.try_send(order).map_err(|_| busy("reloads"))?;
+    match tokio::time::timeout(PATIENCE, told).await {
+        Ok(Ok(reload)) => Ok(Json(reload)),
+        _ => Err(unavailable()),
+    }
+}
+
+fn doors(api: &Api) -> Result<&Configuration, Problem> {
+    api.sources.configuration.as_ref().ok_or_else(unavailable)
+}
+
+fn unavailable() -> Problem {
+    Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        kind: "unavailable",
+        title: "Nobody answers for the configuration",
+        place: None,
+        detail: "weir is stopping, or loading takes too long; look again later.".to_owned(),
+    }
+}
+
+fn too_long() -> Problem {
+    Problem {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        kind: "too-long",
+        title: "The draft is too long",
+        place: None,
+        detail: format!("A draft has at most {LONGEST} bytes."),
+    }
+}

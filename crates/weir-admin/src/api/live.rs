@@ -1,0 +1,69 @@
+//! What happens now, and what did lately.
+
+use super::stream::events;
+use super::transaction::bad;
+use super::{Api, busy};
+use crate::live::{History, LONGEST, Pulse};
+use crate::problem::Problem;
+use crate::tokens::Caller;
+use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+
+/// Follow what happens, a second at a time
+///
+/// Server-sent events: `data:` is a `Pulse`. All who follow get the same; who reads slowly misses
+/// some.
+#[utoipa::path(get, path = "/v1/live", tag = "live",
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses(
+        (status = 200, description = "An event a second, without end.",
+            content_type = "text/event-stream", body = Pulse),
+        (status = 503, description = "Too many follow already.")))]
+pub(super) async fn follow(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    let Ok(permit) = Arc::clone(&api.consoles).try_acquire_owned() else {
+        return Err(busy("followers"));
+    };
+    let tokens = Arc::clone(&api.access()?.tokens);
+    // A token that is revoked meanwhile shows nothing more.
+    let allowed = move || tokens.holder(&caller.id).is_some();
+    Ok(events(api.live.follow(), allowed, permit))
+}
+
+/// From when until when.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Seconds since 1970.
+    from: u64,
+    /// Seconds since 1970, after that.
+    to: u64,
+}
+
+/// What happened lately
+///
+/// As the server has it in memory: at most a week, since its start.
+#[utoipa::path(get, path = "/v1/live/history", tag = "live", params(Wanted),
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses(
+        (status = 200, description = "Points in columns, at most 900.", body = History),
+        (status = 400, description = "These are no two times.")))]
+pub(super) async fn history(
+    State(api): State<Arc<Api>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Json<History>, Problem> {
+    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    let Wanted { from, to } = wanted;
+    if from >= to {
+        return Err(bad("`from` is a time before `to`.".to_owned()));
+    }
+    let from = from.max(to.saturating_sub(LONGEST));
+    Ok(Json(api.live.history(from, to)))
+}

@@ -1,0 +1,137 @@
+//! APIs and routes as they are in force, each with its policies in the order of a request.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_config::{Api, CaptureLevel, Config, Handler, Rate, Route};
+
+/// An API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ApiInfo {
+    /// Its name.
+    pub(crate) api: String,
+    /// Base path.
+    pub(crate) base: String,
+    /// Hosts it answers to; none: every one.
+    pub(crate) hosts: Vec<String>,
+    /// File it stands in.
+    pub(crate) file: String,
+    /// Line in it.
+    pub(crate) line: usize,
+    /// Its routes, in the order they are written.
+    pub(crate) routes: Vec<RouteInfo>,
+}
+
+/// A route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct RouteInfo {
+    /// Name of its operation.
+    pub(crate) operation: String,
+    /// Methods; none: every one.
+    pub(crate) methods: Vec<String>,
+    /// Base and pattern.
+    pub(crate) path: String,
+    /// What answers, in words: `proxy orders`.
+    pub(crate) handler: String,
+    /// What stands before and after the handler, in the order of a request.
+    pub(crate) policies: Vec<PolicyInfo>,
+    /// File it stands in.
+    pub(crate) file: String,
+    /// Line in it.
+    pub(crate) line: usize,
+}
+
+/// A policy of a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct PolicyInfo {
+    /// Its stage: `auth`, `limit`, `request-map`, `handler`, `response-map`, `compress` or
+    /// `record`.
+    pub(crate) stage: String,
+    /// What it does, in words.
+    pub(crate) words: String,
+}
+
+/// All of them, in the order they are written.
+pub(crate) fn apis(config: &Config) -> Vec<ApiInfo> {
+    let info = |api: &Api| ApiInfo {
+        api: api.name.clone(),
+        base: api.base.clone(),
+        hosts: api.hosts.clone(),
+        file: api.location.file.display().to_string(),
+        line: api.location.line,
+        routes: api.routes.iter().map(|one| route(config, api, one)).collect(),
+    };
+    config.apis.iter().map(info).collect()
+}
+
+fn route(config: &Config, api: &Api, route: &Route) -> RouteInfo {
+    RouteInfo {
+        operation: route.operation.clone(),
+        methods: route.methods.clone(),
+        path: api.path_of(route),
+        handler: handler(config, route),
+        policies: policies(config, route),
+        file: route.location.file.display().to_string(),
+        line: route.location.line,
+    }
+}
+
+fn handler(config: &Config, route: &Route) -> String {
+    match &route.handler {
+        Handler::Reply(reply) => format!("reply {}", reply.status),
+        Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
+        Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
+        Handler::Files(files) => format!("files {}", files.root.display()),
+        Handler::Script(script) => format!("script {}", script.program.name()),
+    }
+}
+
+fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
+    let mut all = Vec::new();
+    let mut add = |stage: &str, words: String| {
+        all.push(PolicyInfo { stage: stage.to_owned(), words });
+    };
+    add("auth", access(config, route));
+    for limit in &route.rate_limits {
+        add("limit", format!("{} {}", limit.name, rate(&limit.rate)));
+    }
+    add("limit", format!("bodies up to {} bytes", route.body_limit));
+    if route.request_map.is_some() {
+        add("request-map", "the body is mapped".to_owned());
+    }
+    let time = route.timeout.map_or("as long as it takes".to_owned(), |most| {
+        format!("at most {} s", most.as_secs_f64())
+    });
+    add("handler", format!("{}, {time}", handler(config, route)));
+    if route.response_map.is_some() {
+        add("response-map", "the answer is mapped".to_owned());
+    }
+    if config.tracker.enabled {
+        let captured = match route.capture.level {
+            CaptureLevel::None => "nothing",
+            CaptureLevel::Meta => "metadata",
+            CaptureLevel::Headers => "metadata and headers",
+            CaptureLevel::Body => "metadata, headers and bodies",
+        };
+        add("record", captured.to_owned());
+    }
+    all
+}
+
+fn access(config: &Config, route: &Route) -> String {
+    let mut ways: Vec<String> = Vec::new();
+    for rule in &route.access.any_of {
+        let name = config.auths[rule.auth.0].name.as_str();
+        ways.push(match rule.scopes.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} with {}", rule.scopes.join(", ")),
+        });
+    }
+    if route.access.anonymous || ways.is_empty() {
+        ways.push("anybody".to_owned());
+    }
+    ways.join(" or ")
+}
+
+fn rate(rate: &Rate) -> String {
+    format!("{} in {} s, {} at once", rate.requests, rate.per.as_secs_f64(), rate.burst)
+}

@@ -1,0 +1,161 @@
+//! The console's files, taken in when weir was built; all of them below `/console/`.
+//!
+//! Paths without a file are views of the console: they get its page, which reads the rest of the
+//! path itself. What is below `assets/` has a hash of its content in its name.
+
+use axum::Router;
+use axum::extract::{Path, Request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+
+include!(concat!(env!("OUT_DIR"), "/console.rs"));
+
+/// A file of the console.
+struct File {
+    /// Path below `/console/`.
+    name: &'static str,
+    plain: &'static [u8],
+    /// The same by gzip.
+    compressed: Option<&'static [u8]>,
+}
+
+/// The page of all views.
+const PAGE: &str = "index.html";
+/// Nothing but what came from here is run, shown or asked; styles and scripts stand in files.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' blob: data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Of a console that was not built.
+const NOT_BUILT: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+    <title>weir</title></head><body><main><h1>This weir was built without its console</h1>\
+    <p>Run <code>make console</code>, which needs npm, and build weir again; <code>make run</code> \
+    does both.</p><p>The admin API under <code>/v1/</code>, <a href=\"/metrics\">metrics</a> and \
+    the commands work without it.</p></main></body></html>\n";
+
+/// `/`, and everything below `/console/`.
+pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let to_console = get(async || Redirect::temporary("/console/"));
+    Router::new()
+        .route("/", to_console.clone())
+        .route("/console", to_console)
+        .route("/console/", get(page))
+        .route("/console/{*path}", get(file))
+}
+
+async fn page(request: Request) -> Response {
+    answer(FILES, "", request.headers())
+}
+
+async fn file(Path(path): Path<String>, request: Request) -> Response {
+    answer(FILES, &path, request.headers())
+}
+
+fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
+    let file = files.iter().find(|file| file.name == path);
+    let is_asset = path.starts_with("assets/");
+    if file.is_none() && is_asset {
+        // Of another version, most likely.
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let Some(file) = file.or_else(|| files.iter().find(|file| file.name == PAGE)) else {
+        return with_headers(NOT_BUILT.into_response(), PAGE, false);
+    };
+    let response = match file.compressed {
+        Some(bytes) if takes_gzip(headers) => {
+            ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
+        }
+        _ => file.plain.into_response(),
+    };
+    with_headers(response, file.name, is_asset)
+}
+
+fn with_headers(mut response: Response, name: &str, is_asset: bool) -> Response {
+    let kept = if is_asset { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let set = [
+        (header::CONTENT_TYPE, content_type(name)),
+        (header::CACHE_CONTROL, kept),
+        (header::VARY, "accept-encoding"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in set {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT_ENCODING).iter();
+    lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim().eq_ignore_ascii_case("gzip")
+            && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+    })
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "woff2" => "font/woff2",
+        "webmanifest" => "application/manifest+json",
+        "json" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUILT: [File; 2] = [
+        File { name: "assets/a-1.js", plain: b"plain", compressed: Some(b"packed") },
+        File { name: "index.html", plain: b"<html>", compressed: None },
+    ];
+
+    fn headers(coding: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(coding))])
+    }
+
+    fn header(response: &Response, name: header::HeaderName) -> &str {
+        response.headers().get(name).unwrap().to_str().unwrap()
+    }
+
+    #[test]
+    fn files_are_kept_and_the_page_is_not() {
+        let script = answer(&BUILT, "assets/a-1.js", &headers("br, gzip"));
+        assert_eq!(header(&script, header::CONTENT_ENCODING), "gzip");
+        assert_eq!(header(&script, header::CONTENT_TYPE), "text/javascript; charset=utf-8");
+        assert!(header(&script, header::CACHE_CONTROL).ends_with("immutable"));
+        for path in ["", "tracker", "transactions/1"] {
+            let page = answer(&BUILT, path, &HeaderMap::new());
+            assert_eq!(header(&page, header::CONTENT_TYPE), "text/html; charset=utf-8");
+            assert_eq!(header(&page, header::CACHE_CONTROL), "no-cache");
+            assert!(!header(&page, header::CONTENT_SECURITY_POLICY).contains("unsafe"));
+        }
+        assert_eq!(answer(&BUILT, "assets/b-2.js", &headers("gzip")).status(), 404);
+    }
+
+    #[test]
+    fn only_who_takes_gzip_gets_it() {
+        for (coding, taken) in
+            [("gzip", true), ("deflate, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false)]
+        {
+            let answer = answer(&BUILT, "assets/a-1.js", &headers(coding));
+            let coded = answer.headers().contains_key(header::CONTENT_ENCODING);
+            assert_eq!(coded, taken, "{coding}");
+        }
+    }
+
+    #[test]
+    fn a_console_that_was_not_built_says_how_to_build_it() {
+        let page = answer(&[], "tracker", &HeaderMap::new());
+        assert_eq!(page.status(), 200);
+        assert!(NOT_BUILT.contains("make console"));
+    }
+}

@@ -1,0 +1,165 @@
+//! What was, in memory: the finer the younger. A restart begins anew; a monitoring system that
+//! reads `/metrics` has more.
+
+use super::rates::{Sums, Totals};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use utoipa::ToSchema;
+
+/// Seconds of a point, and how many points there are: 15 minutes, 6 hours, a week.
+const RINGS: [(u64, usize); 3] = [(1, 900), (10, 2160), (60, 10_080)];
+/// Longest stretch that is remembered, in seconds.
+pub(crate) const LONGEST: u64 = 7 * 24 * 3600;
+/// Most points that are told.
+const MOST: u64 = 900;
+
+/// What was, in columns. Points without a request are there; time before the start is not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct History {
+    /// Seconds of a point.
+    pub(crate) step_seconds: u64,
+    /// End of each point in seconds since 1970, the oldest first.
+    pub(crate) at: Vec<u64>,
+    /// Requests that ended in it.
+    pub(crate) requests: Vec<u64>,
+    /// Of them, those answered with 4xx.
+    pub(crate) client_errors: Vec<u64>,
+    /// Of them, those answered with 5xx.
+    pub(crate) server_errors: Vec<u64>,
+    /// Most requests in flight.
+    pub(crate) in_flight: Vec<u64>,
+    /// Microseconds that half of them took at most, estimated; of more than one point together,
+    /// the highest.
+    pub(crate) p50_us: Vec<Option<u64>>,
+    /// The same of 90 %.
+    pub(crate) p90_us: Vec<Option<u64>>,
+    /// The same of 99 %.
+    pub(crate) p99_us: Vec<Option<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    at: u64,
+    requests: u64,
+    client_errors: u64,
+    server_errors: u64,
+    in_flight: u64,
+    quantiles_us: [Option<u64>; 3],
+}
+
+#[derive(Debug)]
+struct Ring {
+    step: u64,
+    most: usize,
+    points: VecDeque<Point>,
+    /// Sums at the end of the last point.
+    begun: Option<(u64, Sums)>,
+    in_flight: u64,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(super) struct Past(Vec<Ring>);
+
+impl Default for Past {
+    fn default() -> Self {
+        let ring =
+            |(step, most)| Ring { step, most, points: VecDeque::new(), begun: None, in_flight: 0 };
+        Self(RINGS.into_iter().map(ring).collect())
+    }
+}
+
+impl Past {
+    /// Adds what is now, in seconds since 1970.
+    pub(super) fn add(&mut self, now: u64, totals: &Totals, in_flight: u64) {
+        for ring in &mut self.0 {
+            ring.add(now, &totals.all, in_flight);
+        }
+    }
+
+    /// What was between two times, as fine as it is known that far back.
+    pub(super) fn between(&self, from: u64, to: u64) -> History {
+        let reaches = |ring: &&Ring| {
+            let wanted = to.saturating_sub(from) / ring.step;
+            let oldest = ring.points.front().map_or(u64::MAX, |point| point.at);
+            // A ring that never was full has all that there is.
+            wanted <= MOST * 2 && (oldest <= from + ring.step || ring.points.len() < ring.most)
+        };
+        let Some(ring) = self.0.iter().find(reaches).or(self.0.last()) else {
+            return History::default();
+        };
+        let points = ring.points.iter().filter(|point| (from..=to).contains(&point.at));
+        let count = points.clone().count() as u64;
+        let together = count.div_ceil(MOST).max(1);
+        let mut history = History { step_seconds: ring.step * together, ..History::default() };
+        let mut sum: Option<(u64, Point)> = None;
+        for point in points {
+            let (number, merged) = sum.map_or((1, *point), |(n, sum)| (n + 1, sum.with(point)));
+            sum = Some((number, merged));
+            if number == together {
+                history.push(&merged);
+                sum = None;
+            }
+        }
+        if let Some((_, rest)) = sum {
+            history.push(&rest);
+        }
+        history
+    }
+}
+
+impl Ring {
+    fn add(&mut self, now: u64, sums: &Sums, in_flight: u64) {
+        self.in_flight = self.in_flight.max(in_flight);
+        let Some((begun, before)) = self.begun else {
+            self.begun = Some((now, *sums));
+            return;
+        };
+        // A clock that was set back begins a new point.
+        if now >= begun && now - begun < self.step {
+            return;
+        }
+        let since = sums.since(&before);
+        if self.points.len() >= self.most {
+            self.points.pop_front();
+        }
+        self.points.push_back(Point {
+            at: now,
+            requests: since.requests,
+            client_errors: since.client_errors,
+            server_errors: since.server_errors,
+            in_flight: self.in_flight,
+            quantiles_us: [0.5, 0.9, 0.99].map(|share| since.quantile_us(share)),
+        });
+        self.begun = Some((now, *sums));
+        self.in_flight = 0;
+    }
+}
+
+impl Point {
+    fn with(self, next: &Self) -> Self {
+        let [a, b] = [self.quantiles_us, next.quantiles_us];
+        Self {
+            at: next.at,
+            requests: self.requests + next.requests,
+            client_errors: self.client_errors + next.client_errors,
+            server_errors: self.server_errors + next.server_errors,
+            in_flight: self.in_flight.max(next.in_flight),
+            quantiles_us: [0, 1, 2].map(|at| a[at].max(b[at])),
+        }
+    }
+}
+
+impl History {
+    fn push(&mut self, point: &Point) {
+        self.at.push(point.at);
+        self.requests.push(point.requests);
+        self.client_errors.push(point.client_errors);
+        self.server_errors.push(point.server_errors);
+        self.in_flight.push(point.in_flight);
+        let [p50, p90, p99] = point.quantiles_us;
+        self.p50_us.push(p50);
+        self.p90_us.push(p90);
+        self.p99_us.push(p99);
+    }
+}

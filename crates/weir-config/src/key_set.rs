@@ -1,0 +1,147 @@
+//! Key sets (RFC 7517): those keys of a set that verify signatures of certain algorithms.
+
+use crate::config::{Algorithm, VerificationKey};
+use crate::finding::codes;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::{AlgorithmFamily, DecodingKey};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Most keys of one set.
+const KEYS: usize = 100;
+/// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
+pub(crate) const SECRET: usize = 32;
+
+/// Where a set comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration: whatever is wrong with it is told.
+    File,
+    /// A URL: keys that weir cannot read are left out, and so are shared secrets.
+    Url,
+}
+
+/// Why there are no keys, without a word of what stands there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NoKeys {
+    /// Code of a finding.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: Option<&'static str>,
+}
+
+#[derive(Deserialize)]
+struct Set<'a> {
+    #[serde(borrow)]
+    keys: Vec<&'a RawValue>,
+}
+
+fn fault(message: impl Into<String>) -> NoKeys {
+    NoKeys { code: codes::BAD_JWKS, message: message.into(), help: None }
+}
+
+/// Those keys of a set that verify signatures of the algorithms; never none.
+///
+/// # Errors
+/// It is no key set, none of its keys fits, or, of a file, something is wrong with one.
+pub fn parse(
+    text: &[u8],
+    algorithms: &[Algorithm],
+    origin: Origin,
+) -> Result<Vec<VerificationKey>, NoKeys> {
+    let set: Set<'_> = serde_json::from_slice(text).map_err(|error| NoKeys {
+        help: Some("RFC 7517: `{\"keys\": […]}`; from a file: `jwks: \"file:jwks.json\"`"),
+        ..fault(format!("this is no key set: {}", without_value(&error)))
+    })?;
+    if set.keys.len() > KEYS {
+        return Err(fault(format!("a key set has at most {KEYS} keys")));
+    }
+    let mut keys: Vec<VerificationKey> = Vec::new();
+    for raw in set.keys {
+        let jwk: Jwk = match serde_json::from_str(raw.get()) {
+            Ok(jwk) => jwk,
+            Err(_) if origin == Origin::Url => continue,
+            Err(error) => {
+                return Err(fault(format!("this is no key set: {}", without_value(&error))));
+            }
+        };
+        let kid = jwk.common.key_id.clone();
+        if kid.is_some() && keys.iter().any(|k| k.kid == kid) {
+            return Err(fault("two keys of the set have one `kid`"));
+        }
+        match key(&jwk, algorithms) {
+            Ok(Some(key)) if origin == Origin::File || !is_secret(&jwk) => keys.push(key),
+            Err(fault) if origin == Origin::File => return Err(fault),
+            _ => {}
+        }
+    }
+    if keys.is_empty() {
+        return Err(NoKeys {
+            help: Some("keys for encryption and of other kinds are left out"),
+            ..fault("no key of the set fits the algorithms")
+        });
+    }
+    Ok(keys)
+}
+
+fn is_secret(jwk: &Jwk) -> bool {
+    matches!(jwk.algorithm, AlgorithmParameters::OctetKey(_))
+}
+
+/// A key; `None` if it is of no use here.
+fn key(jwk: &Jwk, algorithms: &[Algorithm]) -> Result<Option<VerificationKey>, NoKeys> {
+    if matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption)) {
+        return Ok(None);
+    }
+    let declared = jwk.common.key_algorithm.map(|a| a.to_string());
+    let fits: Vec<Algorithm> = algorithms
+        .iter()
+        .copied()
+        .filter(|a| fits_key(*a, &jwk.algorithm))
+        .filter(|a| declared.as_ref().is_none_or(|d| *d == format!("{a:?}")))
+        .collect();
+    if fits.is_empty() {
+        return Ok(None);
+    }
+    if let AlgorithmParameters::OctetKey(secret) = &jwk.algorithm
+        && secret.value.trim_end_matches('=').len() * 3 / 4 < SECRET
+    {
+        let message = format!("a shared secret of the set has fewer than {SECRET} bytes");
+        return Err(NoKeys { code: codes::WEAK_SECRET, ..fault(message) });
+    }
+    match DecodingKey::from_jwk(jwk) {
+        Ok(key) => {
+            Ok(Some(VerificationKey { kid: jwk.common.key_id.clone(), algorithms: fits, key }))
+        }
+        Err(_) => Err(fault("a key of the set cannot be read")),
+    }
+}
+
+/// Whether a key of this kind verifies signatures of this algorithm.
+fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
+    match (algorithm, key) {
+        (Algorithm::ES256, AlgorithmParameters::EllipticCurve(ec)) => {
+            ec.curve == EllipticCurve::P256
+        }
+        (Algorithm::ES384, AlgorithmParameters::EllipticCurve(ec)) => {
+            ec.curve == EllipticCurve::P384
+        }
+        (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(ed)) => {
+            ed.curve == EllipticCurve::Ed25519
+        }
+        (algorithm, AlgorithmParameters::RSA(_)) => algorithm.family() == AlgorithmFamily::Rsa,
+        (algorithm, AlgorithmParameters::OctetKey(_)) => {
+            algorithm.family() == AlgorithmFamily::Hmac
+        }
+        _ => false,
+    }
+}
+
+/// Where and why, without what stands there: a key set may hold secrets.
+fn without_value(error: &serde_json::Error) -> String {
+    let what = if error.is_data() { "a member is missing or of another type" } else { "no JSON" };
+    format!("{what}, line {} column {}", error.line(), error.column())
+}

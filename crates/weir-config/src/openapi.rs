@@ -1,0 +1,97 @@
+//! OpenAPI documents (3.0 and 3.1): found, understood, bound to routes. What they say about
+//! requests and answers becomes [`crate::validation`].
+//!
+//! A document stays as it is: nothing in it is substituted, nothing is fetched from the network.
+
+mod cursor;
+mod example;
+mod import;
+mod operation;
+mod parameter;
+mod publish;
+mod schema;
+mod security;
+
+pub(crate) use cursor::{Cursor, Documents, is_true};
+pub(crate) use example::Wanted;
+pub use import::{Answers, Imported, import_openapi};
+pub(crate) use operation::{Compiler, Modes, Operation, Unread};
+pub(crate) use schema::{Direction, Schemas};
+pub(crate) use security::{Asked, Requirement, Scheme};
+
+use crate::draft::{Described, Node, Texts};
+use crate::finding::{Report, codes};
+
+/// A dialect of OpenAPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// 3.0.x.
+    V30,
+    /// 3.1.x.
+    V31,
+}
+
+/// A document and those that it refers to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description<'d> {
+    documents: &'d [Described],
+    texts: &'d Texts,
+    root: usize,
+    pub(crate) version: Version,
+}
+
+/// What says that schemas are of JSON Schema 2020-12, which OpenAPI 3.1 has anyway.
+const DIALECTS: [&str; 4] = [
+    "https://spec.openapis.org/oas/3.1/dialect/base",
+    "https://spec.openapis.org/oas/3.1/dialect/2024-10-25",
+    "https://spec.openapis.org/oas/3.1/dialect/2024-11-10",
+    "https://json-schema.org/draft/2020-12/schema",
+];
+
+impl<'d> Description<'d> {
+    /// The description in a file that was read; `named` is where the configuration names it.
+    /// `None` with a finding.
+    pub(crate) fn open(
+        (documents, texts): Documents<'d>,
+        path: &std::path::Path,
+        named: &Node,
+        report: &mut Report,
+    ) -> Option<Self> {
+        let path = crate::draft::canonical(path);
+        // Where it could not be read, a finding says so.
+        let root = documents.iter().position(|d| d.path == path)?;
+        let node = &documents[root].root;
+        let version = node.get("openapi").and_then(Node::text);
+        let mut fault = |node: &Node, message: String| {
+            report.error(codes::BAD_OPENAPI, node.at, message).related(named.at, "named here");
+        };
+        let version = match version {
+            Some(text) if text == "3.0" || text.starts_with("3.0.") => Version::V30,
+            Some(text) if text == "3.1" || text.starts_with("3.1.") => Version::V31,
+            Some(text) => {
+                fault(node, format!("weir knows OpenAPI 3.0 and 3.1, this is `{text}`"));
+                return None;
+            }
+            None if node.get("swagger").is_some() => {
+                fault(node, "this is Swagger 2.0: convert it to OpenAPI 3 first".to_owned());
+                return None;
+            }
+            None => {
+                fault(node, "this is no OpenAPI document: it has no `openapi: 3.…`".to_owned());
+                return None;
+            }
+        };
+        if let Some(dialect) = node.get("jsonSchemaDialect")
+            && !dialect.text().is_some_and(|d| DIALECTS.contains(&d.trim_end_matches('#')))
+        {
+            fault(dialect, "weir knows JSON Schema 2020-12 only".to_owned());
+            return None;
+        }
+        Some(Self { documents, texts, root, version })
+    }
+}
+
+/// Percent-decoded; a malformed escape stands for itself.
+pub(crate) fn percent(text: &str) -> String {
+    crate::form::decode(text.replace('+', "%2B").as_bytes())
+}

@@ -1,0 +1,140 @@
+//! Places in the documents of a description, and what references lead to (RFC 6901 pointers).
+
+use super::Description;
+use crate::draft::{Data, Described, Member, Node, Texts};
+use crate::finding::{Report, codes};
+
+/// Longest chain of references that lead to references.
+const HOPS: usize = 32;
+
+/// A node and where it is found.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'d> {
+    /// What stands there.
+    pub(crate) node: &'d Node,
+    /// In which document.
+    pub(crate) document: usize,
+    /// And where in it.
+    pub(crate) pointer: String,
+}
+
+impl<'d> Cursor<'d> {
+    fn below(&self, node: &'d Node, key: &str) -> Self {
+        let mut pointer = String::with_capacity(self.pointer.len() + key.len() + 1);
+        pointer.push_str(&self.pointer);
+        pointer.push('/');
+        pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        Self { node, document: self.document, pointer }
+    }
+
+    /// The value of a member.
+    pub(crate) fn get(&self, key: &str) -> Option<Self> {
+        self.node.get(key).map(|node| self.below(node, key))
+    }
+
+    /// The text of a member.
+    pub(crate) fn text(&self, key: &str) -> Option<&'d str> {
+        self.node.get(key)?.text()
+    }
+
+    /// Whether a member is `true`.
+    pub(crate) fn is_set(&self, key: &str) -> bool {
+        self.node.get(key).is_some_and(is_true)
+    }
+
+    /// The members, each with its value; none if this is no mapping.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&'d Member, Self)> {
+        let members = self.node.members().unwrap_or_default();
+        members.iter().map(|member| (member, self.below(&member.value, &member.key)))
+    }
+
+    /// The items; none if this is no list.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Self> {
+        let items = self.node.items().unwrap_or_default();
+        items.iter().enumerate().map(|(i, item)| self.below(item, &i.to_string()))
+    }
+}
+
+/// `true`?
+pub(crate) fn is_true(node: &Node) -> bool {
+    node.scalar().is_some_and(|s| s.plain && matches!(s.text.as_str(), "true" | "True" | "TRUE"))
+}
+
+impl<'d> Description<'d> {
+    /// The top of the description.
+    pub(crate) fn top(&self) -> Cursor<'d> {
+        Cursor {
+            node: &self.documents[self.root].root,
+            document: self.root,
+            pointer: String::new(),
+        }
+    }
+
+    /// What a cursor means: the place itself, or where its `$ref` leads to in the end. `None` with
+    /// a finding.
+    pub(crate) fn follow(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Cursor<'d>> {
+        let mut here = at.clone();
+        for _ in 0..HOPS {
+            let Some(reference) = here.node.get("$ref").filter(|r| r.text().is_some()) else {
+                return Some(here);
+            };
+            here = self.target(&here, reference, report)?;
+        }
+        report.error(codes::UNRESOLVED_REF, at.node.at, "this reference leads round in a circle");
+        None
+    }
+
+    /// What one reference at `here` names. `None` with a finding.
+    pub(crate) fn target(
+        &self,
+        here: &Cursor<'d>,
+        reference: &Node,
+        report: &mut Report,
+    ) -> Option<Cursor<'d>> {
+        let text = reference.text()?;
+        match self.locate(here.document, text) {
+            Ok(target) => Some(target),
+            Err(why) => {
+                let message = format!("`{text}` leads nowhere: {why}");
+                report.error(codes::UNRESOLVED_REF, reference.at, message);
+                None
+            }
+        }
+    }
+
+    fn locate(&self, from: usize, reference: &str) -> Result<Cursor<'d>, String> {
+        let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let document = if file.is_empty() {
+            from
+        } else if file.contains("://") || file.starts_with("urn:") {
+            return Err("nothing is fetched from the network; save it beside this file".to_owned());
+        } else {
+            let path = self.texts.resolve(self.documents[from].root.at.file, file);
+            let path = crate::draft::canonical(&path);
+            let known = self.documents.iter().position(|d| d.path == path);
+            known.ok_or_else(|| format!("`{file}` was not read"))?
+        };
+        let fragment = super::percent(fragment);
+        let mut here =
+            Cursor { node: &self.documents[document].root, document, pointer: String::new() };
+        if fragment.is_empty() {
+            return Ok(here);
+        }
+        let Some(steps) = fragment.strip_prefix('/') else {
+            return Err("weir takes references by JSON pointer only (`#/components/…`)".to_owned());
+        };
+        for step in steps.split('/') {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            let next = match &here.node.data {
+                Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
+                _ => here.node.get(&step),
+            };
+            let next = next.ok_or_else(|| format!("there is no `{step}`"))?;
+            here = here.below(next, &step);
+        }
+        Ok(here)
+    }
+}
+
+/// Documents and their texts, as a description needs them.
+pub(crate) type Documents<'d> = (&'d [Described], &'d Texts);

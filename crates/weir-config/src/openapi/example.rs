@@ -1,0 +1,235 @@
+//! Answers made of a description's examples, or of what its schemas allow.
+
+use super::operation::{is_json, statuses};
+use super::{Cursor, Description, Operation, Schemas};
+use crate::config::{Reply, ReplyBody, Representation};
+use crate::finding::{Report, codes};
+use crate::validation::Statuses;
+use serde_json::{Map, Value};
+
+/// Deepest nesting of a made-up value, references included.
+const DEPTH: usize = 12;
+/// Most schemas that a made-up value takes.
+const SCHEMAS: usize = 1_000;
+
+/// Which answer is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted<'t> {
+    /// Its status; the first successful one otherwise.
+    pub(crate) status: Option<u16>,
+    /// The name of an example; the first one otherwise.
+    pub(crate) example: Option<&'t str>,
+}
+
+impl<'d> Description<'d> {
+    /// The answer that an operation's description gives as an example. `None` with a finding at
+    /// `spot`.
+    pub(crate) fn mock(
+        &self,
+        operation: &Operation<'d>,
+        wanted: Wanted<'_>,
+        schemas: &Schemas<'d>,
+        spot: crate::draft::Spot,
+        report: &mut Report,
+    ) -> Option<Reply> {
+        let Some((status, answer)) = self.wanted_answer(operation, wanted, report) else {
+            let message = format!("`{}` describes no such answer", operation.name);
+            report
+                .error(codes::NO_EXAMPLE, spot, message)
+                .related(operation.spot, "described here");
+            return None;
+        };
+        let mut representations = Vec::new();
+        let content = answer.get("content");
+        let contents = content.iter().flat_map(Cursor::members);
+        let mut named = wanted.example.is_none();
+        for (member, at) in contents {
+            let content_type = member.key.trim();
+            if content_type.contains('*') {
+                continue;
+            }
+            let Some((value, found)) = self.example(&at, wanted, schemas, report) else { continue };
+            named |= found;
+            let json = is_json(&content_type.to_ascii_lowercase());
+            let body = match value {
+                Value::String(text) if !json => text.into_bytes(),
+                value => value.to_string().into_bytes(),
+            };
+            representations.push(Representation { content_type: content_type.to_owned(), body });
+        }
+        if !named
+            || (content.is_some_and(|c| c.members().next().is_some()) && representations.is_empty())
+        {
+            let message = format!("`{}` has no example of this answer", operation.name);
+            report.error(codes::NO_EXAMPLE, spot, message).related(answer.node.at, "the answer");
+            return None;
+        }
+        let body = match representations.len() {
+            0 => ReplyBody::Empty,
+            _ => ReplyBody::Negotiated(representations),
+        };
+        Some(Reply { status, headers: Vec::new(), body })
+    }
+
+    fn wanted_answer(
+        &self,
+        operation: &Operation<'d>,
+        wanted: Wanted<'_>,
+        report: &mut Report,
+    ) -> Option<(u16, Cursor<'d>)> {
+        let responses = operation.at.get("responses")?;
+        let mut answers: Vec<_> = responses
+            .members()
+            .filter_map(|(member, at)| Some((statuses(&member.key)?, at)))
+            .collect();
+        answers.sort_by_key(|(status, _)| *status);
+        let successful = |status: u16| (200..300).contains(&status);
+        let found = answers.into_iter().find_map(|(statuses, at)| {
+            let status = match (statuses, wanted.status) {
+                (Statuses::One(one), Some(wanted)) => (one == wanted).then_some(one),
+                (Statuses::One(one), None) => successful(one).then_some(one),
+                (Statuses::Class(class), Some(wanted)) => (class == wanted / 100).then_some(wanted),
+                (Statuses::Class(class), None) => (class == 2).then_some(200),
+                (Statuses::Others, wanted) => Some(wanted.unwrap_or(200)),
+            };
+            Some((status?, at))
+        })?;
+        // weir's replies have final statuses only.
+        let (status, at) = found;
+        (200..600).contains(&status).then_some((status, self.follow(&at, report)?))
+    }
+
+    /// The example of a media type, and whether it is the one that was named.
+    fn example(
+        &self,
+        at: &Cursor<'d>,
+        wanted: Wanted<'_>,
+        schemas: &Schemas<'d>,
+        report: &mut Report,
+    ) -> Option<(Value, bool)> {
+        let json = |at: &Cursor<'d>| serde_json::from_str(&at.node.to_json().ok()?).ok();
+        if let Some(examples) = at.get("examples") {
+            let mut named = examples.members();
+            let chosen = match wanted.example {
+                Some(name) => named.find(|(member, _)| member.key == name),
+                None => named.next(),
+            };
+            if let Some((_, example)) = chosen
+                && let Some(value) = self.follow(&example, report)?.get("value")
+            {
+                return Some((json(&value)?, true));
+            }
+        }
+        if let Some(example) = at.get("example") {
+            return Some((json(&example)?, false));
+        }
+        let schema = schemas.value(&at.get("schema")?, report)?;
+        Some((made_up(&schema, &schema, DEPTH, &mut SCHEMAS.clone())?, false))
+    }
+}
+
+/// A value of a schema: its example if it has one, else the simplest that its keywords allow.
+fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    let members = match schema {
+        Value::Bool(true) => return Some(Value::Null),
+        Value::Object(members) => members,
+        _ => return None,
+    };
+    let depth = depth.checked_sub(1)?;
+    let first = |key: &str| members.get(key).and_then(Value::as_array).and_then(|l| l.first());
+    let given = members.get("example").or_else(|| first("examples"));
+    let given = given.or_else(|| members.get("default")).or_else(|| members.get("const"));
+    if let Some(value) = given.or_else(|| first("enum")) {
+        return Some(value.clone());
+    }
+    if let Some(target) = members.get("$ref").and_then(Value::as_str) {
+        return made_up(root.pointer(target.strip_prefix('#')?)?, root, depth, left);
+    }
+    if let Some(parts) = members.get("allOf").and_then(Value::as_array) {
+        return all_of(parts, members, root, depth, left);
+    }
+    for choice in ["oneOf", "anyOf"] {
+        if let Some(value) = members.get(choice).and_then(Value::as_array) {
+            return value.iter().find_map(|schema| made_up(schema, root, depth, left));
+        }
+    }
+    let kind = match members.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
+        _ if members.contains_key("properties") => "object",
+        _ if members.contains_key("items") => "array",
+        _ => return Some(Value::Null),
+    };
+    let number = |key: &str| members.get(key).and_then(Value::as_f64);
+    Some(match kind {
+        "object" => object(members, root, depth, left)?,
+        "array" => {
+            let least = number("minItems").unwrap_or(1.0).max(1.0) as usize;
+            let item = members.get("items").and_then(|items| made_up(items, root, depth, left));
+            Value::Array(item.map_or_else(Vec::new, |item| vec![item; least.min(100)]))
+        }
+        "integer" => (number("minimum").unwrap_or(0.0).ceil() as i64).into(),
+        "number" => number("minimum").unwrap_or(0.0).into(),
+        "boolean" => true.into(),
+        "string" => text(members.get("format").and_then(Value::as_str), number("minLength")),
+        _ => Value::Null,
+    })
+}
+
+/// An object with every member that can be made up; `None` if one cannot that must be there.
+fn object(
+    schema: &Map<String, Value>,
+    root: &Value,
+    depth: usize,
+    left: &mut usize,
+) -> Option<Value> {
+    let mut object = Map::new();
+    let required = schema.get("required").and_then(Value::as_array);
+    for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+    {
+        match made_up(member, root, depth, left) {
+            Some(value) => {
+                object.insert(name.clone(), value);
+            }
+            None if required.is_some_and(|r| r.iter().any(|known| known == name)) => return None,
+            None => {}
+        }
+    }
+    Some(Value::Object(object))
+}
+
+fn all_of(
+    parts: &[Value],
+    own: &Map<String, Value>,
+    root: &Value,
+    depth: usize,
+    left: &mut usize,
+) -> Option<Value> {
+    let mut whole = object(own, root, depth, left)?;
+    for part in parts {
+        match (&mut whole, made_up(part, root, depth, left)?) {
+            (Value::Object(whole), Value::Object(more)) => whole.extend(more),
+            (_, Value::Null) => {}
+            (whole, other) => *whole = other,
+        }
+    }
+    Some(whole)
+}
+
+fn text(format: Option<&str>, least: Option<f64>) -> Value {
+    let text = match format {
+        Some("date") => "2026-01-01",
+        Some("date-time") => "2026-01-01T00:00:00Z",
+        Some("time") => "00:00:00Z",
+        Some("uuid") => "00000000-0000-4000-8000-000000000000",
+        Some("email") => "somebody@example.com",
+        Some("uri" | "url") => "https://example.com/",
+        Some("hostname") => "example.com",
+        Some("ipv4") => "192.0.2.1",
+        Some("ipv6") => "2001:db8::1",
+        _ => "text",
+    };
+    let least = least.unwrap_or(0.0).clamp(0.0, 1000.0) as usize;
+    if text.len() >= least { text.into() } else { "text".repeat(least.div_ceil(4)).into() }
+}

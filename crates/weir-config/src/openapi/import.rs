@@ -1,0 +1,280 @@
+//! A first configuration for an OpenAPI document: every operation that weir can take bound to a
+//! route, every other one listed with the reason why not.
+
+use super::operation::{Compiler, Modes, Operation, Unread};
+use super::{Description, Schemas, Scheme, Wanted};
+use crate::draft::{self, Draft, Surroundings};
+use crate::finding::{Findings, Report, Severity};
+use crate::validation::Enforcement;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write;
+use std::path::Path;
+
+/// What answers the routes that are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// The document's examples.
+    Mock,
+    /// This upstream, or the document's first server; its examples where that is no address.
+    Upstream(Option<String>),
+}
+
+/// What came of an import.
+#[derive(Debug)]
+pub struct Imported {
+    /// The configuration, in YAML.
+    pub text: String,
+    /// How many operations have a route.
+    pub bound: usize,
+    /// Operations that have none: their names and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Writes a first configuration for the document at `file`, which is named in it as it is here.
+///
+/// # Errors
+/// The document cannot be read, or is none of OpenAPI 3.0 or 3.1.
+pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findings> {
+    let mut report = Report::default();
+    let named = quoted(&file.display().to_string());
+    let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
+    let read =
+        draft::read(Path::new("import"), Some(&text), &[], Surroundings::Process, &mut report);
+    let imported = match &read {
+        Ok(draft) if !report.has_errors() => written(draft, file, answers, &mut report),
+        _ => None,
+    };
+    let (texts, files) = match read {
+        Ok(draft) => (draft.texts, draft.files),
+        Err(read) => read,
+    };
+    imported.ok_or_else(|| Findings { list: report.finish(&texts), files, texts })
+}
+
+fn written(draft: &Draft, file: &Path, answers: &Answers, report: &mut Report) -> Option<Imported> {
+    let api = draft.table("apis").first()?.value.get("openapi")?;
+    let description = Description::open((&draft.described, &draft.texts), file, api, report)?;
+    let mut writer = Writer {
+        draft,
+        description,
+        schemas: Schemas::new(description),
+        schemes: Vec::new(),
+        used: BTreeSet::new(),
+    };
+    for (name, at) in description.schemes(&mut Report::default()) {
+        let mut silent = Report::default();
+        writer.schemes.push((name, Scheme::of(&at, &mut silent)));
+    }
+    let mut doubles = Report::default();
+    let operations = description.operations(&mut doubles);
+    let mut routes = Vec::new();
+    let mut left_out: Vec<(String, String)> = writer.messages(&doubles);
+    for operation in operations {
+        match writer.refusal(&operation) {
+            None => routes.push(operation),
+            Some(why) => left_out.push((operation.name, why)),
+        }
+    }
+    let text = writer.text(file, answers, &routes, &left_out);
+    Some(Imported { text, bound: routes.len(), left_out })
+}
+
+struct Writer<'d> {
+    draft: &'d Draft,
+    description: Description<'d>,
+    schemas: Schemas<'d>,
+    /// Security schemes; `None` for those that weir does not know.
+    schemes: Vec<(&'d str, Option<Scheme<'d>>)>,
+    /// Those that routes ask for.
+    used: BTreeSet<&'d str>,
+}
+
+impl<'d> Writer<'d> {
+    /// The errors of a report, each with its place for a name.
+    fn messages(&self, report: &Report) -> Vec<(String, String)> {
+        let errors = report.finish(&self.draft.texts).into_iter();
+        errors
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(|f| (format!("{}:{}", f.file.display(), f.line), f.message))
+            .collect()
+    }
+
+    /// Why an operation can have no route, if it cannot.
+    fn refusal(&mut self, operation: &Operation<'d>) -> Option<String> {
+        let mut report = Report::default();
+        if let Err(fault) = crate::resolve::pattern(operation.path) {
+            return Some(format!("{}: {}", operation.path, fault.message));
+        }
+        if let Err(fault) = crate::keys::Form::Operation.check(&operation.name) {
+            return Some(fault.message);
+        }
+        let requirements = self.description.security(Some(operation), &mut report);
+        for requirement in &requirements {
+            for asked in requirement {
+                let known = self.schemes.iter().find(|(name, _)| *name == asked.scheme);
+                let text = match known.map(|(_, scheme)| scheme) {
+                    None => format!("there is no security scheme `{}`", asked.scheme),
+                    Some(Some(Scheme::Header(_) | Scheme::Query(_))) if asked.scopes.is_empty() => {
+                        continue;
+                    }
+                    Some(Some(Scheme::Basic)) if asked.scopes.is_empty() => continue,
+                    Some(Some(Scheme::Bearer)) => continue,
+                    Some(_) => format!("weir has no auth for `{}`", asked.scheme),
+                };
+                return Some(text);
+            }
+            if requirement.len() > 1 {
+                return Some("two credentials are asked for at once".to_owned());
+            }
+        }
+        let modes = Modes { requests: Enforcement::Enforce, responses: Enforcement::Off };
+        let mut compiler = Compiler {
+            description: self.description,
+            schemas: &mut self.schemas,
+            unread: &mut Unread::default(),
+            report: &mut report,
+        };
+        compiler.validation(operation, modes);
+        if let Some((place, message)) = self.messages(&report).into_iter().next() {
+            return Some(format!("{place}: {message}"));
+        }
+        self.used.extend(requirements.iter().flatten().map(|asked| asked.scheme));
+        None
+    }
+
+    fn text(
+        &self,
+        file: &Path,
+        answers: &Answers,
+        routes: &[Operation<'d>],
+        left_out: &[(String, String)],
+    ) -> String {
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("api");
+        let name = stem.split(".openapi").next().unwrap_or(stem);
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .take(40)
+            .collect();
+        let name = name.trim_start_matches('-').to_owned();
+        let name = if name.is_empty() { "api".to_owned() } else { name };
+        let (server, base) = self.server();
+        let target = match answers {
+            Answers::Mock => None,
+            Answers::Upstream(given) => given.clone().or(server),
+        };
+        let mut out =
+            String::from("# Written by `weir import openapi`: a start, yours to change.\n");
+        out.push_str("version: 1\nlisten: [{addr: \"127.0.0.1:8080\"}]\n");
+        if let Some(target) = &target {
+            let _ = writeln!(out, "upstreams:\n  {name}: {{targets: [{}]}}", quoted(target));
+        }
+        if !self.used.is_empty() {
+            out.push_str("auth:\n");
+            for (scheme, kind) in self.schemes.iter().filter(|(s, _)| self.used.contains(s)) {
+                auth(&mut out, scheme, *kind);
+            }
+        }
+        let _ = writeln!(out, "apis:\n  {name}:\n    base: {}", quoted(&base));
+        let _ = writeln!(out, "    openapi:\n      file: {}", quoted(&file.display().to_string()));
+        // What is no operation, such as one of two with the same name, cannot be left out by name.
+        let operations = self.description.operations(&mut Report::default());
+        let names: HashSet<&str> = operations.iter().map(|o| o.name.as_str()).collect();
+        let except = left_out.iter().filter(|(name, _)| names.contains(name.as_str()));
+        let mut except = except.peekable();
+        if except.peek().is_some() {
+            out.push_str("      except:\n");
+            for (name, why) in except {
+                let _ = writeln!(out, "        # {}\n        - {}", one_line(why), quoted(name));
+            }
+        }
+        if !self.used.is_empty() {
+            let pairs: Vec<String> = self
+                .used
+                .iter()
+                .map(|s| format!("{}: {}", quoted(s), quoted(&auth_name(s))))
+                .collect();
+            let _ = writeln!(out, "    auth: {{{}}}", pairs.join(", "));
+        }
+        let empty = if routes.is_empty() { " []" } else { "" };
+        let _ = writeln!(out, "    routes:{empty}");
+        for operation in routes {
+            let handler = match &target {
+                Some(_) => format!("proxy: {name}"),
+                None => self.mock(operation).to_owned(),
+            };
+            let _ = writeln!(out, "      - {{op: {}, {handler}}}", quoted(&operation.name));
+        }
+        out
+    }
+
+    fn mock(&self, operation: &Operation<'d>) -> &'static str {
+        let spot = operation.spot;
+        let mut silent = Report::default();
+        let wanted = Wanted::default();
+        match self.description.mock(operation, wanted, &self.schemas, spot, &mut silent) {
+            Some(_) => "mock: true",
+            None => "reply: {status: 501}",
+        }
+    }
+
+    /// The first server as a target, and its path as a base.
+    fn server(&self) -> (Option<String>, String) {
+        let url = self.description.top().get("servers").and_then(|servers| {
+            let first = servers.items().next()?;
+            first.text("url")
+        });
+        let url = url.unwrap_or("/");
+        let (origin, path) = match url.split_once("://") {
+            Some((scheme, rest)) => match rest.split_once('/') {
+                Some((host, path)) => (Some(format!("{scheme}://{host}")), path),
+                None => (Some(format!("{scheme}://{rest}")), ""),
+            },
+            None => (None, url.trim_start_matches('/')),
+        };
+        let base = format!("/{}", path.trim_end_matches('/'));
+        let base = if crate::resolve::base(&base).is_ok() { base } else { "/".to_owned() };
+        let origin = origin.filter(|origin| crate::resolve::target(origin).is_ok());
+        (origin, base)
+    }
+}
+
+fn auth(out: &mut String, scheme: &str, kind: Option<Scheme<'_>>) {
+    let name = quoted(&auth_name(scheme));
+    let _ = match kind {
+        Some(Scheme::Header(header)) => {
+            writeln!(out, "  {name}: {{api_key: {{header: {}}}}}", quoted(header))
+        }
+        Some(Scheme::Query(query)) => {
+            writeln!(out, "  {name}: {{api_key: {{query: {}}}}}", quoted(query))
+        }
+        Some(Scheme::Basic) => writeln!(out, "  {name}: {{basic: true}}"),
+        _ => writeln!(
+            out,
+            "  # Say who issues the tokens, and put the issuer's key set beside this file.\n  \
+             {name}: {{jwt: {{issuer: \"https://issuer.example.com/\", jwks: \"file:jwks.json\", \
+             algorithms: [RS256]}}}}"
+        ),
+    };
+}
+
+/// The name of a scheme as one of an auth.
+fn auth_name(scheme: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name: String = scheme.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
+    let name = name.trim_start_matches(['-', '.']).to_owned();
+    match name.as_str() {
+        "" => "auth".to_owned(),
+        "none" | "anonymous" => format!("{name}-auth"),
+        _ => name,
+    }
+}
+
+/// A text between quotes, as JSON and YAML write it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+}

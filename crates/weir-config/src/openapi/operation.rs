@@ -1,0 +1,219 @@
+//! Operations: methods and paths, and what is said of their requests and answers.
+
+use super::{Cursor, Description, Direction, Schemas, parameter};
+use crate::draft::{Node, Spot};
+use crate::finding::{Report, codes};
+use crate::validation::{
+    Answer, BodyCheck, Content, Enforcement, RequestBody, Schema, Statuses, Validation,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Members of a path item that are operations.
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation<'d> {
+    /// Its `operationId`, or method and path where it has none.
+    pub(crate) name: String,
+    /// Upper case.
+    pub(crate) method: String,
+    /// As written.
+    pub(crate) path: &'d str,
+    /// Where the path is written.
+    pub(crate) path_at: Spot,
+    /// Where the operation is written: its method.
+    pub(crate) spot: Spot,
+    /// What it says.
+    pub(crate) at: Cursor<'d>,
+    /// The path item it belongs to.
+    pub(crate) item: Cursor<'d>,
+}
+
+impl<'d> Description<'d> {
+    /// Every operation, in the order they are written.
+    pub(crate) fn operations(&self, report: &mut Report) -> Vec<Operation<'d>> {
+        let mut operations = Vec::new();
+        let mut names: HashMap<String, Spot> = HashMap::new();
+        let Some(paths) = self.top().get("paths") else { return operations };
+        for (path, item) in paths.members().filter(|(m, _)| !m.key.starts_with("x-")) {
+            let Some(item) = self.follow(&item, report) else { continue };
+            for (member, at) in item.members().filter(|(m, _)| METHODS.contains(&&*m.key)) {
+                let method = member.key.to_ascii_uppercase();
+                let name = match at.text("operationId") {
+                    Some(id) if !id.is_empty() => id.to_owned(),
+                    _ => format!("{method} {}", path.key),
+                };
+                if let Some(first) = names.insert(name.clone(), member.at) {
+                    let message = format!("two operations have the `operationId` `{name}`");
+                    report
+                        .error(codes::DUPLICATE_NAME, member.at, message)
+                        .related(first, "the other one");
+                    continue;
+                }
+                operations.push(Operation {
+                    name,
+                    method,
+                    path: &path.key,
+                    path_at: path.at,
+                    spot: member.at,
+                    at,
+                    item: item.clone(),
+                });
+            }
+        }
+        operations
+    }
+}
+
+/// What happens to requests and answers that do not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    /// Of requests.
+    pub(crate) requests: Enforcement,
+    /// Of answers.
+    pub(crate) responses: Enforcement,
+}
+
+/// Bodies that are not looked into.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    /// How many there are.
+    pub(crate) count: usize,
+    /// The first of them: where it is written, and its media type.
+    pub(crate) first: Option<(Spot, String)>,
+}
+
+/// Makes what operations say ready to be checked.
+pub(crate) struct Compiler<'d, 'r> {
+    pub(crate) description: Description<'d>,
+    pub(crate) schemas: &'r mut Schemas<'d>,
+    pub(crate) unread: &'r mut Unread,
+    pub(crate) report: &'r mut Report,
+}
+
+impl<'d> Compiler<'d, '_> {
+    /// What is demanded of requests and answers of an operation. What is wrong with it is a
+    /// finding.
+    pub(crate) fn validation(&mut self, operation: &Operation<'d>, modes: Modes) -> Validation {
+        let mut validation = Validation {
+            requests: modes.requests,
+            responses: modes.responses,
+            parameters: Vec::new(),
+            body: None,
+            answers: Vec::new(),
+        };
+        if modes.requests != Enforcement::Off {
+            for place in parameter::merged(&self.description, operation, self.report) {
+                validation.parameters.extend(self.parameter(&place));
+            }
+            validation.body = operation.at.get("requestBody").and_then(|at| self.body(&at));
+        }
+        if modes.responses != Enforcement::Off {
+            validation.answers = self.answers(operation);
+        }
+        validation
+    }
+
+    fn body(&mut self, at: &Cursor<'d>) -> Option<RequestBody> {
+        let at = self.description.follow(at, self.report)?;
+        let contents = self.contents(&at, Direction::Request);
+        if contents.is_empty() {
+            let message = "a request body names its media types under `content`";
+            self.report.error(codes::BAD_OPENAPI, at.node.at, message);
+        }
+        Some(RequestBody { required: at.is_set("required"), contents })
+    }
+
+    fn answers(&mut self, operation: &Operation<'d>) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        let Some(responses) = operation.at.get("responses") else { return answers };
+        for (member, at) in responses.members().filter(|(m, _)| !m.key.starts_with("x-")) {
+            let Some(status) = statuses(&member.key) else {
+                let message = format!("`{}` is no status: `200`, `4XX` or `default`", member.key);
+                self.report.error(codes::BAD_OPENAPI, member.at, message);
+                continue;
+            };
+            let Some(at) = self.description.follow(&at, self.report) else { continue };
+            answers.push(Answer { status, contents: self.contents(&at, Direction::Response) });
+        }
+        answers.sort_by_key(|answer| answer.status);
+        answers
+    }
+
+    fn contents(&mut self, at: &Cursor<'d>, direction: Direction) -> Vec<Content> {
+        let Some(content) = at.get("content") else { return Vec::new() };
+        let mut contents: Vec<Content> = content
+            .members()
+            .map(|(member, at)| {
+                let range = member.key.split(';').next().unwrap_or_default();
+                let range = range.trim().to_ascii_lowercase();
+                let check = self.check(&range, &at, member.at, direction);
+                Content { range, check }
+            })
+            .collect();
+        contents.sort_by_key(|content| content.range.matches('*').count());
+        contents
+    }
+
+    fn check(
+        &mut self,
+        range: &str,
+        at: &Cursor<'d>,
+        spot: Spot,
+        direction: Direction,
+    ) -> BodyCheck {
+        let Some(schema) = at.get("schema") else {
+            return if is_json(range) { BodyCheck::Json(None) } else { BodyCheck::Nothing };
+        };
+        if is_json(range) {
+            let schema = self.schemas.compile(&schema, direction, self.report);
+            return BodyCheck::Json(schema);
+        }
+        if range == "application/x-www-form-urlencoded"
+            && let Some(schema) = self.schemas.compile(&schema, direction, self.report)
+        {
+            return BodyCheck::Form(schema);
+        }
+        if range.starts_with("text/") && !range.ends_with("xml") {
+            match self.schemas.compile(&schema, direction, self.report) {
+                Some(schema) if schema.takes_text() => return BodyCheck::Text(schema),
+                _ => {}
+            }
+        }
+        // Bytes of any kind are what such a schema describes.
+        let bytes = schema.text("format") == Some("binary");
+        if !bytes && (range.contains("xml") || range.starts_with("multipart/")) {
+            self.unread.count += 1;
+            self.unread.first.get_or_insert_with(|| (spot, range.to_owned()));
+        }
+        BodyCheck::Nothing
+    }
+
+    /// A schema that parameters need.
+    pub(super) fn compile(&mut self, at: &Cursor<'d>) -> Option<Arc<Schema>> {
+        self.schemas.compile(at, Direction::Request, self.report)
+    }
+
+    pub(super) fn fault(&mut self, node: &Node, message: String) {
+        self.report.error(codes::BAD_OPENAPI, node.at, message);
+    }
+}
+
+/// `application/json` and everything that ends in `+json`.
+pub(super) fn is_json(range: &str) -> bool {
+    range == "application/json" || range.ends_with("+json")
+}
+
+/// `200`, `2XX`, `default`.
+pub(super) fn statuses(text: &str) -> Option<Statuses> {
+    if text == "default" {
+        return Some(Statuses::Others);
+    }
+    if let Some(class) = text.strip_suffix("XX").or_else(|| text.strip_suffix("xx")) {
+        let class = class.parse().ok().filter(|c| (1..=5).contains(c))?;
+        return Some(Statuses::Class(class));
+    }
+    text.parse().ok().filter(|status| (100..=599).contains(status)).map(Statuses::One)
+}

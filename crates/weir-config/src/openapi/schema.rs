@@ -1,0 +1,355 @@
+//! Schemas of a description, made ones of JSON Schema 2020-12 that stand alone.
+//!
+//! Each schema that is used is copied with all it refers to; references become `#/$defs/N`. The
+//! dialect of OpenAPI 3.0 (a draft of JSON Schema with changes, OAS 3.0.3 section "Schema Object")
+//! is translated on the way. Of a request, members that are `readOnly` need not be there although
+//! `required`, of an answer those that are `writeOnly`: what OAS 3.0 says, and taken to hold for
+//! 3.1 as well.
+
+use super::{Cursor, Description, Version};
+use crate::draft::{Data, Node};
+use crate::finding::{Report, codes};
+use crate::validation::{Schema, steps};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most schemas that one may refer to, directly or not.
+const CLOSURE: usize = 5_000;
+/// Steps that a pattern with look-around or back-references may take; others take linear time.
+const BACKTRACK: usize = 10_000;
+/// Largest compiled pattern, in bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Which way a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
+    /// To the handler.
+    Request,
+    /// To the client.
+    Response,
+}
+
+/// The compiled schemas of one description, each once.
+pub(crate) struct Schemas<'d> {
+    description: Description<'d>,
+    known: HashMap<(Direction, usize, String), Option<Arc<Schema>>>,
+}
+
+impl<'d> Schemas<'d> {
+    pub(crate) fn new(description: Description<'d>) -> Self {
+        Self { description, known: HashMap::new() }
+    }
+
+    /// The schema at a place, compiled. `None` with a finding, the first time.
+    pub(crate) fn compile(
+        &mut self,
+        at: &Cursor<'d>,
+        direction: Direction,
+        report: &mut Report,
+    ) -> Option<Arc<Schema>> {
+        let at = self.plain(at, report)?;
+        let key = (direction, at.document, at.pointer.clone());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let compiled = self.build(&at, direction, report).map(Arc::new);
+        self.known.insert(key, compiled.clone());
+        compiled
+    }
+
+    /// Where a schema that is nothing but a reference leads to, so that it is compiled once.
+    fn plain(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Cursor<'d>> {
+        let alone = |node: &Node| node.members().is_some_and(|m| m.len() == 1);
+        if at.text("$ref").is_some() && (alone(at.node) || self.description.version == Version::V30)
+        {
+            return self.description.follow(at, report);
+        }
+        Some(at.clone())
+    }
+
+    fn build(&self, at: &Cursor<'d>, direction: Direction, report: &mut Report) -> Option<Schema> {
+        let mut copy = Copy::new(&self.description, direction, report);
+        let mut value = copy.whole(at);
+        let (failed, places) = (copy.failed, copy.places);
+        if failed {
+            return None;
+        }
+        // What is wrong with it is told of the schema as it stands.
+        let mut built = validator(&value);
+        let plain = value.clone();
+        if built.is_ok() && steps::count(&mut value) {
+            built = validator(&value);
+        }
+        match built {
+            Ok(validator) => Some(Schema::new(validator, &plain)),
+            Err(error) => {
+                let path = error.instance_path().to_string();
+                let spot = place(at, &places, &path).at;
+                let message: String = error.to_string().chars().take(200).collect();
+                report.error(codes::BAD_SCHEMA, spot, format!("this is no schema: {message}"));
+                None
+            }
+        }
+    }
+
+    /// The schema at a place as a value that stands alone, for examples.
+    pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Value> {
+        let mut copy = Copy::new(&self.description, Direction::Response, report);
+        copy.keep_examples = true;
+        let value = copy.whole(at);
+        (!copy.failed).then_some(value)
+    }
+}
+
+fn validator(
+    schema: &Value,
+) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+    let patterns = jsonschema::PatternOptions::fancy_regex()
+        .backtrack_limit(BACKTRACK)
+        .size_limit(PATTERN_BYTES);
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(patterns)
+        .with_keyword(steps::KEYWORD, steps::keyword)
+        .offline()
+        .build(schema)
+}
+
+/// The node that a place in the copy was made of, as far as it can be told.
+fn place<'d>(at: &Cursor<'d>, places: &[Cursor<'d>], path: &str) -> &'d Node {
+    let mut steps = path.split('/').skip(1).peekable();
+    let mut node = at.node;
+    if steps.peek() == Some(&"$defs") {
+        steps.next();
+        let index: Option<usize> = steps.next().and_then(|i| i.parse().ok());
+        if let Some(target) = index.and_then(|i| places.get(i)) {
+            node = target.node;
+        }
+    }
+    for step in steps {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let next = match &node.data {
+            Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
+            _ => node.get(&step),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}
+
+/// Members with one schema as their value.
+const ONE: [&str; 11] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+/// Members with a list of schemas.
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Members with schemas by name.
+const TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+/// Members that say nothing about whether a value is valid.
+const SILENT: [&str; 14] = [
+    "description",
+    "title",
+    "externalDocs",
+    "xml",
+    "deprecated",
+    "discriminator",
+    "$comment",
+    "$schema",
+    "$anchor",
+    "$defs",
+    "definitions",
+    "readOnly",
+    "writeOnly",
+    "nullable",
+];
+const EXAMPLES: [&str; 3] = ["example", "examples", "default"];
+/// Members that change what references mean.
+const REFUSED: [&str; 4] = ["$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
+
+/// One copy in the making.
+struct Copy<'c, 'd> {
+    description: &'c Description<'d>,
+    direction: Direction,
+    report: &'c mut Report,
+    /// Places of `$defs`, by their number.
+    places: Vec<Cursor<'d>>,
+    index: HashMap<(usize, String), usize>,
+    keep_examples: bool,
+    failed: bool,
+}
+
+impl<'c, 'd> Copy<'c, 'd> {
+    fn new(description: &'c Description<'d>, direction: Direction, report: &'c mut Report) -> Self {
+        Self {
+            description,
+            direction,
+            report,
+            places: Vec::new(),
+            index: HashMap::new(),
+            keep_examples: false,
+            failed: false,
+        }
+    }
+
+    /// The schema and all it refers to.
+    fn whole(&mut self, at: &Cursor<'d>) -> Value {
+        let mut value = self.schema(at);
+        let mut defs = Map::new();
+        // Copying one may bring others.
+        let mut next = 0;
+        while let Some(place) = self.places.get(next).cloned() {
+            defs.insert(next.to_string(), self.schema(&place));
+            next += 1;
+        }
+        if let (Value::Object(members), false) = (&mut value, defs.is_empty()) {
+            members.insert("$defs".to_owned(), Value::Object(defs));
+        }
+        value
+    }
+
+    fn fault(&mut self, node: &Node, message: String) {
+        self.report.error(codes::BAD_SCHEMA, node.at, message);
+        self.failed = true;
+    }
+
+    fn schema(&mut self, at: &Cursor<'d>) -> Value {
+        if at.node.members().is_none() {
+            return match self.raw(at.node) {
+                Value::Bool(always) => Value::Bool(always),
+                _ => {
+                    self.fault(
+                        at.node,
+                        format!("a schema is a mapping, not {}", at.node.describe()),
+                    );
+                    Value::Bool(false)
+                }
+            };
+        }
+        let mut out = Map::new();
+        if let Some(reference) = at.node.get("$ref").filter(|r| r.text().is_some()) {
+            out.insert("$ref".to_owned(), self.reference(at, reference));
+            if self.description.version == Version::V30 {
+                // What stands beside a reference does not count there.
+                return Value::Object(out);
+            }
+        }
+        for (member, below) in at.members() {
+            let key = member.key.as_str();
+            if REFUSED.contains(&key) {
+                let message =
+                    format!("`{key}` is not supported: refer by pointer (`#/components/…`)");
+                self.fault(&member.value, message);
+            }
+            let value = match key {
+                "$ref" => continue,
+                _ if EXAMPLES.contains(&key) && self.keep_examples => self.raw(below.node),
+                _ if EXAMPLES.contains(&key) || SILENT.contains(&key) || key.starts_with("x-") => {
+                    continue;
+                }
+                _ if ONE.contains(&key) => self.schema(&below),
+                _ if LISTS.contains(&key) && below.node.items().is_some() => {
+                    below.items().map(|item| self.schema(&item)).collect()
+                }
+                _ if TABLES.contains(&key) && below.node.members().is_some() => {
+                    let named = below.members().map(|(m, at)| (m.key.clone(), self.schema(&at)));
+                    Value::Object(named.collect())
+                }
+                _ => self.raw(below.node),
+            };
+            out.insert(key.to_owned(), value);
+        }
+        self.forgive(at, &mut out);
+        if self.description.version == Version::V30 {
+            translate(at, &mut out);
+        }
+        Value::Object(out)
+    }
+
+    fn reference(&mut self, at: &Cursor<'d>, reference: &Node) -> Value {
+        let Some(target) = self.description.target(at, reference, self.report) else {
+            self.failed = true;
+            return Value::Null;
+        };
+        let key = (target.document, target.pointer.clone());
+        let next = self.places.len();
+        if next >= CLOSURE && !self.index.contains_key(&key) {
+            if !self.failed {
+                let message = format!("one schema refers to more than {CLOSURE} others");
+                self.fault(reference, message);
+            }
+            return Value::Null;
+        }
+        let number = *self.index.entry(key).or_insert(next);
+        if number == next {
+            self.places.push(target);
+        }
+        Value::String(format!("#/$defs/{number}"))
+    }
+
+    fn raw(&mut self, node: &Node) -> Value {
+        let json = node.to_json().ok().and_then(|json| serde_json::from_str(&json).ok());
+        json.unwrap_or_else(|| {
+            self.fault(node, "JSON has no such value".to_owned());
+            Value::Null
+        })
+    }
+
+    /// Takes those members out of `required` that are for the other direction.
+    fn forgive(&mut self, at: &Cursor<'d>, out: &mut Map<String, Value>) {
+        let Some(Value::Array(required)) = out.get_mut("required") else { return };
+        let Some(properties) = at.get("properties") else { return };
+        let mark = match self.direction {
+            Direction::Request => "readOnly",
+            Direction::Response => "writeOnly",
+        };
+        required.retain(|name| {
+            let property = name.as_str().and_then(|name| properties.get(name));
+            let marked = property.is_some_and(|property| {
+                let mut silent = Report::default();
+                let meant = self.description.follow(&property, &mut silent);
+                property.is_set(mark) || meant.is_some_and(|p| p.is_set(mark))
+            });
+            !marked
+        });
+    }
+}
+
+/// From the dialect of OpenAPI 3.0.
+fn translate(at: &Cursor<'_>, out: &mut Map<String, Value>) {
+    if at.is_set("nullable")
+        && let Some(Value::String(kind)) = out.get("type")
+    {
+        let kinds = vec![Value::String(kind.clone()), Value::String("null".to_owned())];
+        out.insert("type".to_owned(), Value::Array(kinds));
+    }
+    for (flag, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match out.get(flag) {
+            Some(Value::Bool(true)) => {
+                if let Some(value) = out.remove(limit) {
+                    out.insert(flag.to_owned(), value);
+                } else {
+                    out.remove(flag);
+                }
+            }
+            Some(Value::Bool(false)) => {
+                out.remove(flag);
+            }
+            _ => {}
+        }
+    }
+}

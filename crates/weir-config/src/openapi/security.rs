@@ -1,0 +1,84 @@
+//! Security of operations: schemes and what is asked for of them.
+
+use super::{Cursor, Description, Operation};
+use crate::draft::Spot;
+use crate::finding::{Report, codes};
+
+/// One scheme that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<'d> {
+    /// Its name under `components.securitySchemes`.
+    pub(crate) scheme: &'d str,
+    /// Scopes or roles that must be granted.
+    pub(crate) scopes: Vec<String>,
+    /// Where it is asked for.
+    pub(crate) spot: Spot,
+}
+
+/// What is asked for together; nothing: callers without a credential may pass.
+pub(crate) type Requirement<'d> = Vec<Asked<'d>>;
+
+/// What kind of credential a scheme is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme<'d> {
+    /// A key in this header.
+    Header(&'d str),
+    /// A key in this query parameter.
+    Query(&'d str),
+    /// `Authorization: Bearer`: also of OAuth 2 and OpenID Connect.
+    Bearer,
+    /// `Authorization: Basic`.
+    Basic,
+    /// A client certificate.
+    Certificate,
+}
+
+impl<'d> Description<'d> {
+    /// The schemes by name, each with its place.
+    pub(crate) fn schemes(&self, report: &mut Report) -> Vec<(&'d str, Cursor<'d>)> {
+        let components = self.top().get("components");
+        let Some(schemes) = components.and_then(|c| c.get("securitySchemes")) else {
+            return Vec::new();
+        };
+        let named = schemes.members();
+        named.filter_map(|(m, at)| Some((m.key.as_str(), self.follow(&at, report)?))).collect()
+    }
+
+    /// What an operation asks for: any one of these. Nothing at all: it is open.
+    pub(crate) fn security(
+        &self,
+        operation: Option<&Operation<'d>>,
+        report: &mut Report,
+    ) -> Vec<Requirement<'d>> {
+        let own = operation.and_then(|operation| operation.at.get("security"));
+        let Some(list) = own.or_else(|| self.top().get("security")) else { return Vec::new() };
+        if list.node.items().is_none() && !list.node.is_null() {
+            report.error(codes::BAD_OPENAPI, list.node.at, "`security` is a list");
+        }
+        list.items().map(|requirement| requirement.members().map(asked).collect()).collect()
+    }
+}
+
+fn asked<'d>((member, at): (&'d crate::draft::Member, Cursor<'d>)) -> Asked<'d> {
+    let scopes = at.items().filter_map(|item| item.node.text()).map(str::to_owned);
+    Asked { scheme: &member.key, scopes: scopes.collect(), spot: member.at }
+}
+
+impl<'d> Scheme<'d> {
+    /// Of a scheme's description; `None` with a finding.
+    pub(crate) fn of(at: &Cursor<'d>, report: &mut Report) -> Option<Self> {
+        let scheme = at.text("scheme").map(str::to_ascii_lowercase);
+        let why = match (at.text("type"), at.text("in"), at.text("name"), scheme.as_deref()) {
+            (Some("apiKey"), Some("header"), Some(name), _) => return Some(Self::Header(name)),
+            (Some("apiKey"), Some("query"), Some(name), _) => return Some(Self::Query(name)),
+            (Some("apiKey"), Some("cookie"), ..) => "weir takes no API keys from cookies",
+            (Some("http"), _, _, Some("bearer")) => return Some(Self::Bearer),
+            (Some("http"), _, _, Some("basic")) => return Some(Self::Basic),
+            (Some("oauth2" | "openIdConnect"), ..) => return Some(Self::Bearer),
+            (Some("mutualTLS"), ..) => return Some(Self::Certificate),
+            _ => "weir knows no such security scheme",
+        };
+        report.error(codes::UNMAPPED_SECURITY, at.node.at, why);
+        None
+    }
+}

@@ -1,0 +1,452 @@
+//! APIs that an OpenAPI document describes: routes bound to operations, security schemes mapped to
+//! auths. What has no counterpart is a finding: nothing is open, or unchecked, by oversight.
+
+use super::api::Inherited;
+use super::{Fields, Resolver, path};
+use crate::config::{
+    Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
+    Representation, Route,
+};
+use crate::draft::{Member, Node, Spot};
+use crate::finding::{codes, nearest};
+use crate::keys;
+use crate::openapi::{
+    Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
+    Wanted,
+};
+use crate::validation::{Enforcement, Validation};
+
+/// Operations without a route that are listed one by one.
+const LISTED: usize = 20;
+
+/// What is known of an API's description while its routes are resolved.
+pub(super) struct Described<'a> {
+    description: Description<'a>,
+    operations: Vec<Operation<'a>>,
+    bound: Vec<bool>,
+    schemas: Schemas<'a>,
+    unread: Unread,
+    modes: Modes,
+    /// Security schemes of the document.
+    schemes: Vec<(&'a str, Cursor<'a>)>,
+    /// The auths of some of them; `None` where the API says who may call regardless of them.
+    auths: Option<Vec<(String, AuthId)>>,
+    /// Schemes that lack an auth and were reported.
+    missing: Vec<&'a str>,
+    /// Where the configuration names the document.
+    at: Spot,
+    serve: Option<String>,
+    except: Vec<String>,
+}
+
+impl Described<'_> {
+    /// Whether the document's security applies.
+    pub(super) fn maps_schemes(&self) -> bool {
+        self.auths.is_some()
+    }
+}
+
+/// A finding says that there is no such operation.
+pub(super) struct NoOperation;
+
+/// The operation that a route is bound to, and the description it is of.
+pub(super) type Bound<'b, 'a> = (&'b Operation<'a>, &'b mut Described<'a>);
+
+/// The same, borrowed for less long.
+pub(super) fn again<'b, 'a>(bound: &'b mut Option<Bound<'_, 'a>>) -> Option<Bound<'b, 'a>> {
+    bound.as_mut().map(|(operation, described)| (&**operation, &mut **described))
+}
+
+impl<'a> Resolver<'a> {
+    /// The description of an API that has one; `None` with a finding, or without one.
+    pub(super) fn described(&mut self, fields: &Fields<'_>) -> Option<Described<'a>> {
+        let Some(node) = fields.get("openapi") else {
+            self.nothing_to_validate(fields);
+            return None;
+        };
+        let written = Fields::new(node, &keys::OPENAPI);
+        let file = if node.text().is_some() { node } else { written.get("file")? };
+        let written = node.members().map(|_| written);
+        let documents = (self.draft.described.as_slice(), &self.draft.texts);
+        let place = self.draft.texts.resolve(file.at.file, file.text()?);
+        let description = Description::open(documents, &place, file, self.report)?;
+        let operations = description.operations(self.report);
+        let schemes = description.schemes(self.report);
+        let auths = self.scheme_auths(fields, &schemes);
+        let serve = written.as_ref().and_then(|w| w.text("serve")).unwrap_or("/openapi.json");
+        let described = Described {
+            bound: vec![false; operations.len()],
+            schemas: Schemas::new(description),
+            unread: Unread::default(),
+            modes: modes(fields, None),
+            missing: Vec::new(),
+            at: file.at,
+            serve: (serve != "none").then(|| serve.to_owned()),
+            except: written.as_ref().map(|w| w.texts("except")).unwrap_or_default(),
+            description,
+            operations,
+            schemes,
+            auths,
+        };
+        for node in written.iter().flat_map(|w| w.many("except")) {
+            let name = node.text().unwrap_or_default();
+            if !described.operations.iter().any(|o| o.name == name) {
+                self.no_operation(name, node.at, &described);
+            }
+        }
+        Some(described)
+    }
+
+    fn nothing_to_validate(&mut self, fields: &Fields<'_>) {
+        if let Some(node) = fields.get("validate") {
+            let message = "there is no description to validate against";
+            self.report.error(codes::CONFLICT, node.at, message).help(
+                "`validate` belongs to an API with `openapi` and to routes that name an operation",
+            );
+        }
+    }
+
+    fn no_operation(&mut self, name: &str, at: Spot, described: &Described<'_>) {
+        let near = nearest(name, described.operations.iter().map(|o| o.name.as_str()));
+        let message = format!("the description has no operation `{name}`");
+        self.report
+            .error(codes::UNKNOWN_NAME, at, message)
+            .related(described.at, "the description")
+            .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+    }
+
+    /// `auth` of an API as a mapping from schemes; `None` if it is no such mapping and so says
+    /// itself who may call.
+    fn scheme_auths(
+        &mut self,
+        fields: &Fields<'_>,
+        schemes: &[(&'a str, Cursor<'a>)],
+    ) -> Option<Vec<(String, AuthId)>> {
+        let Some(node) = fields.get("auth") else { return Some(Vec::new()) };
+        let members = node.members()?;
+        if !members.iter().any(|member| member.value.text().is_some()) {
+            return None;
+        }
+        let mut auths = Vec::new();
+        for Member { key, at, value } in members {
+            let Some(name) = value.text() else {
+                let message = format!("`{key}` takes the name of an auth");
+                self.report.error(codes::WRONG_TYPE, value.at, message);
+                continue;
+            };
+            let index = self.auths.find(name, value.at, self.report);
+            match schemes.iter().find(|(scheme, _)| scheme == key) {
+                Some((_, scheme)) => {
+                    let Some(index) = index else { continue };
+                    self.same_credential(scheme, index, value.at);
+                    auths.push((key.clone(), AuthId(index)));
+                }
+                None => {
+                    let near = nearest(key, schemes.iter().map(|(name, _)| *name));
+                    let message = format!("the description has no security scheme `{key}`");
+                    self.report
+                        .error(codes::UNKNOWN_NAME, *at, message)
+                        .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                }
+            }
+        }
+        Some(auths)
+    }
+
+    /// A scheme and the auth it is mapped to must mean the same credential.
+    fn same_credential(&mut self, scheme: &Cursor<'a>, auth: usize, at: Spot) {
+        let Some(kind) = Scheme::of(scheme, self.report) else { return };
+        let table = self.draft.table("auth");
+        let Some(auth) = table.get(auth).map(|member| &member.value) else { return };
+        let key = |place: &str| auth.get("api_key").and_then(|k| k.get(place)?.text());
+        let fits = match kind {
+            Scheme::Header(name) => key("header").is_some_and(|h| h.eq_ignore_ascii_case(name)),
+            Scheme::Query(name) => key("query") == Some(name),
+            Scheme::Bearer => auth.get("jwt").is_some(),
+            Scheme::Basic => auth.get("basic").is_some(),
+            Scheme::Certificate => false,
+        };
+        if !fits {
+            let what = match kind {
+                Scheme::Header(name) => format!("an API key in the header `{name}`"),
+                Scheme::Query(name) => format!("an API key in the query parameter `{name}`"),
+                Scheme::Bearer => "a token (`Authorization: Bearer`)".to_owned(),
+                Scheme::Basic => "a name and password (`Authorization: Basic`)".to_owned(),
+                Scheme::Certificate => "a client certificate".to_owned(),
+            };
+            self.report
+                .error(codes::UNMAPPED_SECURITY, at, format!("the scheme asks for {what}"))
+                .related(scheme.node.at, "the scheme");
+        }
+    }
+
+    /// Who may call an operation, or what is no operation, by the document.
+    pub(super) fn described_access(
+        &mut self,
+        described: &mut Described<'a>,
+        operation: Option<&Operation<'a>>,
+    ) -> Access {
+        let mut access = Access::default();
+        let description = described.description;
+        for requirement in description.security(operation, self.report) {
+            match requirement.as_slice() {
+                [] => access.anonymous = true,
+                [asked] => {
+                    let Some(auth) = self.auth_of(described, asked) else { continue };
+                    let rule = AccessRule { auth, scopes: asked.scopes.clone() };
+                    if !access.any_of.contains(&rule) {
+                        access.any_of.push(rule);
+                    }
+                }
+                [_, second, ..] => self.two_at_once(second, &requirement),
+            }
+        }
+        // Nothing beside it: nobody is asked for anything.
+        access.anonymous &= !access.any_of.is_empty();
+        access
+    }
+
+    fn two_at_once(&mut self, second: &Asked<'a>, requirement: &Requirement<'a>) {
+        let names: Vec<String> = requirement.iter().map(|a| format!("`{}`", a.scheme)).collect();
+        let message = format!("{} are asked for at once; weir checks one", names.join(" and "));
+        self.report
+            .error(codes::UNMAPPED_SECURITY, second.spot, message)
+            .help("say who may call with `auth` on the route");
+    }
+
+    fn auth_of(&mut self, described: &mut Described<'a>, asked: &Asked<'a>) -> Option<AuthId> {
+        let auths = described.auths.as_deref().unwrap_or_default();
+        let found = auths.iter().find(|(scheme, _)| scheme == asked.scheme).map(|(_, auth)| *auth);
+        if let Some(auth) = found {
+            if !asked.scopes.is_empty() && !self.auth_is_jwt(auth.0) {
+                let message = format!("`{}` is mapped to what grants no scopes", asked.scheme);
+                self.report.error(codes::UNMAPPED_SECURITY, asked.spot, message);
+            }
+            return Some(auth);
+        }
+        if described.missing.contains(&asked.scheme) {
+            return None;
+        }
+        described.missing.push(asked.scheme);
+        let scheme = asked.scheme;
+        let known = described.schemes.iter().find(|(name, _)| *name == scheme);
+        match known {
+            Some((_, at)) => self
+                .report
+                .error(
+                    codes::UNMAPPED_SECURITY,
+                    at.node.at,
+                    format!("no `auth` stands for the security scheme `{scheme}`"),
+                )
+                .related(described.at, "the API that it describes")
+                .help(format!("write `auth: {{{scheme}: NAME}}` in the API")),
+            None => self.report.error(
+                codes::UNMAPPED_SECURITY,
+                asked.spot,
+                format!("there is no security scheme `{scheme}`"),
+            ),
+        };
+        None
+    }
+
+    /// The operation that a route is bound to by its `op`, if it is bound to one.
+    ///
+    /// # Errors
+    /// There is no such operation, and the route says no path of its own: a finding says so.
+    pub(super) fn operation_of(
+        &mut self,
+        fields: &Fields<'_>,
+        described: Option<&mut Described<'a>>,
+    ) -> Result<Option<Operation<'a>>, NoOperation> {
+        let Some((described, op)) = described.zip(fields.get("op")) else { return Ok(None) };
+        let Some(name) = op.text() else { return Ok(None) };
+        let found = described.operations.iter().position(|o| o.name == name);
+        let path = keys::METHODS.iter().chain(&["methods"]).find_map(|key| fields.get(key));
+        match (found, path) {
+            (Some(index), None) => {
+                described.bound[index] = true;
+                Ok(Some(described.operations[index].clone()))
+            }
+            (Some(index), Some(path)) => {
+                let message = format!("the description says method and path of `{name}`");
+                self.report
+                    .error(codes::CONFLICT, path.at, message)
+                    .related(described.operations[index].spot, "here");
+                described.bound[index] = true;
+                Ok(None)
+            }
+            (None, Some(_)) => Ok(None),
+            (None, None) => {
+                self.no_operation(name, op.at, described);
+                Err(NoOperation)
+            }
+        }
+    }
+
+    /// Method and path of an operation; `at` is the route that is bound to it.
+    pub(super) fn described_path(
+        &mut self,
+        operation: &Operation<'a>,
+        at: Spot,
+    ) -> Option<(Vec<String>, PathPattern, Spot)> {
+        match path::pattern(operation.path) {
+            Ok(pattern) if !pattern.wildcard => Some((vec![operation.method.clone()], pattern, at)),
+            Ok(_) => {
+                let message = "a path of OpenAPI has no wildcard";
+                self.report.error(codes::BAD_PATH, operation.path_at, message);
+                None
+            }
+            Err(fault) => {
+                self.report
+                    .error(fault.code, operation.path_at, fault.message)
+                    .related(at, "the route that is bound to it")
+                    .maybe_help(fault.help);
+                None
+            }
+        }
+    }
+
+    /// What is demanded of a route's requests and answers.
+    pub(super) fn validation(
+        &mut self,
+        fields: &Fields<'_>,
+        bound: Option<Bound<'_, 'a>>,
+    ) -> Option<Box<Validation>> {
+        let Some((operation, described)) = bound else {
+            self.nothing_to_validate(fields);
+            return None;
+        };
+        let modes = modes(fields, Some(described.modes));
+        if modes == OFF {
+            return None;
+        }
+        let mut compiler = Compiler {
+            description: described.description,
+            schemas: &mut described.schemas,
+            unread: &mut described.unread,
+            report: self.report,
+        };
+        Some(Box::new(compiler.validation(operation, modes)))
+    }
+
+    /// The reply of a route that is mocked.
+    pub(super) fn mock(&mut self, node: &Node, bound: Option<Bound<'_, 'a>>) -> Option<Reply> {
+        let Some((operation, described)) = bound else {
+            self.report
+                .error(codes::CONFLICT, node.at, "there is no description to take examples from")
+                .help("`mock` belongs to routes that name an operation of an API with `openapi`");
+            return None;
+        };
+        let fields = node.members().map(|_| Fields::new(node, &keys::MOCK));
+        if fields.is_none() && !crate::openapi::is_true(node) {
+            let message = "`mock` is `true`, or says which answer";
+            self.report.error(codes::BAD_VALUE, node.at, message);
+            return None;
+        }
+        let status = fields.as_ref().and_then(|f| f.integer("status"));
+        let wanted = Wanted {
+            status: status.and_then(|status| u16::try_from(status).ok()),
+            example: fields.as_ref().and_then(|f| f.text("example")),
+        };
+        let description = described.description;
+        description.mock(operation, wanted, &described.schemas, node.at, self.report)
+    }
+
+    /// Reports what no route was bound to, and makes the route that serves the document.
+    pub(super) fn finish_description(
+        &mut self,
+        described: Described<'a>,
+        base: &str,
+        inherited: &Inherited<'_>,
+    ) -> Option<Route> {
+        let bound = described.operations.iter().zip(&described.bound);
+        let unbound: Vec<&Operation<'a>> = bound
+            .filter(|(operation, bound)| !**bound && !described.except.contains(&operation.name))
+            .map(|(operation, _)| operation)
+            .collect();
+        for operation in unbound.iter().take(LISTED) {
+            let message = format!("no route is bound to the operation `{}`", operation.name);
+            self.report
+                .error(codes::UNBOUND_OPERATION, operation.spot, message)
+                .related(described.at, "the API that it describes");
+        }
+        if unbound.len() > LISTED {
+            let more = unbound.len() - LISTED;
+            self.report
+                .error(
+                    codes::UNBOUND_OPERATION,
+                    described.at,
+                    format!("no route is bound to {more} more operations"),
+                )
+                .help("`weir import openapi FILE` writes a route for each");
+        }
+        if let Some((spot, range)) = &described.unread.first {
+            let others = match described.unread.count {
+                1 => String::new(),
+                count => format!(" (and of {} more bodies)", count - 1),
+            };
+            let message = format!("of `{range}`{others} only the type is checked");
+            self.report.warning(codes::NOT_VALIDATED, *spot, message);
+        }
+        self.serving(&described, base, inherited)
+    }
+
+    fn serving(
+        &mut self,
+        described: &Described<'a>,
+        base: &str,
+        inherited: &Inherited<'_>,
+    ) -> Option<Route> {
+        let serve = described.serve.as_deref()?;
+        let operations = described.operations.iter();
+        let left_out: Vec<(String, &str)> = operations
+            .filter(|operation| described.except.contains(&operation.name))
+            .map(|operation| (operation.method.to_ascii_lowercase(), operation.path))
+            .collect();
+        let text = described.description.publish(base, &left_out)?;
+        let body = ReplyBody::Fixed(Representation {
+            content_type: "application/json".to_owned(),
+            body: text.into_bytes(),
+        });
+        let file = self.draft.texts.path(described.at.file).to_owned();
+        Some(Route {
+            operation: format!("GET {serve}"),
+            methods: vec!["GET".to_owned()],
+            path: path::pattern(serve).ok()?,
+            access: inherited.access.clone(),
+            rate_limits: inherited.rate_limits.clone(),
+            body_limit: inherited.body_limit,
+            timeout: inherited.request_time,
+            request_headers: inherited.request_headers.clone(),
+            validation: None,
+            request_map: None,
+            handler: Handler::Reply(Reply { status: 200, headers: Vec::new(), body }),
+            response_map: None,
+            response_headers: inherited.response_headers.clone(),
+            compress: inherited.compress,
+            capture: inherited.capture,
+            count: CountRule::default(),
+            resubmit: inherited.resubmit.clone(),
+            location: Location { file, line: described.at.line as usize },
+        })
+    }
+}
+
+const OFF: Modes = Modes { requests: Enforcement::Off, responses: Enforcement::Off };
+
+/// `validate` of an API or a route; what is not said is `inherited`.
+fn modes(fields: &Fields<'_>, inherited: Option<Modes>) -> Modes {
+    let usual = Modes { requests: Enforcement::Enforce, responses: Enforcement::Off };
+    let inherited = inherited.unwrap_or(usual);
+    let Some(own) = fields.object("validate", &keys::VALIDATE) else { return inherited };
+    let mode = |key: &str, inherited: Enforcement| match own.text(key) {
+        Some("off") => Enforcement::Off,
+        Some("log") => Enforcement::Log,
+        Some("enforce") => Enforcement::Enforce,
+        _ => inherited,
+    };
+    Modes {
+        requests: mode("requests", inherited.requests),
+        responses: mode("responses", inherited.responses),
+    }
+}

@@ -1,0 +1,320 @@
+//! Parameters of a request, read by style (OAS 3.1 section "Style Values", RFC 6570).
+
+use super::shape::{Shape, Types};
+use super::{MOST, Place, Schema, Violation, json, steps};
+use crate::openapi::percent;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name; of a header in lower case.
+    pub name: String,
+    /// Where it stands.
+    pub place: Place,
+    /// It must be there.
+    pub required: bool,
+    /// It may be there without a value, whatever its schema.
+    pub empty: bool,
+    /// How it is written.
+    pub style: Style,
+    /// Arrays and objects are spread over several fields.
+    pub explode: bool,
+    /// What it must be.
+    pub schema: Arc<Schema>,
+}
+
+/// How a value is written as a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `a,b` in a path or header.
+    Simple,
+    /// `.a.b` in a path.
+    Label,
+    /// `;name=a` in a path.
+    Matrix,
+    /// `name=a,b` in a query or cookie.
+    Form,
+    /// `name=a%20b`.
+    Space,
+    /// `name=a|b`.
+    Pipe,
+    /// `name[member]=a`.
+    Deep,
+    /// JSON (`content: {application/json: …}`).
+    Json,
+}
+
+/// A request as far as parameters are concerned.
+#[derive(Clone, Copy)]
+pub struct RequestParts<'a> {
+    /// Path parameters by name, still escaped.
+    pub path: &'a [(&'a str, &'a str)],
+    /// The query, still escaped, without its question mark.
+    pub query: &'a str,
+    /// The values of the header fields of a name (lower case), in order.
+    pub headers: &'a dyn Fn(&str) -> Vec<String>,
+}
+
+/// Most items of one parameter.
+const ITEMS: usize = 10_000;
+
+/// What a parameter says.
+enum Written {
+    Absent,
+    /// Two values where one is expected.
+    Repeated,
+    /// What it may mean, the likeliest first.
+    Values(Vec<Value>),
+    Malformed(String),
+}
+
+impl Parameter {
+    pub(super) fn check(&self, parts: &RequestParts<'_>, out: &mut Vec<Violation>) {
+        let fault = |detail: &str| Violation::new(self.place, &self.name, detail);
+        let values = match self.read(parts) {
+            Written::Absent if self.required => return out.push(fault("it is required")),
+            Written::Absent => return,
+            Written::Repeated => return out.push(fault("it is given more than once")),
+            Written::Malformed(why) => return out.push(fault(&why)),
+            Written::Values(values) => values,
+        };
+        if self.empty && matches!(values.first(), Some(Value::String(text)) if text.is_empty()) {
+            return;
+        }
+        if values.iter().any(|value| self.schema.is_valid(value)) {
+            return;
+        }
+        if let (Some(value), true) = (values.first(), out.len() < MOST) {
+            self.schema.check(value, (self.place, &self.name), steps::LEAST, out);
+        }
+    }
+
+    fn read(&self, parts: &RequestParts<'_>) -> Written {
+        match self.place {
+            Place::Path => {
+                let found = parts.path.iter().find(|(name, _)| *name == self.name);
+                found.map_or(Written::Absent, |(_, raw)| self.segment(raw))
+            }
+            Place::Header => {
+                let values = (parts.headers)(&self.name);
+                match values.len() {
+                    0 => Written::Absent,
+                    // Fields of one name are one list (RFC 9110 section 5.3).
+                    _ => self.plain(&values.join(","), |item| item.trim().to_owned()),
+                }
+            }
+            Place::Cookie => {
+                let cookies = (parts.headers)("cookie").join("; ");
+                let pairs = cookies.split(';').map(|pair| split(pair.trim(), '='));
+                self.fields(&pairs.collect::<Vec<_>>(), percent)
+            }
+            Place::Query => {
+                let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
+                let pairs: Vec<_> = pairs.take(ITEMS).collect();
+                self.fields(&pairs, |text| crate::form::decode(text.as_bytes()))
+            }
+            Place::Body | Place::Status => Written::Absent,
+        }
+    }
+
+    /// A whole value without a name in front: of a header, or a path segment of simple style.
+    fn plain(&self, raw: &str, decode: impl Fn(&str) -> String) -> Written {
+        let shape = &self.schema.shape;
+        if self.style == Style::Json {
+            return as_json(&decode(raw));
+        }
+        let items = || raw.split(',').take(ITEMS);
+        if shape.types.has(Types::ARRAY) && !raw.is_empty() {
+            return list(shape, items().map(decode));
+        }
+        if shape.types.has(Types::OBJECT) {
+            let pairs = if self.explode {
+                items().map(|item| split(item, '=')).map(|(n, v)| (decode(n), decode(v))).collect()
+            } else {
+                in_turn(items().map(decode))
+            };
+            return object(shape, pairs);
+        }
+        Written::Values(shape.readings(&decode(raw)))
+    }
+
+    fn segment(&self, raw: &str) -> Written {
+        let shape = &self.schema.shape;
+        let malformed = |what: &str| Written::Malformed(format!("it does not begin with `{what}`"));
+        match self.style {
+            Style::Label => {
+                let Some(raw) = raw.strip_prefix('.') else { return malformed(".") };
+                let separator = if self.explode { '.' } else { ',' };
+                let items = || raw.split(separator).take(ITEMS);
+                if shape.types.has(Types::ARRAY) {
+                    list(shape, items().map(percent))
+                } else if shape.types.has(Types::OBJECT) {
+                    let spread = || items().map(|item| split(item, '='));
+                    object(
+                        shape,
+                        match self.explode {
+                            true => spread().map(|(n, v)| (percent(n), percent(v))).collect(),
+                            false => in_turn(items().map(percent)),
+                        },
+                    )
+                } else {
+                    Written::Values(shape.readings(&percent(raw)))
+                }
+            }
+            Style::Matrix => {
+                let Some(raw) = raw.strip_prefix(';') else { return malformed(";") };
+                let pairs: Vec<_> = raw.split(';').take(ITEMS).map(|p| split(p, '=')).collect();
+                self.fields(&pairs, percent)
+            }
+            _ => self.plain(raw, percent),
+        }
+    }
+
+    /// Named fields: of a query, cookies or matrix style.
+    fn fields(&self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
+        let shape = &self.schema.shape;
+        let is_object = shape.types.has(Types::OBJECT) && !shape.types.has(Types::ARRAY);
+        if self.style == Style::Deep {
+            return self.deep(pairs, decode);
+        }
+        if is_object && self.explode && self.style != Style::Json {
+            let named = pairs.iter().map(|(n, v)| (decode(n), decode(v)));
+            let members: Vec<_> = named.filter(|(n, _)| shape.member(n).is_some()).collect();
+            return if members.is_empty() { Written::Absent } else { object(shape, members) };
+        }
+        let mine: Vec<&str> =
+            pairs.iter().filter(|(n, _)| decode(n) == self.name).map(|(_, v)| *v).collect();
+        let [first, more @ ..] = mine.as_slice() else { return Written::Absent };
+        if shape.types.has(Types::ARRAY) && self.explode && self.style != Style::Json {
+            let written = list(shape, mine.iter().map(|v| decode(v)));
+            return match written {
+                // A text where a list of such may stand as well.
+                Written::Values(mut values) if more.is_empty() => {
+                    values.extend(shape.readings(&decode(first)));
+                    Written::Values(values)
+                }
+                written => written,
+            };
+        }
+        if !more.is_empty() {
+            return Written::Repeated;
+        }
+        let separators: &[&str] = match self.style {
+            Style::Space => &["%20", "+"],
+            Style::Pipe => &["|", "%7C", "%7c"],
+            Style::Json => return as_json(&decode(first)),
+            _ => &[","],
+        };
+        let items = || cut_at(first, separators).into_iter().map(&decode);
+        if shape.types.has(Types::ARRAY) {
+            return list(shape, items());
+        }
+        if is_object {
+            return object(shape, in_turn(items()));
+        }
+        Written::Values(shape.readings(&decode(first)))
+    }
+
+    fn deep(&self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
+        let member = |name: &str| {
+            let inner = name.strip_prefix(&*self.name)?.strip_prefix('[')?.strip_suffix(']')?;
+            (!inner.contains(['[', ']'])).then(|| inner.to_owned())
+        };
+        let named = pairs.iter().map(|(n, v)| (decode(n), decode(v)));
+        let members: Vec<_> = named.filter_map(|(n, v)| Some((member(&n)?, v))).collect();
+        if members.is_empty() { Written::Absent } else { object(&self.schema.shape, members) }
+    }
+}
+
+/// Before and behind the first separator; all of it and nothing without one.
+fn split(text: &str, separator: char) -> (&str, &str) {
+    text.split_once(separator).unwrap_or((text, ""))
+}
+
+fn cut_at<'t>(text: &'t str, separators: &[&str]) -> Vec<&'t str> {
+    let mut items = Vec::new();
+    let mut rest = text;
+    while items.len() < ITEMS {
+        let next = separators.iter().filter_map(|s| Some((rest.find(s)?, s.len()))).min();
+        let Some((at, length)) = next else { break };
+        items.push(&rest[..at]);
+        rest = &rest[at + length..];
+    }
+    items.push(rest);
+    items
+}
+
+fn as_json(text: &str) -> Written {
+    match json::parse(text.as_bytes()) {
+        Ok(value) => Written::Values(vec![value]),
+        Err(why) => Written::Malformed(why),
+    }
+}
+
+fn list(shape: &Shape, items: impl Iterator<Item = String>) -> Written {
+    let any = Shape::default();
+    let item = shape.items.as_deref().unwrap_or(&any);
+    Written::Values(vec![items.take(ITEMS).map(|text| item.reading(&text)).collect()])
+}
+
+/// Names and values in turn.
+fn in_turn(mut items: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    while let Some(name) = items.next() {
+        pairs.push((name, items.next().unwrap_or_default()));
+    }
+    pairs
+}
+
+fn object(shape: &Shape, pairs: Vec<(String, String)>) -> Written {
+    match members(shape, pairs) {
+        Some(object) => Written::Values(vec![object]),
+        None => Written::Repeated,
+    }
+}
+
+/// Members as an object; those that are lists by the schema may repeat. `None`: another does.
+fn members(shape: &Shape, pairs: Vec<(String, String)>) -> Option<Value> {
+    let any = Shape::default();
+    let mut object = Map::new();
+    for (name, text) in pairs {
+        let member = shape.member(&name).unwrap_or(&any);
+        if member.types.has(Types::ARRAY) {
+            let item = member.items.as_deref().unwrap_or(&any).reading(&text);
+            let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(items) = list {
+                items.push(item);
+            }
+        } else if object.insert(name, member.reading(&text)).is_some() {
+            return None;
+        }
+    }
+    Some(Value::Object(object))
+}
+
+/// The fields of a form as an object. Of fields that repeat where the schema has no list all are
+/// kept, as a list, which no such schema accepts.
+pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Value {
+    let fields = bytes.split(|&b| b == b'&').filter(|f| !f.is_empty()).take(ITEMS);
+    let pairs: Vec<(String, String)> = fields
+        .map(|field| {
+            let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
+            let value = field.get(at + 1..).unwrap_or_default();
+            (crate::form::decode(&field[..at]), crate::form::decode(value))
+        })
+        .collect();
+    let repeated = pairs.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
+    let repeated: Vec<_> = repeated.collect();
+    members(shape, pairs).unwrap_or_else(|| {
+        let mut object = Map::new();
+        for (name, value) in repeated {
+            let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(items) = list {
+                items.push(value);
+            }
+        }
+        Value::Object(object)
+    })
+}

@@ -1,0 +1,142 @@
+//! What a schema says about types, as far as it takes to read a text as a value of it.
+
+use serde_json::Value;
+
+/// Deepest nesting that is looked into, references included.
+const DEPTH: usize = 8;
+/// Most schemas that are looked into: parameters and forms are small.
+const SCHEMAS: usize = 500;
+
+/// A set of types of JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Types(u8);
+
+impl Types {
+    pub(super) const NULL: Self = Self(1);
+    pub(super) const BOOLEAN: Self = Self(2);
+    pub(super) const NUMBER: Self = Self(4);
+    pub(super) const STRING: Self = Self(8);
+    pub(super) const ARRAY: Self = Self(16);
+    pub(super) const OBJECT: Self = Self(32);
+
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" | "number" => Self::NUMBER,
+            "string" => Self::STRING,
+            "array" => Self::ARRAY,
+            "object" => Self::OBJECT,
+            _ => Self(0),
+        }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(_) => Self::NUMBER,
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// Types of a value and of what is in it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shape {
+    /// Nothing in it: the schema does not say.
+    pub(super) types: Types,
+    /// Of the items.
+    pub(super) items: Option<Box<Shape>>,
+    /// Of named members.
+    pub(super) members: Vec<(String, Shape)>,
+}
+
+impl Shape {
+    /// Of a schema that stands alone.
+    pub(super) fn of(schema: &Value) -> Self {
+        let mut shape = Self::default();
+        shape.add(schema, schema, DEPTH, &mut SCHEMAS.clone());
+        shape
+    }
+
+    fn add(&mut self, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
+        let (Some(schema), Some(depth)) = (schema.as_object(), depth.checked_sub(1)) else {
+            return;
+        };
+        let Some(fewer) = left.checked_sub(1) else { return };
+        *left = fewer;
+        match schema.get("type") {
+            Some(Value::String(name)) => self.types.add(Types::named(name)),
+            Some(Value::Array(names)) => {
+                let names = names.iter().filter_map(Value::as_str);
+                names.for_each(|name| self.types.add(Types::named(name)));
+            }
+            _ => {
+                let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+                listed.chain(schema.get("const")).for_each(|v| self.types.add(Types::of(v)));
+            }
+        }
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str)
+            && let Some(target) = target.strip_prefix('#').and_then(|p| root.pointer(p))
+        {
+            self.add(target, root, depth, left);
+        }
+        for list in ["allOf", "anyOf", "oneOf"] {
+            let schemas = schema.get(list).and_then(Value::as_array).into_iter().flatten();
+            schemas.for_each(|schema| self.add(schema, root, depth, left));
+        }
+        if let Some(items) = schema.get("items") {
+            self.items.get_or_insert_default().add(items, root, depth, left);
+        }
+        let members = schema.get("properties").and_then(Value::as_object);
+        for (name, member) in members.into_iter().flatten() {
+            let at = self.members.iter().position(|(known, _)| known == name);
+            let at = at.unwrap_or_else(|| {
+                self.members.push((name.clone(), Self::default()));
+                self.members.len() - 1
+            });
+            self.members[at].1.add(member, root, depth, left);
+        }
+    }
+
+    /// Of a member.
+    pub(super) fn member(&self, name: &str) -> Option<&Self> {
+        self.members.iter().find(|(known, _)| known == name).map(|(_, shape)| shape)
+    }
+
+    /// Values that a text may stand for, the likeliest first; never none.
+    pub(super) fn readings(&self, text: &str) -> Vec<Value> {
+        let mut readings = Vec::with_capacity(1);
+        if self.types.has(Types::NUMBER)
+            && let Ok(number) = serde_json::from_str::<serde_json::Number>(text)
+        {
+            readings.push(Value::Number(number));
+        }
+        if self.types.has(Types::BOOLEAN) && matches!(text, "true" | "false") {
+            readings.push(Value::Bool(text == "true"));
+        }
+        if self.types.has(Types::NULL) && matches!(text, "" | "null") {
+            readings.push(Value::Null);
+        }
+        if readings.is_empty() || self.types.has(Types::STRING) {
+            readings.push(Value::String(text.to_owned()));
+        }
+        readings
+    }
+
+    /// The likeliest of them.
+    pub(super) fn reading(&self, text: &str) -> Value {
+        self.readings(text).swap_remove(0)
+    }
+}

@@ -1,0 +1,262 @@
+//! Key sets that are fetched from URLs, shared by all workers.
+//!
+//! A set is fetched when it is due, by whichever worker notices first, and at once for a token with
+//! an unknown `kid`, at most every 30 s. Requests that need a key that is not there wait for a fetch
+//! in flight, as long as one may take. A set that cannot be fetched stays as it was, for a day; each
+//! failure doubles the wait for the next attempt. Each new set has another number, which tokens in
+//! the cache are remembered under: what a dropped key has signed is verified anew, and so refused.
+
+use crate::clock;
+use crate::exchange::TransactionId;
+use crate::proxy;
+use crate::worker::Live;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use weir_config::key_set::{self, Origin};
+use weir_config::{Algorithm, AuthId, AuthKind, Config, RemoteKeys, VerificationKey};
+use weir_script::Fetch;
+
+/// Shortest time between fetches for unknown `kid`s.
+const ASKED: Duration = Duration::from_secs(30);
+/// Longest wait after failures.
+const BACK_OFF: Duration = Duration::from_secs(60);
+/// How long a set is believed that cannot be fetched again.
+const STALE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Largest set, in bytes.
+const BYTES: u64 = 512 << 10;
+
+/// One set.
+#[derive(Debug)]
+pub(crate) struct KeySet {
+    /// What tells it apart from others, over reloads.
+    identity: String,
+    settings: RemoteKeys,
+    algorithms: Vec<Algorithm>,
+    current: watch::Sender<Current>,
+    start: Instant,
+    /// Milliseconds after `start` when it is due.
+    due: AtomicU64,
+    /// Milliseconds after `start` until which no unknown `kid` fetches it.
+    quiet: AtomicU64,
+    fetching: AtomicBool,
+    failures: AtomicU64,
+    fetched: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What is known now.
+#[derive(Clone, Default)]
+pub(crate) struct Current {
+    /// The keys; none before the first fetch, or after a day without one.
+    pub(crate) keys: Arc<Vec<VerificationKey>>,
+    /// Another with each set that differs in whatever way.
+    pub(crate) number: u64,
+    /// Fetches that are over, whether anything came of them or not.
+    attempts: u64,
+    /// When the keys came, in milliseconds after the start.
+    came: u64,
+    /// The text of the set, to see whether another one differs.
+    text: Arc<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { number, attempts, .. } = self;
+        f.debug_struct("Current").field("number", number).field("attempts", attempts).finish()
+    }
+}
+
+/// What a set has been through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeySetSeries {
+    /// Name of the auth.
+    pub auth: String,
+    /// Fetches that brought a set.
+    pub fetched: u64,
+    /// Fetches that did not.
+    pub failed: u64,
+    /// Keys in use.
+    pub keys: u64,
+}
+
+/// The sets of a Config by auth; those that `before` has as well go on.
+pub(crate) fn all(
+    config: &Config,
+    before: Option<&[Option<Arc<KeySet>>]>,
+) -> Vec<Option<Arc<KeySet>>> {
+    let known = || before.unwrap_or_default().iter().flatten();
+    let set =
+        |auth: &weir_config::Auth| {
+            let AuthKind::Jwt(jwt) = &auth.kind else { return None };
+            let settings = jwt.remote.clone()?;
+            let identity = format!("{} {settings:?} {:?}", auth.name, jwt.algorithms);
+            let same = known().find(|set| set.identity == identity).cloned();
+            Some(same.unwrap_or_else(|| {
+                Arc::new(KeySet::new(identity, settings, jwt.algorithms.clone()))
+            }))
+        };
+    config.auths.iter().map(set).collect()
+}
+
+impl KeySet {
+    fn new(identity: String, settings: RemoteKeys, algorithms: Vec<Algorithm>) -> Self {
+        Self {
+            identity,
+            settings,
+            algorithms,
+            current: watch::Sender::default(),
+            start: Instant::now(),
+            due: AtomicU64::new(0),
+            quiet: AtomicU64::new(0),
+            fetching: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+            fetched: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// The keys of this moment.
+    pub(crate) fn current(&self) -> Current {
+        let current = self.current.borrow().clone();
+        let age = self.now().saturating_sub(current.came);
+        if age > STALE.as_millis() as u64 {
+            return Current { keys: Arc::default(), text: Arc::default(), ..current };
+        }
+        current
+    }
+
+    /// What it has been through, for metrics.
+    pub(crate) fn series(&self, auth: &str) -> KeySetSeries {
+        KeySetSeries {
+            auth: auth.to_owned(),
+            fetched: self.fetched.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            keys: self.current().keys.len() as u64,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Whether an unknown `kid` may have it fetched now; then no other may for a while.
+    fn may_ask(&self) -> bool {
+        let (now, quiet) = (self.now(), self.quiet.load(Relaxed));
+        let next = now + ASKED.as_millis() as u64;
+        now >= quiet && self.quiet.compare_exchange(quiet, next, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Takes what a fetch has brought.
+    fn take(&self, brought: Result<Vec<u8>, ()>) {
+        let parsed = brought.and_then(|text| {
+            let keys = key_set::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
+            Ok((keys, text))
+        });
+        let now = self.now();
+        let wait = match &parsed {
+            Ok(_) => {
+                self.failures.store(0, Relaxed);
+                self.fetched.fetch_add(1, Relaxed);
+                self.settings.refresh
+            }
+            Err(()) => {
+                self.failed.fetch_add(1, Relaxed);
+                let failures = self.failures.fetch_add(1, Relaxed).min(16) as u32;
+                Duration::from_secs(1 << failures).min(BACK_OFF).min(self.settings.refresh)
+            }
+        };
+        self.due.store(now + wait.as_millis() as u64, Relaxed);
+        self.current.send_modify(|current| {
+            current.attempts += 1;
+            if let Ok((keys, text)) = parsed {
+                current.came = now;
+                if *current.text != text {
+                    current.number += 1;
+                    current.keys = Arc::new(keys);
+                    current.text = Arc::new(text);
+                }
+            }
+        });
+    }
+}
+
+/// Gives the lease on fetching back, also if the task is dropped on its way.
+struct Lease(Arc<KeySet>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.fetching.store(false, Relaxed);
+    }
+}
+
+/// Fetches the sets that are due.
+pub(crate) fn refresh(live: &Rc<Live>) {
+    for set in live.site.key_sets.iter().flatten() {
+        if set.now() >= set.due.load(Relaxed) {
+            start(live, set);
+        }
+    }
+}
+
+/// Fetches a set on this worker's connections, unless somebody does already.
+fn start(live: &Rc<Live>, set: &Arc<KeySet>) {
+    if set.fetching.swap(true, Relaxed) {
+        return;
+    }
+    let (live, lease) = (Rc::clone(live), Lease(Arc::clone(set)));
+    tokio::task::spawn_local(async move {
+        let settings = &lease.0.settings;
+        let fetch = Fetch {
+            upstream: String::new(),
+            method: "GET".to_owned(),
+            target: settings.target.clone(),
+            headers: vec![(
+                "accept".to_owned(),
+                "application/jwk-set+json, application/json".to_owned(),
+            )],
+            body: None,
+            timeout: Some(settings.timeout),
+        };
+        let id = TransactionId::fresh();
+        let answer = proxy::fetch(&live, settings.upstream, fetch, id, BYTES);
+        let answer = tokio::time::timeout(settings.timeout, answer).await;
+        let brought = match answer {
+            Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),
+            _ => Err(()),
+        };
+        lease.0.take(brought);
+    });
+}
+
+/// Waits for a fetch of an auth's set, if one may begin or is under way, at most until `deadline`.
+/// Says whether one has ended.
+pub(crate) async fn wait(live: &Rc<Live>, auth: AuthId, deadline: Option<Instant>) -> bool {
+    let Some(set) = live.site.key_sets.get(auth.0).and_then(Option::as_ref) else { return false };
+    let mut changes = set.current.subscribe();
+    let before = changes.borrow_and_update().attempts;
+    if !set.fetching.load(Relaxed) {
+        // Without any keys the back-off decides, not how often somebody asks.
+        let due = set.now() >= set.due.load(Relaxed);
+        let known = !changes.borrow().keys.is_empty();
+        if !(due || known && set.may_ask()) {
+            return false;
+        }
+        start(live, set);
+    }
+    let latest = clock::now() + set.settings.timeout;
+    let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
+    let over = async {
+        while changes.borrow_and_update().attempts == before {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout_at(latest.into(), over).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests;

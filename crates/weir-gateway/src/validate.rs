@@ -1,0 +1,205 @@
+//! Requests and answers against what the API's description says. A body that is looked into is held
+//! whole, within the route's limit.
+
+use crate::body::{Body, RequestBody};
+use crate::exchange::Exchange;
+use crate::headers;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use weir_config::validation::{
+    BodyFault, Content, Enforcement, Place, RequestParts, Validation, Violation,
+};
+use weir_config::{Route, Segment};
+use weir_wire::{Framing, Known, Method};
+
+/// Checks parameters and body of a request; gives the body on, perhaps out of memory.
+pub(crate) async fn request<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    validation: &Validation,
+    body: RequestBody<'a>,
+) -> Result<RequestBody<'a>, Refusal> {
+    if validation.requests == Enforcement::Off {
+        return Ok(body);
+    }
+    if !validation.parameters.is_empty() {
+        let violations = parameters(exchange, route, validation);
+        judge(exchange, validation.requests, violations)?;
+    }
+    let Some(rules) = &validation.body else { return Ok(body) };
+    if matches!(body.framing(), Framing::None | Framing::Length(0)) {
+        if rules.required {
+            judge(exchange, validation.requests, vec![missing_body()])?;
+        }
+        return Ok(body);
+    }
+    let content = match rules.content(exchange.request.headers.known(Known::ContentType)) {
+        Ok(content) => content,
+        Err(accepted) => {
+            let refusal = Refusal::new(Problem::UnsupportedMediaType).detail(accepted);
+            return lenient(exchange, validation.requests, refusal).map(|()| body);
+        }
+    };
+    if !content.reads_body() {
+        return Ok(body);
+    }
+    if is_encoded(&exchange.request.headers) {
+        let refusal = Refusal::new(Problem::UnsupportedMediaType)
+            .detail("a body that is validated must not be compressed");
+        return lenient(exchange, validation.requests, refusal).map(|()| body);
+    }
+    Box::pin(whole(exchange, validation.requests, content, body)).await
+}
+
+/// Reads a body whole and checks it.
+async fn whole<'a>(
+    exchange: &mut Exchange,
+    mode: Enforcement,
+    content: &Content,
+    mut body: RequestBody<'a>,
+) -> Result<RequestBody<'a>, Refusal> {
+    let bytes = body.read_whole(&exchange.deadline).await?;
+    match content.check(&bytes) {
+        Ok(()) => {}
+        Err(BodyFault::Violations(violations)) => judge(exchange, mode, violations)?,
+        Err(BodyFault::Malformed(why)) => {
+            let refusal = Refusal::new(Problem::MalformedJson).detail(why);
+            lenient(exchange, mode, refusal)?;
+        }
+    }
+    Ok(RequestBody::whole(bytes))
+}
+
+fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Vec<Violation> {
+    let segments = route.path.segments.iter().zip(exchange.segments_below_base());
+    let path: Vec<(&str, &str)> = segments
+        .filter_map(|(pattern, raw)| match pattern {
+            Segment::Template(name) => Some((name.as_str(), raw)),
+            Segment::Literal(_) => None,
+        })
+        .collect();
+    let request = &exchange.request;
+    let fields = |name: &str| {
+        let named = request.headers.iter().filter(|(_, n, _)| n.eq_ignore_ascii_case(name));
+        named.map(|(_, _, value)| headers::text(value).into_owned()).collect()
+    };
+    validation.check_parameters(&RequestParts {
+        path: &path,
+        query: request.query().unwrap_or_default(),
+        headers: &fields,
+    })
+}
+
+fn missing_body() -> Violation {
+    Violation {
+        place: Place::Body,
+        name: String::new(),
+        pointer: String::new(),
+        detail: "a body is required".to_owned(),
+    }
+}
+
+fn is_encoded(headers: &weir_wire::Headers) -> bool {
+    headers.known(Known::ContentEncoding).is_some_and(|e| !e.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Refuses what does not match, or notes it.
+fn judge(
+    exchange: &mut Exchange,
+    mode: Enforcement,
+    violations: Vec<Violation>,
+) -> Result<(), Refusal> {
+    if violations.is_empty() {
+        return Ok(());
+    }
+    lenient(exchange, mode, Refusal::new(Problem::InvalidRequest).violations(violations))
+}
+
+/// A refusal that is one only if requests are held to the description.
+fn lenient(exchange: &mut Exchange, mode: Enforcement, refusal: Refusal) -> Result<(), Refusal> {
+    exchange.worker.stats.invalid_requests.add(1);
+    if mode == Enforcement::Enforce {
+        return Err(refusal);
+    }
+    note(exchange, "request", &refusal);
+    Ok(())
+}
+
+/// Notes in the transaction's log what does not match.
+fn note(exchange: &mut Exchange, what: &str, refusal: &Refusal) {
+    let logs = &mut exchange.notes.get_or_insert_default().logs;
+    if let Some(detail) = &refusal.detail {
+        logs.push(format!("invalid {what}: {detail}"));
+    }
+    for v in &refusal.violations {
+        let Violation { place, name, pointer, detail } = v;
+        let space = if name.is_empty() { "" } else { " " };
+        let place = place.as_str();
+        logs.push(format!("invalid {what}: {place}{space}{name}{pointer}: {detail}"));
+    }
+}
+
+/// Checks an answer of at most `limit` bytes. One that is longer, or whose length is not known
+/// where it is only to be noted, passes as far as its body is concerned.
+pub(crate) async fn response<'a>(
+    exchange: &mut Exchange,
+    validation: &Validation,
+    limit: u64,
+    mut body: Body<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let response = &exchange.response;
+    let bodiless = matches!(response.status, 204 | 205 | 304) || body.length() == Some(0);
+    let content_type = response.headers.known(Known::ContentType);
+    let content = match validation.answer(response.status, content_type) {
+        Ok(content) => content,
+        Err(violation) if bodiless && violation.place != Place::Status => None,
+        Err(violation) => {
+            verdict(exchange, validation, vec![violation])?;
+            return Ok(body);
+        }
+    };
+    let enforced = validation.responses == Enforcement::Enforce;
+    let Some(content) = content.filter(|content| content.reads_body()) else { return Ok(body) };
+    if bodiless || exchange.request.method == Method::Head {
+        return Ok(body);
+    }
+    let short = body.length().is_some_and(|length| length <= limit);
+    if is_encoded(&exchange.response.headers) || !(enforced || short) {
+        if enforced {
+            let detail = "a compressed body cannot be looked into".to_owned();
+            let name = "content-encoding".to_owned();
+            let pointer = String::new();
+            let violation = Violation { place: Place::Header, name, pointer, detail };
+            verdict(exchange, validation, vec![violation])?;
+        }
+        return Ok(body);
+    }
+    let bytes = body.read_whole(&exchange.deadline, limit).await?;
+    let violations = match content.check(&bytes) {
+        Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
+        Err(BodyFault::Violations(violations)) => violations,
+        Err(BodyFault::Malformed(detail)) => {
+            let (name, pointer) = (String::new(), String::new());
+            vec![Violation { place: Place::Body, name, pointer, detail }]
+        }
+    };
+    verdict(exchange, validation, violations)?;
+    Ok(Body::Whole(Bytes::from(bytes)))
+}
+
+/// Notes what does not match, and refuses it if answers are held to the description. What is wrong
+/// is for the operator: the client is told only that it is.
+fn verdict(
+    exchange: &mut Exchange,
+    validation: &Validation,
+    violations: Vec<Violation>,
+) -> Result<(), Refusal> {
+    exchange.worker.stats.invalid_answers.add(1);
+    let told = Refusal::new(Problem::InvalidAnswer).violations(violations);
+    note(exchange, "answer", &told);
+    if validation.responses == Enforcement::Enforce {
+        return Err(Problem::InvalidAnswer.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! `weir import`: a first configuration from what describes an API elsewhere.
+
+use crate::exit::Exit;
+use crate::{findings, output};
+use anyhow::Context;
+use std::path::PathBuf;
+use weir_config::{Answers, import_openapi};
+
+/// What to import.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Write a first configuration for an OpenAPI document (3.0 or 3.1)
+    Openapi(Openapi),
+}
+
+/// Arguments of `weir import openapi`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Every operation gets a route; those that cannot are listed with the reason.\n\
+    The configuration names the document, which stays as it is.\n\n\
+    Exit codes:\n  0  written\n  2  weir cannot read the document, or take any of its operations\n\n\
+    Examples:\n  weir import openapi orders.yaml > weir.yaml\n  \
+    weir import openapi orders.yaml --mock --output weir.yaml"
+)]
+pub(crate) struct Openapi {
+    /// The document, in YAML or JSON
+    file: PathBuf,
+    /// Answer with the document's examples
+    #[arg(long, conflicts_with = "upstream")]
+    mock: bool,
+    /// Send requests there, instead of to the document's first server
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// Write here instead of to the standard output; a file that is there stays as it is
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs it.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    let Command::Openapi(args) = command;
+    let answers = if args.mock { Answers::Mock } else { Answers::Upstream(args.upstream.clone()) };
+    let imported = match import_openapi(&args.file, &answers) {
+        Ok(imported) => imported,
+        Err(found) => {
+            findings::print(&found);
+            return Ok(Exit::Findings);
+        }
+    };
+    match &args.output {
+        Some(path) => {
+            let mut file = std::fs::File::create_new(path)
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
+            std::io::Write::write_all(&mut file, imported.text.as_bytes())?;
+        }
+        None => output::text(&imported.text),
+    }
+    let operations = findings::count(imported.bound, "operation");
+    output::note(&format!("{operations} bound, {} left out", imported.left_out.len()));
+    for (name, why) in &imported.left_out {
+        output::note(&format!("left out: {name}: {why}"));
+    }
+    Ok(if imported.bound > 0 { Exit::Success } else { Exit::Findings })
+}

@@ -1,0 +1,146 @@
+//! The console: signing in, what it is served, and all of it in a browser.
+
+use crate::admin_api::{ask, first_token, get, tokens};
+use crate::harness::{Response, Server, Weir, echo};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn start() -> (Server, Server) {
+    let echo = echo(&[]);
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
+         upstreams: {{echo: {{targets: [\"http://{}\"]}}}}\n\
+         apis: {{all: {{base: /, routes: [{{op: any, path: \"/*\", proxy: echo}}]}}}}\n",
+        echo.listen[0],
+    );
+    (Weir::new(&config).start(), echo)
+}
+
+/// Asks with header lines as a browser sends them.
+fn browse(server: &Server, method: &str, path: &str, lines: &str) -> Response {
+    let mut client = server.connect_admin();
+    client.send(format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n"));
+    client.response()
+}
+
+fn sign_in(server: &Server, token: &str) -> String {
+    let answer = ask(server, "POST", "/v1/session", Some(token), "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains(token), "the token is not in it");
+    format!("cookie: {}\r\n", cookie.split(';').next().unwrap())
+}
+
+#[test]
+fn a_session_stands_for_its_token() {
+    let (server, _echo) = start();
+    let tokens = tokens(&server);
+    for (token, role) in tokens.iter().zip(["viewer", "payload-viewer", "operator", "admin"]) {
+        let cookie = sign_in(&server, token);
+        let session = browse(&server, "GET", "/v1/session", &cookie);
+        assert_eq!(session.json()["role"], role);
+        let audit = browse(&server, "GET", "/v1/audit", &cookie).status;
+        assert_eq!(audit, if role == "admin" { 200 } else { 403 }, "{role}");
+    }
+    let cookie = sign_in(&server, &tokens[3]);
+    assert_eq!(ask(&server, "POST", "/v1/session", Some("wadm_wrong"), "").status, 401);
+    let console = format!("{cookie}weir-console: 1\r\n");
+    assert_eq!(browse(&server, "DELETE", "/v1/session", &console).status, 204);
+    assert_eq!(browse(&server, "GET", "/v1/session", &cookie).status, 401);
+    let audit = get(&server, "/v1/audit", &tokens[3]).text();
+    assert!(audit.contains("sign-in") && audit.contains("sign-out"), "{audit}");
+}
+
+#[test]
+fn a_cookie_alone_changes_nothing_and_ends_with_its_token() {
+    let (server, _echo) = start();
+    let first = first_token(&server);
+    let made = ask(&server, "POST", "/v1/tokens", Some(&first), r#"{"name":"x","role":"admin"}"#);
+    let made = made.json();
+    let cookie = sign_in(&server, made["token"].as_str().unwrap());
+    let elsewhere = ["sec-fetch-site: same-site\r\n", "sec-fetch-site: cross-site\r\n"];
+    assert_eq!(browse(&server, "POST", "/v1/configuration/reload", &cookie).status, 401);
+    for site in elsewhere {
+        let lines = format!("{cookie}{site}weir-console: 1\r\n");
+        assert_eq!(browse(&server, "GET", "/v1/tokens", &lines).status, 401, "{site}");
+        assert_eq!(browse(&server, "POST", "/v1/configuration/reload", &lines).status, 401);
+    }
+    let own = format!("{cookie}sec-fetch-site: same-origin\r\nweir-console: 1\r\n");
+    let reloaded = browse(&server, "POST", "/v1/configuration/reload", &own);
+    assert_eq!(reloaded.json()["taken"], true, "{}", reloaded.text());
+    assert_eq!(reloaded.json()["by"], "x");
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(ask(&server, "DELETE", &format!("/v1/tokens/{id}"), Some(&first), "").status, 204);
+    assert_eq!(browse(&server, "GET", "/v1/session", &own).status, 401);
+}
+
+#[test]
+fn a_refused_configuration_is_told_with_its_line_and_without_secrets() {
+    let secret = "hush-hush-hush";
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\napis:\n  a:\n    base: /\n    routes:\n      \
+         - {{op: x, get: /, reply: {{text: hi}}, request: {{headers: {{set: {{authorization: \"{secret}\"}}}}}}}}\n"
+    );
+    let mut server = Weir::new(&config).start();
+    let token = first_token(&server);
+    let state = get(&server, "/v1/configuration", &token);
+    assert_eq!(state.json()["reloads"][0]["by"], "start");
+    assert!(!state.text().contains(secret), "{}", state.text());
+    server.replace("weir.yaml", format!("{config}rootes: 1\n"));
+    server.event("reload-refused");
+    let state = get(&server, "/v1/configuration", &token).json();
+    let last = &state["reloads"][0];
+    assert_eq!((&last["taken"], &last["by"]), (&json!(false), &json!("files")), "{last}");
+    assert_eq!(last["findings"][0]["line"], 8, "{last}");
+    assert_eq!(last["findings"][0]["excerpt"], "rootes: 1", "{last}");
+    let apis = get(&server, "/v1/apis", &token).json();
+    assert_eq!(apis[0]["routes"][0]["line"], 7, "{apis}");
+    let draft = "version: 1\ninclude: [/etc/passwd]\n";
+    let checked = ask(&server, "POST", "/v1/configuration/check", Some(&token), draft);
+    assert_eq!(checked.json()["usable"], false, "{}", checked.text());
+    assert!(!checked.text().contains("root:"), "{}", checked.text());
+}
+
+#[test]
+fn the_listener_has_the_console_and_says_what_may_be_done_with_it() {
+    let (server, _echo) = start();
+    let to = browse(&server, "GET", "/", "");
+    assert_eq!((to.status, to.header("location")), (307, Some("/console/")));
+    for path in ["/console/", "/console/tracker?q=x"] {
+        let page = browse(&server, "GET", path, "");
+        assert_eq!(page.status, 200, "{path}");
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    }
+    let elsewhere = ask_host(&server, "evil.example.com");
+    assert_eq!(elsewhere.status, 421);
+}
+
+fn ask_host(server: &Server, host: &str) -> Response {
+    let mut client = server.connect_admin();
+    client.send(format!("GET /console/ HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+    client.response()
+}
+
+/// The scenarios of `console/e2e`, if this binary has a console and there is a browser.
+#[test]
+fn in_a_browser() {
+    let console: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console");
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let chromium = std::env::var("CHROMIUM").unwrap_or("/usr/bin/chromium".to_owned());
+    if !console.join("dist/index.html").is_file() || !is_there("node") || !is_there(&chromium) {
+        eprintln!("skipped: `make console` has not run, or there is no chromium");
+        return;
+    }
+    let output = Command::new("node")
+        .arg("e2e/run.mjs")
+        .current_dir(&console)
+        .env("WEIR_BIN", env!("CARGO_BIN_EXE_weir"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    println!("{told}");
+    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+}
