@@ -2,15 +2,14 @@
 
 use crate::{output, table};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::time::Duration;
 use weir_lab::engine::Summary;
+use weir_lab::measure::SERVER;
 use weir_lab::record::FirstError;
 use weir_lab::results::{LabelFigures, ServerRow, Times, Total};
 use weir_lab::validity::{self, ERRORS};
 use weir_lab::verdict::{Grounds, Verdict, judge};
-
-/// Name under which the server's processes are observed.
-pub(super) const SERVER: &str = "server";
 
 /// The result.
 pub(super) struct Report {
@@ -65,11 +64,25 @@ impl Report {
         self.verdict.exit_code()
     }
 
-    pub(super) fn print(&self, as_json: bool) {
+    /// Takes over how a run was judged whose results are in a folder: by its baseline, too.
+    pub(super) fn take_verdict(&mut self, run: &weir_lab::results::Summary) {
+        self.verdict = run.verdict;
+        self.reasons.clone_from(&run.reasons);
+    }
+
+    /// Prints it, and where its results are if they are somewhere.
+    pub(super) fn print(&self, as_json: bool, folder: Option<&Path>) {
         if as_json {
-            output::line(&self.json().to_string());
+            let mut line = self.json();
+            if let Some(folder) = folder {
+                line["folder"] = folder.display().to_string().into();
+            }
+            output::line(&line.to_string());
         } else {
             output::text(&self.text());
+            if let Some(folder) = folder {
+                output::line(&format!("\n{}", folder.join("report.html").display()));
+            }
         }
     }
 

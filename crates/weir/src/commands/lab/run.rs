@@ -5,16 +5,24 @@ mod plan;
 mod scenario;
 
 use crate::exit::Exit;
-use anyhow::ensure;
-use std::path::PathBuf;
+use anyhow::{Context, ensure};
+use aws_lc_rs::digest;
+use std::path::{Path, PathBuf};
+use weir_lab::results::{Host, Run};
+use weir_lab::runner::now_text;
 use weir_lab::scenario::Level;
+
+/// Largest loss against a baseline that is none.
+const MARGIN: f64 = 0.05;
+/// Decides what is random, so that a run can be repeated.
+const SEED: u64 = 0x5EED;
 
 /// Arguments of `weir lab run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A scenario or a suite leaves a folder behind with everything about the run, report.html \
-    in it. Without\n--target a server is started as the scenario says; suites start this weir. Ctrl-C ends \
-    the load and gives the\nresult so far.\n\n\
+    after_help = "It leaves a folder behind with everything about the run, report.html in it. Without \
+    --target a server\nis started as the scenario says; suites start this weir. Ctrl-C ends the load and \
+    gives the result so far.\n\n\
     A plan (.jmx) that runs does what JMeter 5.6 does with it; what the Lab does not have is said with \
     element\nand line. Files that a scenario or plan names are looked for beside it.\n\n\
     Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold is broken\n  2  the scenario or plan has errors\n  \
@@ -79,20 +87,77 @@ impl Args {
             _ => Level::Usual,
         }
     }
+
+    /// Where results go: nothing is there yet.
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.out.clone().unwrap_or_else(|| usual_folder(&self.what));
+        ensure!(
+            !folder.join("run.json").exists(),
+            "{} has results already; name another folder with --out",
+            folder.display()
+        );
+        Ok(folder)
+    }
+
+    /// What it is compared with, and the largest loss that is none.
+    fn before(&self) -> Option<(&Path, f64)> {
+        self.baseline.as_deref().map(|path| (path, MARGIN))
+    }
+
+    /// What `run.json` says of a scenario or plan in a file.
+    fn described(&self, file: &Path, name: String) -> anyhow::Result<Run> {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        let hexadecimal = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Run {
+            lab: 1,
+            name,
+            started: now_text(),
+            command: ["weir".to_owned()].into_iter().chain(self.command()).collect(),
+            version: VERSION.to_owned(),
+            scenario_sha256: hexadecimal,
+            scenario: text.into(),
+            quick: self.level() == Level::Quick,
+            host: Host::here(),
+            ..Run::default()
+        })
+    }
+
+    /// Its arguments as they can be shown: values of a plan's properties may be secrets.
+    fn command(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+        for (name, value) in &self.properties {
+            let lower = name.to_ascii_lowercase();
+            let words = ["pass", "secret", "token", "key", "auth"];
+            if words.iter().any(|word| lower.contains(word)) {
+                let whole = format!("{name}={value}");
+                for argument in arguments.iter_mut().filter(|one| one.ends_with(&whole)) {
+                    argument.truncate(argument.len() - value.len());
+                    argument.push_str("***");
+                }
+            }
+        }
+        arguments
+    }
+}
+
+/// This weir.
+const VERSION: &str = concat!("weir ", env!("CARGO_PKG_VERSION"));
+
+/// `lab-results/toro-20260101-120000`.
+fn usual_folder(what: &Path) -> PathBuf {
+    let name = what.file_stem().unwrap_or(what.as_os_str()).to_string_lossy();
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    Path::new("lab-results").join(format!("{name}-{now}"))
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.what.extension().is_some_and(|extension| extension == "jmx") {
-        let others = args.target.is_some()
-            || args.level() != Level::Usual
-            || !args.set.is_empty()
-            || args.out.is_some()
-            || args.baseline.is_some();
+        let others = args.target.is_some() || args.level() != Level::Usual || !args.set.is_empty();
         ensure!(
             !others,
-            "--target, --quick, --full, --set, --out and --baseline are for scenarios; a plan has \
-             properties (-J)"
+            "--target, --quick, --full and --set are for scenarios; a plan has properties (-J)"
         );
         return plan::run(args);
     }

@@ -243,3 +243,37 @@ fn a_plan_with_mistakes_is_refused_with_all_of_them() {
          p.jmx: line 6: JSR223Sampler `s`: the Lab runs no scripts (`--lenient` skips it)\n"
     );
 }
+
+#[test]
+fn a_plan_leaves_results_and_a_report_behind_and_can_be_compared() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = plans().join("http-post.jmx");
+    let port = format!("-Jport={}", server.port);
+    let run = |out: &str, more: &[&str]| {
+        let plan = plan.to_str().expect("text");
+        let args = ["lab", "run", plan, &port, "-Jusers=2", "-Jloops=50", "--out", out, "--json"];
+        let output = weir(folder.path(), &[&args, more].concat());
+        let last = String::from_utf8_lossy(&output.stdout).lines().last().map(str::to_owned);
+        let result: Value = serde_json::from_str(&last.expect("a line")).expect("JSON");
+        (output, result)
+    };
+    let (output, result) = run("one", &["-Jtoken.secret=hidden-value"]);
+    assert_eq!(result["folder"], "one", "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a file");
+    let summary: Value = serde_json::from_str(&read("one/summary.json")).expect("JSON");
+    let total = &summary["cells"][0]["labels"][0];
+    assert_eq!((&total["samples"], &summary["verdict"]), (&result["samples"], &result["verdict"]));
+    assert!(read("one/report.html").contains("http-post"));
+    let described = read("one/run.json");
+    assert!(described.contains("-Jtoken.secret=***") && !described.contains("hidden-value"));
+    assert!(read("one/events.jsonl").contains("round 1"));
+
+    let (_, compared) = run("two", &["--baseline", "one"]);
+    let summary: Value = serde_json::from_str(&read("two/summary.json")).expect("JSON");
+    assert!(summary["comparison"].is_object(), "{summary}");
+    assert_eq!(summary["verdict"], compared["verdict"]);
+    let again = weir(folder.path(), &["lab", "run", plan.to_str().expect("text"), "--out", "one"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has results already"));
+}

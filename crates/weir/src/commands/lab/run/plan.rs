@@ -1,18 +1,18 @@
 //! A JMeter plan.
 
-use super::Args;
-use crate::commands::lab::progress::Progress;
-use crate::commands::lab::result::{Report, SERVER};
-use crate::commands::lab::{is_local, rows, signals};
+use super::{Args, SEED};
+use crate::commands::lab::is_local;
+use crate::commands::lab::load::{Load, Loaded};
+use crate::commands::lab::result::Report;
 use crate::exit::Exit;
-use crate::{descriptors, output};
-use anyhow::Context;
-use weir_lab::engine::{self, Control, Event, Options};
+use crate::output;
+use std::time::SystemTime;
 use weir_lab::jmx::{self, JmxError, Plan};
-use weir_lab::observe::{Observer, listening_on};
+use weir_lab::measure::{Case, Measurement, Method, Settings};
 use weir_lab::program::{Program, Step, Url};
-use weir_lab::record::Clock;
-use weir_lab::results::{Total, jmeter};
+use weir_lab::protocol::Arrangement;
+use weir_lab::results::{Folder, jmeter};
+use weir_lab::runner::now_text;
 use weir_lab::tables::{self, AGGREGATE};
 
 /// Runs it.
@@ -38,46 +38,38 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Puts the plan's load on its servers.
 fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     let program = plan.program;
-    descriptors::raise_limit();
-    let control = Control::default();
-    signals::stop(&control).context("cannot listen for signals")?;
-    let clock = Clock::start();
-    let writer = args.jtl.as_deref().map(|path| rows::file(path, &program, clock)).transpose()?;
-    let sinks = writer.clone();
-    let options = Options {
-        loops: args.threads.unwrap_or(0),
-        sinks: sinks.map(|writer| Box::new(move || writer.sink()) as _),
-        clock,
-        ..Options::default()
+    let folder = args.folder()?;
+    let name = args.what.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut run = args.described(&args.what, name)?;
+    let settings = Settings {
+        method: Method::Once,
+        arrangement: Arrangement::default(),
+        seed: SEED,
+        thresholds: Vec::new(),
+        quick: false,
     };
-    let names = program.labels.clone();
-    let mut observer = Observer::new();
-    for port in local_ports(&program) {
-        observer.add_processes(SERVER, &listening_on(port));
-    }
-    observer.sample(0.0);
-    let mut seen = Vec::new();
-    let mut total = Total::new(names.len(), false);
-    let mut progress = Progress::new(args.json);
-    let summary = engine::run(program, &options, &control, &mut |event| {
-        if let Event::Second(second) = event {
-            total.add(second);
-            seen.extend(observer.sample(second.second as f64 + 1.0));
-        }
-        progress.show(event);
-    })?;
-    progress.end();
-    total.end_round(0);
-    if let (Some(writer), Some(path)) = (&writer, &args.jtl) {
-        writer.finish().with_context(|| path.display().to_string())?;
-    }
+    let case = Case::of("", &program);
+    let written = Folder::create(&folder, &run, SystemTime::now())?;
+    let mut measurement = Measurement::new(settings, vec![case], Some(written));
+    let load = Load {
+        ports: &local_ports(&program),
+        program,
+        threads: args.threads,
+        jtl: args.jtl.as_deref(),
+        json: args.json,
+        open: false,
+    };
+    let Loaded { summary, total, names, seen } = load.run(Some(&mut measurement))?;
+    run.ended = now_text();
+    let (judged, folder) = measurement.finish(&run, args.before())?;
     if !args.json {
         let columns: Vec<String> = AGGREGATE.iter().map(|&name| name.to_owned()).collect();
         let lines = jmeter::rows(&total.figures(&names), total.window(), tables::Report::Aggregate);
         output::text(&format!("\n{}", tables::aligned(&columns, &lines)));
     }
-    let report = Report::new(None, &summary, &total, &names, &seen);
-    report.print(args.json);
+    let mut report = Report::new(None, &summary, &total, &names, &seen);
+    report.take_verdict(&judged);
+    report.print(args.json, folder.as_deref());
     Ok(report)
 }
 

@@ -1,35 +1,21 @@
 //! A scenario file or a suite.
 
-use super::{Args, outcome};
+use super::{Args, SEED, VERSION, outcome};
 use crate::commands::lab::progress::Progress;
 use crate::commands::lab::signals;
 use crate::exit::Exit;
 use crate::{descriptors, findings, output};
-use anyhow::{Context, ensure};
-use aws_lc_rs::digest;
+use anyhow::Context;
 use std::path::{Path, PathBuf};
 use weir_lab::engine::Control;
-use weir_lab::results::{Host, Run};
-use weir_lab::runner::{self, Options, Step, now_text};
-use weir_lab::scenario::{self, Level, Over, Scenario, Server, Start};
+use weir_lab::results::Run;
+use weir_lab::runner::{self, Options, Step};
+use weir_lab::scenario::{self, Level, Over, Server, Start};
 use weir_lab::suite::Suite;
-
-/// Largest loss against a baseline that is none.
-const MARGIN: f64 = 0.05;
-/// Decides what is random, so that a run can be repeated.
-const SEED: u64 = 0x5EED;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => usual_folder(&args.what),
-    };
-    ensure!(
-        !folder.join("run.json").exists(),
-        "{} has results already; name another folder with --out",
-        folder.display()
-    );
+    let folder = args.folder()?;
     let file = file(&args.what, &folder)?;
     let over = Over { level: args.level(), target: args.target.clone(), sets: args.set.clone() };
     let scenario = match scenario::load(&file, &over) {
@@ -48,9 +34,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let options = Options {
         weir: std::env::current_exe().context("where this program is cannot be found out")?,
         folder,
-        run: described(&scenario, &file, args.level())?,
+        run: Run {
+            target: scenario.target.base.clone(),
+            server: match &scenario.server {
+                Some(Server { start: Start::Weir(_), .. }) => VERSION.to_owned(),
+                Some(Server { start: Start::Command(command), .. }) => command.join(" "),
+                None => String::new(),
+            },
+            ..args.described(&file, scenario.name.clone())?
+        },
         quick: args.level() == Level::Quick,
-        baseline: args.baseline.clone().map(|path| (path, MARGIN)),
+        baseline: args.before().map(|(path, margin)| (path.to_owned(), margin)),
         loops: args.threads.unwrap_or(0),
         seed: SEED,
     };
@@ -74,13 +68,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Lab(summary.verdict.exit_code()))
 }
 
-/// `lab-results/toro-20260101-120000`.
-fn usual_folder(what: &Path) -> PathBuf {
-    let name = what.file_stem().unwrap_or(what.as_os_str()).to_string_lossy();
-    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    Path::new("lab-results").join(format!("{name}-{now}"))
-}
-
 /// The scenario's file: a suite's is unpacked among the results, with what it needs.
 fn file(what: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     if what.exists() {
@@ -93,30 +80,4 @@ fn file(what: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     };
     let folder = folder.join("suite");
     suite.unpack(&folder).with_context(|| folder.display().to_string())
-}
-
-/// What `run.json` says.
-fn described(scenario: &Scenario, file: &Path, level: Level) -> anyhow::Result<Run> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let digest = digest::digest(&digest::SHA256, text.as_bytes());
-    let hexadecimal = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    let version = concat!("weir ", env!("CARGO_PKG_VERSION"));
-    Ok(Run {
-        lab: 1,
-        name: scenario.name.clone(),
-        started: now_text(),
-        command: ["weir".to_owned()].into_iter().chain(std::env::args().skip(1)).collect(),
-        version: version.to_owned(),
-        scenario_sha256: hexadecimal,
-        scenario: text.into(),
-        target: scenario.target.base.clone(),
-        server: match &scenario.server {
-            Some(Server { start: Start::Weir(_), .. }) => version.to_owned(),
-            Some(Server { start: Start::Command(command), .. }) => command.join(" "),
-            None => String::new(),
-        },
-        quick: level == Level::Quick,
-        host: Host::here(),
-        ..Run::default()
-    })
 }

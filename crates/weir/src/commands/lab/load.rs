@@ -1,0 +1,110 @@
+//! A load that is put on servers once: watched and shown while it runs, written down if asked.
+
+use super::progress::Progress;
+use super::signals;
+use crate::descriptors;
+use anyhow::Context;
+use std::fs::File;
+use std::path::Path;
+use weir_lab::engine::{self, Control, Event, Options, Summary};
+use weir_lab::jtl::Writer;
+use weir_lab::measure::{Circumstances, Measurement, SERVER};
+use weir_lab::observe::{Observer, listening_on};
+use weir_lab::program::Program;
+use weir_lab::record::Clock;
+use weir_lab::results::{FolderError, ServerRow, Total};
+
+/// What is to be run.
+pub(super) struct Load<'a> {
+    pub(super) program: Program,
+    /// Ports of this machine that it goes to: who listens there can be watched, whether it or the
+    /// generator was at its limit.
+    pub(super) ports: &'a [u16],
+    /// Loops of the engine; `None` is half of the cores.
+    pub(super) threads: Option<u32>,
+    /// File for a row a sample, in JMeter's format.
+    pub(super) jtl: Option<&'a Path>,
+    /// A line a second is JSON.
+    pub(super) json: bool,
+    /// An open model's: times count from when a request was due.
+    pub(super) open: bool,
+}
+
+/// What has come of it.
+pub(super) struct Loaded {
+    pub(super) summary: Summary,
+    pub(super) total: Total,
+    /// Labels of its requests.
+    pub(super) names: Vec<String>,
+    /// What was seen of servers and host.
+    pub(super) seen: Vec<ServerRow>,
+}
+
+impl Load<'_> {
+    /// Runs it to its end, or until a signal; `measurement` is told everything, if there is one, and
+    /// has to be finished by the caller.
+    pub(super) fn run(self, mut measurement: Option<&mut Measurement>) -> anyhow::Result<Loaded> {
+        descriptors::raise_limit();
+        let control = Control::default();
+        signals::stop(&control).context("cannot listen for signals")?;
+        let mut observer = Observer::new();
+        for port in self.ports {
+            observer.add_processes(SERVER, &listening_on(*port));
+        }
+        observer.sample(0.0);
+        let clock = Clock::start();
+        let writer = self.jtl.map(|path| rows(path, &self.program, clock)).transpose()?;
+        let options = Options {
+            loops: self.threads.unwrap_or(0),
+            sinks: writer.clone().map(|writer| Box::new(move || writer.sink()) as _),
+            clock,
+            ..Options::default()
+        };
+        let names = self.program.labels.clone();
+        let mut total = Total::new(names.len(), self.open);
+        let (mut seen, mut kept) = (Vec::new(), Ok(()));
+        let mut progress = Progress::new(self.json);
+        if let Some(measurement) = &mut measurement
+            && let Some(turn) = measurement.turn()
+        {
+            measurement.begin(turn, 0.0)?;
+        }
+        let summary = engine::run(self.program, &options, &control, &mut |event| {
+            if let Event::Second(second) = event {
+                total.add(second);
+                let rows = observer.sample(second.second as f64 + 1.0);
+                if let (Some(measurement), Ok(())) = (&mut measurement, &kept) {
+                    let told = measurement.second(second);
+                    kept = told.and_then(|()| measurement.observe(rows.clone()));
+                }
+                seen.extend(rows);
+            }
+            progress.show(event);
+        })?;
+        progress.end();
+        total.end_round(0);
+        if let Some(measurement) = measurement {
+            kept?;
+            end(measurement, clock, &control)?;
+        }
+        if let (Some(writer), Some(path)) = (&writer, self.jtl) {
+            writer.finish().with_context(|| path.display().to_string())?;
+        }
+        Ok(Loaded { summary, total, names, seen })
+    }
+}
+
+fn end(measurement: &mut Measurement, clock: Clock, control: &Control) -> Result<(), FolderError> {
+    if control.is_stopped() {
+        let time = clock.steady.elapsed().as_secs_f64();
+        return measurement.interrupt(time, "it was interrupted");
+    }
+    measurement.end(Circumstances::default())
+}
+
+/// Makes the file for a row a sample.
+fn rows(path: &Path, program: &Program, clock: Clock) -> anyhow::Result<Writer> {
+    let place = || path.display().to_string();
+    let file = File::create(path).with_context(place)?;
+    Writer::new(Box::new(file), program, clock).with_context(place)
+}
