@@ -42,7 +42,8 @@ impl<'a> Sending<'a> {
     /// Starts on a request with this head. A body that is at hand and small goes with it.
     pub(crate) fn new(mut out: Outgoing, mut body: RequestBody<'a>) -> Self {
         out.set_chunked(body.framing() == Framing::Chunked);
-        if !body.is_done() && !body.data().is_empty() {
+        // A head may have taken all of it.
+        if out.has_room() && !body.is_done() && !body.data().is_empty() {
             let copied = out.take(body.data());
             body.consume(copied);
         }
