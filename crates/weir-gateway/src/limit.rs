@@ -12,11 +12,13 @@
 mod gcra;
 mod headers;
 mod keys;
+mod look;
 mod quota;
 mod registry;
 mod rolling;
 mod standings;
 
+pub(crate) use look::{Looked, Which};
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
 pub use standings::{
     LimitStandings, PlanStanding, QuotaStanding, RateStanding, RouteLimitStanding,
@@ -27,15 +29,15 @@ use crate::problem::Problem;
 use gcra::Gcra;
 use headers::Policy;
 use keys::{Key, Slot, lock};
+use look::noted;
 use quota::Calendar;
 use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use rolling::Rolling;
 use serde_json::Value;
-use std::cell::LazyCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_config::config::Config;
 use weir_config::expr::Scope;
 use weir_config::{ConsumerId, LimitKey, Quota, RateLimit};
@@ -144,6 +146,8 @@ struct Asked<'a, F> {
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
     plan: Option<&'a Held>,
+    /// There if nothing is to be taken: where it goes what each limit says.
+    looked: Option<&'a RefCell<Vec<Looked>>>,
 }
 
 /// The seconds since 1970 whose calls count against a quota at `unix`: the calendar period, or the
@@ -261,6 +265,30 @@ impl LimitPlan {
         scope: impl FnOnce() -> Scope,
         now: Moment,
     ) -> Result<Admission, Rejection> {
+        self.pass(config, caller, scope, now, None)
+    }
+
+    /// What [`LimitPlan::admit`] would say now; nothing is used up and no refusal counted. `looked`
+    /// gets what each limit says, up to the first that refuses.
+    pub(crate) fn look(
+        &self,
+        config: &Config,
+        caller: &Caller<'_>,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+        looked: &RefCell<Vec<Looked>>,
+    ) -> Result<Admission, Rejection> {
+        self.pass(config, caller, scope, now, Some(looked))
+    }
+
+    fn pass(
+        &self,
+        config: &Config,
+        caller: &Caller<'_>,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+        looked: Option<&RefCell<Vec<Looked>>>,
+    ) -> Result<Admission, Rejection> {
         let limits = &self.routes[caller.api][caller.route];
         let consumer = caller.principal.consumer().map(|ConsumerId(index)| &self.consumers[index]);
         let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
@@ -273,14 +301,18 @@ impl LimitPlan {
             rate.map(|(gcra, policy)| (*gcra, *policy, &held.cell))
         });
         if let Some((gcra, policy, cell)) = rate {
-            let outcome = decide(gcra, policy, gcra.admit(&cell.tat, now.nanos));
-            tighten(&mut standing, noted(outcome, &cell.over_rate)?);
+            let level = match looked {
+                None => gcra.admit(&cell.tat, now.nanos),
+                Some(_) => gcra.look(&cell.tat, now.nanos),
+            };
+            let outcome = decide(gcra, policy, level);
+            tighten(&mut standing, noted(outcome, &cell.over_rate, Which::PlanRate, looked)?);
         }
         let wanted = &config.apis[caller.api].routes[caller.route].rate_limits;
         let scope = LazyCell::new(scope);
-        let asked = Asked { caller, scope: &scope, now, plan };
+        let asked = Asked { caller, scope: &scope, now, plan, looked };
         let rest = self.admit_by_limits(limits, wanted, &asked, standing);
-        if let (Err(_), Some((gcra, _, cell))) = (&rest, rate) {
+        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, looked) {
             gcra.put_back(&cell.tat);
         }
         rest
@@ -298,34 +330,55 @@ impl LimitPlan {
         let (Some((limit, limits)), Some((rule, wanted))) =
             (limits.split_first(), wanted.split_first())
         else {
-            return self.admit_by_quota(asked.plan, asked.now, standing);
+            return self.admit_by_quota(asked, standing);
         };
         let slot = Slot { limit: limit.counter.number, key: self.key(&rule.key, asked) };
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
-        let (outcome, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
-        let outcome = decide(limit.gcra, limit.policy, outcome);
-        tighten(&mut standing, noted(outcome, &limit.counter.refused)?);
+        let (level, place) = match asked.looked {
+            None => {
+                let (level, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
+                (level, Some(place))
+            }
+            Some(_) => (buckets.look(&slot, overflow, limit.gcra, asked.now.nanos), None),
+        };
+        let outcome = decide(limit.gcra, limit.policy, level);
+        let outcome = noted(outcome, &limit.counter.refused, Which::Limit, asked.looked)?;
+        tighten(&mut standing, outcome);
         let rest = self.admit_by_limits(limits, wanted, asked, standing);
-        if rest.is_err() {
+        if let (Err(_), Some(place)) = (&rest, place) {
             buckets.put_back(&slot, place, overflow, limit.gcra);
         }
         rest
     }
 
-    fn admit_by_quota(
+    fn admit_by_quota<F>(
         &self,
-        plan: Option<&Held>,
-        now: Moment,
+        asked: &Asked<'_, F>,
         mut standing: Option<Standing>,
     ) -> Result<Admission, Rejection> {
+        let Asked { plan, now, looked, .. } = *asked;
         let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
         if let Some(((calendar, policy), held)) = quota {
             let outcome = match &held.rolling {
-                Some(rolling) => by_rolling_quota(rolling, calendar.calls(), *policy, now),
-                None => by_calendar_quota(calendar, &held.cell, *policy, now),
+                Some(rolling) => {
+                    let calls = calendar.calls();
+                    let level = match looked {
+                        None => rolling.admit(calls, now.unix),
+                        Some(_) => rolling.look(calls, now.unix),
+                    };
+                    by_rolling_quota(rolling, calls, *policy, level)
+                }
+                None => {
+                    let window = calendar.window(now.unix);
+                    let left = match looked {
+                        None => held.cell.used.admit(calendar.calls(), window),
+                        Some(_) => held.cell.used.look(calendar.calls(), window),
+                    };
+                    by_calendar_quota(window, left, *policy, now)
+                }
             };
-            tighten(&mut standing, noted(outcome, &held.cell.over_quota)?);
+            tighten(&mut standing, noted(outcome, &held.cell.over_quota, Which::Quota, looked)?);
         }
         Ok(Admission { standing })
     }
@@ -398,14 +451,12 @@ fn decide(
 }
 
 fn by_calendar_quota(
-    calendar: &Calendar,
-    cell: &PlanCell,
+    window: quota::Window,
+    left: Result<u64, ()>,
     policy: usize,
     now: Moment,
 ) -> Result<Standing, Rejection> {
-    let window = calendar.window(now.unix);
     let reset = window.ends_in(now.unix);
-    let left = cell.used.admit(calendar.calls(), window);
     let standing = Standing {
         policy,
         remaining: left.unwrap_or(0),
@@ -423,9 +474,8 @@ fn by_rolling_quota(
     rolling: &Rolling,
     calls: u64,
     policy: usize,
-    now: Moment,
+    outcome: Result<rolling::Level, rolling::Level>,
 ) -> Result<Standing, Rejection> {
-    let outcome = rolling.admit(calls, now.unix);
     let (Ok(level) | Err(level)) = outcome;
     let standing = Standing {
         policy,
@@ -438,14 +488,6 @@ fn by_rolling_quota(
         Ok(_) => Ok(standing),
         Err(_) => Err(Rejection { problem: Problem::QuotaExhausted, standing }),
     }
-}
-
-/// Counts a refusal.
-fn noted(outcome: Result<Standing, Rejection>, refused: &AtomicU64) -> Result<Standing, Rejection> {
-    if outcome.is_err() {
-        refused.fetch_add(1, Ordering::Relaxed);
-    }
-    outcome
 }
 
 /// Keeps the standing with fewer requests left; of equal ones, the one that lasts longer.

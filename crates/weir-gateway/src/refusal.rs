@@ -6,6 +6,7 @@ use crate::deadline::{Expired, Wait};
 use crate::problem::Problem;
 use std::borrow::Cow;
 use weir_config::validation::Violation;
+use weir_wire::HeadError;
 
 /// Why a request is not answered by its handler.
 #[derive(Debug)]
@@ -45,6 +46,17 @@ impl Refusal {
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
         Self::new(problem)
+    }
+}
+
+impl From<HeadError> for Refusal {
+    fn from(error: HeadError) -> Self {
+        let problem = match error {
+            HeadError::TooLong | HeadError::TooManyFields => Problem::HeadersTooLarge,
+            HeadError::TargetTooLong => Problem::UrlTooLong,
+            _ => Problem::BadRequest,
+        };
+        Self::new(problem).detail(error.to_string())
     }
 }
 

@@ -39,10 +39,7 @@ pub(crate) async fn answer<'a>(
         let refusal = Refusal::new(Problem::ScriptSuspended);
         return Err(refusal.header("retry-after", seconds.to_string()));
     }
-    let export = script.program.export_for(exchange.request.method_name()).ok_or_else(|| {
-        let allowed = script.program.exports().join(", ");
-        Refusal::new(Problem::MethodNotAllowed).header("allow", allowed)
-    })?;
+    let export = export(exchange, script)?;
     let bytes = if body.framing().is_empty() {
         Vec::new()
     } else {
@@ -64,6 +61,14 @@ pub(crate) async fn answer<'a>(
         }
     };
     conclude(exchange, script, place, end)
+}
+
+/// The function of the script that answers this method.
+pub(crate) fn export(exchange: &Exchange, script: &Script) -> Result<usize, Refusal> {
+    script.program.export_for(exchange.request.method_name()).ok_or_else(|| {
+        let allowed = script.program.exports().join(", ");
+        Refusal::new(Problem::MethodNotAllowed).header("allow", allowed)
+    })
 }
 
 /// Takes over what a last step leaves behind.

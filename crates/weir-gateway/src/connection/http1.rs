@@ -92,7 +92,7 @@ async fn run(start: Start, stream: Stream) {
                 return http2::serve(start, incoming.buffer, stream).await;
             }
             Next::Close => After::Drop,
-            Next::Bad(error) => connection.refuse(refusal_of(error)).await,
+            Next::Bad(error) => connection.refuse(error.into()).await,
             Next::Late => connection.refuse(Problem::RequestTimeout.into()).await,
         };
         match after {
@@ -101,15 +101,6 @@ async fn run(start: Start, stream: Stream) {
             After::Drop => return,
         }
     }
-}
-
-fn refusal_of(error: HeadError) -> Refusal {
-    let problem = match error {
-        HeadError::TooLong | HeadError::TooManyFields => Problem::HeadersTooLarge,
-        HeadError::TargetTooLong => Problem::UrlTooLong,
-        _ => Problem::BadRequest,
-    };
-    Refusal::new(problem).detail(error.to_string())
 }
 
 impl Connection {

@@ -56,17 +56,26 @@ impl Gcra {
     pub(super) fn admit(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
         let mut seen = tat.load(Ordering::Relaxed);
         loop {
-            let next = seen.max(now).saturating_add(self.cost);
-            let ahead = next - now;
-            if ahead > self.depth {
-                return Err(ahead - self.depth);
-            }
+            let next = self.next(seen, now)?;
             // Only the number itself is shared, so no order with other memory is needed.
             match tat.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Ok(self.level_at(next, now)),
                 Err(other) => seen = other,
             }
         }
+    }
+
+    /// What [`Gcra::admit`] would say now; nothing is taken.
+    pub(super) fn look(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
+        let next = self.next(tat.load(Ordering::Relaxed), now)?;
+        Ok(self.level_at(next, now))
+    }
+
+    /// Where one request more moves a bucket; or the nanoseconds until that is possible.
+    fn next(self, seen: u64, now: u64) -> Result<u64, u64> {
+        let next = seen.max(now).saturating_add(self.cost);
+        let ahead = next - now;
+        if ahead > self.depth { Err(ahead - self.depth) } else { Ok(next) }
     }
 
     /// Puts back what [`Gcra::admit`] took, because the request was refused elsewhere. The bucket is

@@ -148,6 +148,28 @@ impl Buckets {
         (outcome, Place::Own)
     }
 
+    /// What [`Buckets::admit`] would say now; nothing is taken and no room made.
+    pub(super) fn look(
+        &self,
+        slot: &Slot,
+        overflow: &AtomicU64,
+        gcra: Gcra,
+        now: u64,
+    ) -> Result<Level, u64> {
+        let shard = self.shard(slot);
+        if let Some(tat) = shard.buckets.get(slot) {
+            return gcra.look(tat, now);
+        }
+        if shard.buckets.len() < SHARD_CAPACITY {
+            return gcra.look(&AtomicU64::new(shard.floor), now);
+        }
+        let full = |tat: &AtomicU64| tat.load(Ordering::Relaxed) <= now;
+        let makes_room = now >= shard.search_at && shard.buckets.values().any(full);
+        // Room is made by going on to `now`.
+        let fresh = AtomicU64::new(shard.floor.max(now));
+        gcra.look(if makes_room { &fresh } else { overflow }, now)
+    }
+
     /// Puts back what [`Buckets::admit`] took.
     pub(super) fn put_back(&self, slot: &Slot, place: Place, overflow: &AtomicU64, gcra: Gcra) {
         match place {

@@ -133,6 +133,12 @@ impl Used {
         }
     }
 
+    /// What [`Used::admit`] would say now; nothing is counted.
+    pub(super) fn look(&self, calls: u64, window: Window) -> Result<u64, ()> {
+        let count = self.in_force(window);
+        if count >= calls { Err(()) } else { Ok(calls - count - 1) }
+    }
+
     /// Takes a call back that [`Used::admit`] counted with this window.
     pub(super) fn give_back(&self, window: Window) {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {

@@ -78,14 +78,13 @@ impl Rolling {
     /// A caller whose clock is behind counts in the sub-window reached. A count more than a window
     /// ahead was left by a clock that has been set back since, and begins anew.
     pub(super) fn admit(&self, calls: u64, unix: u64) -> Result<Level, Level> {
-        let mut ring = lock(&self.ring);
-        ring.reach(unix / self.step);
-        if ring.total >= calls {
-            return Err(ring.level(calls, self.step, unix));
-        }
-        let slot = ring.at;
-        ring.count(slot, 1);
-        Ok(ring.level(calls, self.step, unix))
+        lock(&self.ring).admit(calls, self.step, unix)
+    }
+
+    /// What [`Rolling::admit`] would say now; nothing is counted.
+    pub(super) fn look(&self, calls: u64, unix: u64) -> Result<Level, Level> {
+        let mut copy = lock(&self.ring).clone();
+        copy.admit(calls, self.step, unix)
     }
 
     /// Takes a call back that [`Rolling::admit`] counted at `unix`.
@@ -146,6 +145,17 @@ impl Rolling {
 impl Ring {
     fn empty(at: u64) -> Self {
         Self { at, calls: [0; SLOTS as usize], total: 0 }
+    }
+
+    /// Counts a call if there is room for it.
+    fn admit(&mut self, calls: u64, step: u64, unix: u64) -> Result<Level, Level> {
+        self.reach(unix / step);
+        if self.total >= calls {
+            return Err(self.level(calls, step, unix));
+        }
+        let slot = self.at;
+        self.count(slot, 1);
+        Ok(self.level(calls, step, unix))
     }
 
     /// Adds calls with their times, in any order, to an empty ring.
