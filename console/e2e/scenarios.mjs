@@ -10,6 +10,7 @@ const PAGES = {
   jobs: "/console/jobs",
   monitor: "/console/monitor",
   apis: "/console/apis",
+  explain: "/console/explain?method=GET&target=%2Fmirror%2Fa",
   pools: "/console/pools",
   configuration: "/console/configuration",
   access: "/console/access",
@@ -245,6 +246,33 @@ async function list({ server, browser }) {
   await context.close();
 }
 
+/** From a route and from a transaction to why a request ends as it does; nothing is sent. */
+async function explain({ server, browser, ids }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "operator");
+  await page.goto(`${server.admin}/console/apis`);
+  await page.locator("summary", { hasText: "/mirror/" }).click();
+  await page.getByRole("link", { name: "Explain a request" }).click();
+  assert.equal(await page.getByLabel("Path or URL").inputValue(), "/mirror/");
+  await page.getByLabel("Headers, one a line").fill("x-a: b\nauthorization: Bearer s3cret");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByText("What the upstream shop would get").waitFor();
+  await page.getByText("authorization: ***").first().waitFor();
+  assert.equal((await page.getByText("s3cret").count()) <= 1, true, "only where it was written");
+  await picture(page, "explained");
+  assert.deepEqual(await violations(page), []);
+  await page.getByLabel("Or a curl command").fill("curl --proxy p http://a/");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByText("the option --proxy is not understood").waitFor();
+  await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
+  await page.getByRole("link", { name: "Explain", exact: true }).last().click();
+  assert.match(await page.getByLabel("Or a curl command").inputValue(), /^curl /);
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByText("Policies, in their order").waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
 /** The first view with an empty cache: all there is, and nothing from elsewhere. */
 async function first({ server, browser }) {
   const { page, context, problems } = await visit(browser);
@@ -261,4 +289,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, repair, bulk, throttled, roles, hostile, configuration, pages, phone };
+export const scenarios = { first, list, repair, bulk, throttled, explain, roles, hostile, configuration, pages, phone };

@@ -65,6 +65,16 @@ const apis = createRoute({
   component: lazyRouteComponent(() => import("./apis/page"), "ApisPage"),
 });
 
+export const explain = createRoute({
+  getParentRoute,
+  path: "/explain",
+  validateSearch: (search: Record<string, unknown>): { method?: string; target?: string } => {
+    const [method, target] = [text(search.method), text(search.target)];
+    return { ...(method && { method }), ...(target && { target }) };
+  },
+  component: lazyRouteComponent(() => import("./explain/page"), "ExplainPage"),
+});
+
 const pools = createRoute({
   getParentRoute,
   path: "/pools",
@@ -83,7 +93,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, pools, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, explain, pools, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
+import { useMay } from "../api/session";
 import { facetTerm } from "../query/fields";
 import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
 
@@ -46,7 +47,15 @@ export function ApisPage() {
   );
 }
 
+/** A path to begin with; a host only where the API asks for one. */
+function example(hosts: string[], path: string): string {
+  const host = hosts[0]?.replace("*", "any");
+  const below = path.replace(/\*$/, "");
+  return host ? `http://${host}${below}` : below;
+}
+
 function Api({ one }: { one: Schemas["ApiInfo"] }) {
+  const mayExplain = useMay("operator");
   return (
     <Panel
       title={
@@ -90,6 +99,11 @@ function Api({ one }: { one: Schemas["ApiInfo"] }) {
                 <code className="muted wrap-any">
                   {route.file}:{route.line}
                 </code>
+                {mayExplain && (
+                  <Link to="/explain" search={{ method: route.methods[0] ?? "GET", target: example(one.hosts, route.path) } as never}>
+                    Explain a request
+                  </Link>
+                )}
                 <Link to="/tracker" search={{ q: `${facetTerm("api", one.api)} ${facetTerm("operation", route.operation)}` } as never}>
                   Its transactions
                 </Link>

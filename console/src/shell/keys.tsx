@@ -45,6 +45,7 @@ const KEYS: [string[], string][] = [
   [["g", "t"], "Tracker"],
   [["g", "m"], "Monitor"],
   [["g", "a"], "APIs"],
+  [["g", "e"], "Explain"],
   [["g", "c"], "configuration"],
   [["?"], "these keys"],
 ];

@@ -25,6 +25,7 @@ const PLACES: Place[] = [
   { to: "/jobs", label: "Jobs", icon: "jobs", role: "operator" },
   { to: "/monitor", label: "Monitor", icon: "monitor", role: "viewer" },
   { to: "/apis", label: "APIs", icon: "apis", role: "viewer" },
+  { to: "/explain", label: "Explain", icon: "explain", role: "operator" },
   { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
   { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
   { to: "/access", label: "Access", icon: "access", role: "admin" },
@@ -44,6 +45,7 @@ export function Shell({ session, children }: { session: Session; children: React
     "g o": () => void navigate({ to: "/" }),
     "g t": () => void navigate({ to: "/tracker" }),
     "g a": () => void navigate({ to: "/apis" }),
+    "g e": () => void navigate({ to: "/explain" }),
     "g c": () => void navigate({ to: "/configuration" }),
     "g m": () => void navigate({ to: "/monitor" }),
   });

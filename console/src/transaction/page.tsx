@@ -12,6 +12,7 @@ import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Empty, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
 import { BodyView } from "./body-view";
+import { hand } from "../explain/handed";
 import { curl } from "./curl";
 import { transactionQuery } from "./queries";
 import { EditDialog, ResolveDialog, useResubmit } from "./resubmit";
@@ -109,6 +110,11 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
         <button type="button" className="button" onClick={() => setOpen("curl")}>
           curl
         </button>
+      )}
+      {canSend && transaction.payload && (
+        <Link to="/explain" className="button" onClick={() => hand(curl(transaction)?.command ?? "")}>
+          Explain
+        </Link>
       )}
       {canSend && !isAttempt && (
         <>

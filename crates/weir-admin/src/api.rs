@@ -4,6 +4,7 @@ mod audit;
 mod configuration;
 mod count;
 mod event;
+mod explain;
 mod invoice;
 mod journal;
 mod limit;
@@ -92,6 +93,7 @@ pub(crate) struct Api {
         pool::pools,
         pool::act,
         event::sinks,
+        explain::explain,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -190,6 +192,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/live/history", needs(Role::Viewer, get(live::history)))
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
+        .route("/explain", needs(Role::Operator, post(explain::explain)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))

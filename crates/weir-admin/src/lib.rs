@@ -10,6 +10,7 @@ mod audit;
 pub mod configuration;
 mod console;
 pub mod events;
+pub mod explain;
 mod host;
 pub mod invoice;
 pub mod limits;

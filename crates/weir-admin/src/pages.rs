@@ -4,6 +4,7 @@ use crate::api::{self, Access};
 use crate::configuration::Configuration;
 use crate::console;
 use crate::events::Events;
+use crate::explain::Explainer;
 use crate::host;
 use crate::invoice::Billing;
 use crate::live::Live;
@@ -47,6 +48,8 @@ pub struct Sources {
     pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
     /// What pools are doing, and what is done to them.
     pub pools: Doors,
+    /// What would be done with a request.
+    pub explain: Explainer,
     /// The configuration, if somebody answers for it.
     pub configuration: Option<Configuration>,
     /// Who may use the admin API; nobody without it.

@@ -148,10 +148,12 @@ pub struct Authenticator {
 }
 
 /// The outcome of one way in.
-enum Tried {
+pub(crate) enum Tried {
     /// The request has no credential of this kind.
     Absent,
+    /// It is one of this principal.
     Granted(Rc<Principal>),
+    /// It has one that does not do.
     Refused(FailureKind),
 }
 
@@ -218,7 +220,8 @@ impl Authenticator {
         }
     }
 
-    fn try_rule(
+    /// Tries one way in.
+    pub(crate) fn try_rule(
         &self,
         config: &Config,
         rule: &AccessRule,

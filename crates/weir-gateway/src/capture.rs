@@ -120,6 +120,11 @@ impl Recording {
         }
     }
 
+    /// What is recorded of it, as far as its route says; nothing before that is known.
+    pub(crate) fn capture(&self) -> Capture {
+        self.capture
+    }
+
     /// When the last stage ended that was measured.
     pub(crate) fn mark(&self) -> Option<Instant> {
         self.stages.mark()

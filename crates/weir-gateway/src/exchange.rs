@@ -6,6 +6,7 @@ use crate::capture::{self, Recording};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::door::InHand;
+use crate::explain::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::hex;
 use crate::limit::Standing;
@@ -51,6 +52,8 @@ pub(crate) struct Exchange {
     pub(crate) resubmission: Option<Box<InHand>>,
     /// It has passed every policy: something has been done about it.
     pub(crate) admitted: bool,
+    /// There if it is only explained: nothing is sent, counted, recorded or logged.
+    pub(crate) trace: Option<Box<Trace>>,
     pub(crate) started: Instant,
     /// Microseconds since 1970 when it started.
     pub(crate) received_us: u64,
@@ -156,6 +159,7 @@ impl Exchange {
             recording: Recording::default(),
             resubmission: None,
             admitted: false,
+            trace: None,
             started: Instant::now(),
             received_us: 0,
             call: None,
@@ -175,6 +179,7 @@ impl Exchange {
         self.protocol = protocol;
         self.deadline = deadline;
         self.resubmission = None;
+        self.trace = None;
     }
 
     /// Starts on the request whose head is in `request`.
@@ -224,6 +229,13 @@ impl Exchange {
         self.response.clear();
         self.state = State::InFlight;
         self.worker.stats.active.add(1);
+    }
+
+    /// It comes to this stage now; only somebody who asks for an explanation wants to know.
+    pub(crate) fn reach(&mut self, stage: Stage) {
+        if let Some(trace) = &mut self.trace {
+            trace.stage = stage;
+        }
     }
 
     /// The Config and what was made of it for this worker; from `begin` to `complete`.
@@ -354,6 +366,10 @@ impl Exchange {
 
     /// The answer broke off, or could not be sent.
     pub(crate) fn abort(&mut self, why: Option<&AnswerError>) {
+        if self.trace.is_some() {
+            self.state = State::Idle;
+            return;
+        }
         if self.finish() {
             self.worker.stats.aborted.add(1);
             if matches!(why, Some(AnswerError::Late(_))) {

@@ -7,6 +7,7 @@ use crate::capture;
 use crate::compress::{self, Decision};
 use crate::cors;
 use crate::exchange::Exchange;
+use crate::explain::{self, Stage};
 use crate::headers::apply_edits;
 use crate::limit::Caller;
 use crate::path;
@@ -37,11 +38,12 @@ pub(crate) async fn flow<'a>(
     }
 }
 
-async fn stages<'a>(
+pub(crate) async fn stages<'a>(
     exchange: &mut Exchange,
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     expectation(exchange)?;
+    exchange.reach(Stage::Route);
     if let Some(answer) = route(exchange)? {
         return Ok(answer);
     }
@@ -51,20 +53,32 @@ async fn stages<'a>(
     exchange.set_timeout(route.timeout);
     capture::found(exchange, route);
 
+    exchange.reach(Stage::Auth);
     authenticate(exchange, route).await?;
+    exchange.reach(Stage::Limit);
     limit(exchange)?;
+    exchange.reach(Stage::BodySize);
     body.limit(route.body_limit)?;
+    exchange.reach(Stage::Validation);
     if let Some(validation) = &route.validation {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = validate::request(exchange, route, validation, body).await?;
         exchange.recording.stage_ended(stage::VALIDATE, begun);
     }
-    body.tee(begin_recording(exchange, route, &body)?);
+    match &mut exchange.trace {
+        None => body.tee(begin_recording(exchange, route, &body)?),
+        Some(_) => explain::note_recorded(exchange),
+    }
     exchange.admitted = true;
+    exchange.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         body = Box::pin(transform::request(exchange, map, body)).await?;
         exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
+    }
+    exchange.reach(Stage::Handler);
+    if exchange.trace.is_some() && explain::stands_in(exchange, route, &body)? {
+        return Ok(Body::Empty);
     }
     let mut body = match &route.handler {
         Handler::Reply(reply) => {
@@ -79,14 +93,17 @@ async fn stages<'a>(
         }
         Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
+    exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
         exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);
     }
+    exchange.reach(Stage::ResponseValidation);
     if let Some(validation) = route.validation.as_ref().filter(|v| v.responses != Enforcement::Off)
     {
         body = Box::pin(validate::response(exchange, validation, route.body_limit, body)).await?;
     }
+    exchange.reach(Stage::Over);
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
     tell_limits(exchange);
@@ -180,7 +197,10 @@ async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refu
     let Err(failure) = authenticate_now(exchange, route) else { return Ok(()) };
     let fetched = match failure.auth() {
         // Another set may have the key.
-        Some(auth) if matches!(failure.kind(), FailureKind::UnknownKey | FailureKind::NoKeys) => {
+        Some(auth)
+            if exchange.trace.is_none()
+                && matches!(failure.kind(), FailureKind::UnknownKey | FailureKind::NoKeys) =>
+        {
             let live = Rc::clone(exchange.live());
             let latest = route.timeout.map(|timeout| exchange.started + timeout);
             Box::pin(key_set::wait(&live, auth, latest)).await
@@ -232,7 +252,12 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
         Caller { api, route: index, principal: &principal, address: exchange.client.address };
     let limits = &live.site.limits;
     let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
-    match limits.admit(&live.site.config, &caller, || exchange.scope(), now) {
+    let (config, scope) = (&live.site.config, || exchange.scope());
+    let outcome = match &exchange.trace {
+        None => limits.admit(config, &caller, scope, now),
+        Some(trace) => limits.look(config, &caller, scope, now, &trace.looked),
+    };
+    match outcome {
         Ok(admission) => {
             exchange.standing = admission.standing;
             if admission.standing.is_some() {

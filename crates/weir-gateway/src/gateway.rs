@@ -5,6 +5,7 @@ use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
 use crate::door::{self, Order, Refused, Resubmission, Tell};
+use crate::explain::{Ask, AskError, Desk, Explanation};
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
 use crate::site::Site;
@@ -17,7 +18,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -72,6 +73,8 @@ pub struct Gateway {
     /// The door of each worker, and the one to be tried first next time.
     doors: Vec<mpsc::Sender<Order>>,
     next_door: AtomicUsize,
+    /// There as soon as somebody has asked for an explanation.
+    desk: OnceLock<Desk>,
 }
 
 /// How a stop went.
@@ -201,6 +204,21 @@ impl Gateway {
         Err(order.back())
     }
 
+    /// Says what would be done with a request now, and why; nothing is sent, counted, recorded or
+    /// logged. Blocks for as long as that takes, 10 s at most.
+    ///
+    /// # Errors
+    /// The request cannot be made, or not be explained now.
+    pub fn explain(&self, ask: Ask) -> Result<Explanation, AskError> {
+        if self.desk.get().is_none() {
+            let desk = Desk::start(Arc::clone(&self.shared), self.control.subscribe())
+                .map_err(|_| AskError::Busy)?;
+            // Somebody else may have been faster: then this one ends at once.
+            let _ = self.desk.set(desk);
+        }
+        self.desk.get().ok_or(AskError::Busy)?.ask(ask)
+    }
+
     /// What every pool is doing and has done.
     pub fn pools(&self) -> Vec<PoolSnapshot> {
         self.shared.broker.snapshot()
@@ -307,6 +325,7 @@ impl Bound {
             shared,
             doors: Vec::new(),
             next_door: AtomicUsize::new(0),
+            desk: OnceLock::new(),
         };
         let (partings, finish) = worker::partings(&sockets);
         let mut lanes = lanes.into_iter();

@@ -15,6 +15,7 @@ pub mod cors;
 mod deadline;
 pub mod door;
 mod exchange;
+pub mod explain;
 mod files;
 mod flow;
 pub mod forwarded;

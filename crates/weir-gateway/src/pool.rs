@@ -93,6 +93,12 @@ pub(crate) async fn answer<'a>(
     result
 }
 
+/// Makes the headers that an agent would be told of; nothing is sent.
+pub(crate) fn outline(exchange: &mut Exchange, route: &Route, handler: &PoolHandler) {
+    let live = Rc::clone(exchange.live());
+    prepare(exchange, route, &live.site.config.pools[handler.pool.0].headers);
+}
+
 /// Tells the client to go where a program has sent weir, if that is not to be answered here.
 fn sent_away<'a>(exchange: &mut Exchange, location: &str) -> Body<'a> {
     let response = &mut exchange.response;

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use weir_config::{Proxy, Route};
-use weir_wire::{HeadError, HeadLimits, Method, ResponseHead, Scan};
+use weir_wire::{Framing, HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
 pub(crate) const ANSWER_LIMITS: HeadLimits =
@@ -94,6 +94,23 @@ pub(crate) async fn forward<'a>(
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
+}
+
+/// The head that a request would be forwarded with, and the authority of the target it would go to;
+/// no connection is made and nothing is sent.
+pub(crate) fn outline(
+    exchange: &mut Exchange,
+    route: &Route,
+    proxy: &Proxy,
+    framing: Framing,
+) -> Option<(Vec<u8>, String)> {
+    let live = Rc::clone(exchange.live());
+    let settings = &live.site.config.upstreams[proxy.upstream.0];
+    let upstream = &live.upstreams[proxy.upstream.0];
+    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    let target = &upstream.targets[upstream.choose(&[])?];
+    let mut out = head::encode(exchange, proxy, &target.authority, framing);
+    Some((std::mem::take(out.head()), target.authority.clone()))
 }
 
 /// Finds a target that can be reached, and a connection to it.

@@ -10,7 +10,7 @@ use crate::path;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use tree::{Bases, Routes, Under};
-use weir_config::Config;
+use weir_config::{Api, Config, Route};
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
@@ -60,24 +60,39 @@ pub enum Found {
 impl Router {
     /// Builds the look-up of every API and route.
     pub fn new(config: &Config) -> Self {
-        let mut router =
-            Self { exact: Map::default(), wildcards: Vec::new(), any: None, apis: Vec::new() };
-        for (index, api) in config.apis.iter().enumerate() {
-            let mut routes = Routes::default();
-            for (route, settings) in api.routes.iter().enumerate() {
-                routes.add(&settings.path, &settings.methods, route);
-            }
-            let depth = path::segments(&api.base).count();
-            router.apis.push(ApiRoutes { routes, depth });
-            if api.hosts.is_empty() {
-                router.any.get_or_insert_default().add(&api.base, index);
-            }
-            for host in &api.hosts {
-                router.bases_of(host).add(&api.base, index);
-            }
+        let mut router = Self::empty();
+        for api in &config.apis {
+            router.add(api, api.routes.iter());
         }
         router.wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         router
+    }
+
+    /// The look-up of one route only, to tell why it does not match.
+    pub(crate) fn of_one(api: &Api, route: &Route) -> Self {
+        let mut router = Self::empty();
+        router.add(api, std::iter::once(route));
+        router
+    }
+
+    fn empty() -> Self {
+        Self { exact: Map::default(), wildcards: Vec::new(), any: None, apis: Vec::new() }
+    }
+
+    fn add<'r>(&mut self, api: &Api, all: impl Iterator<Item = &'r Route>) {
+        let index = self.apis.len();
+        let mut routes = Routes::default();
+        for (route, settings) in all.enumerate() {
+            routes.add(&settings.path, &settings.methods, route);
+        }
+        let depth = path::segments(&api.base).count();
+        self.apis.push(ApiRoutes { routes, depth });
+        if api.hosts.is_empty() {
+            self.any.get_or_insert_default().add(&api.base, index);
+        }
+        for host in &api.hosts {
+            self.bases_of(host).add(&api.base, index);
+        }
     }
 
     fn bases_of(&mut self, host: &str) -> &mut Bases {
@@ -100,6 +115,11 @@ impl Router {
         }
         let allow = self.methods(api, path);
         if allow.is_empty() { Found::NoRoute { api } } else { Found::OtherMethods { api, allow } }
+    }
+
+    /// Segments of a path below the base of the API that answers to it, still escaped.
+    pub(crate) fn below<'p>(&self, host: &str, path: &'p str) -> Option<Vec<&'p str>> {
+        self.api(host, path).map(|under| under.below.collect())
     }
 
     /// Methods that the routes of this path name, sorted, `HEAD` and `OPTIONS` included; none

@@ -50,6 +50,23 @@ impl Site {
             let settings = listener.tls.as_ref();
             tls.push(settings.map(|s| ServerTls::new(s, &config.data, before)).transpose()?);
         }
+        let mut site = Self::unconnected(config, limiter, before)?;
+        site.tls = tls;
+        // Last: what fails before has started nothing.
+        site.pools = broker.pools(&site.config.pools).map_err(GatewayError::Broker)?;
+        Ok(site)
+    }
+
+    /// Ready to explain requests, not to serve them: without TLS and pools, so no certificate is
+    /// made and no agent started.
+    ///
+    /// # Errors
+    /// Scripts need more memory than they may have.
+    pub(crate) fn unconnected(
+        config: Arc<Config>,
+        limiter: &Arc<Limiter>,
+        before: Option<&Self>,
+    ) -> Result<Self, GatewayError> {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
@@ -63,11 +80,10 @@ impl Site {
             router: Router::new(&config),
             scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
-            tls,
+            tls: Vec::new(),
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
-            // Last: what fails before has started nothing.
-            pools: broker.pools(&config.pools).map_err(GatewayError::Broker)?,
+            pools: Vec::new(),
             masks: Masks::new(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,

@@ -151,7 +151,7 @@ impl Worker {
     }
 
     /// Switches to another Config.
-    fn switch(&self, site: Arc<Site>) {
+    pub(crate) fn switch(&self, site: Arc<Site>) {
         let before = self.live();
         let live =
             Live::new(site, &self.stats, &self.auth_counters, &self.shared.healths, Some(&before));

@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod echo;
+mod explain;
 mod import;
 mod invoice;
 mod journal;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
+    /// Say what would be done with a request, and why; nothing is sent
+    Explain(explain::Args),
     /// Print the JSON Schema of the configuration
     Schema(schema::Args),
     /// Print the type declarations of what scripts find
@@ -98,6 +101,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Types(args) => types::run(&args),
         Command::Search(args) => search::run(&args),

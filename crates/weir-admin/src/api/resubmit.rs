@@ -35,7 +35,7 @@ const JOBS: usize = 50;
 const MOST_JOBS: usize = 1000;
 
 /// What a body says; nothing at all is what there is by default.
-fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
+pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
     if body.is_empty() {
         return Ok(T::default());
     }

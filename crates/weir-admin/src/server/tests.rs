@@ -22,6 +22,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
         gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
+        explain: Box::new(|_| Err(weir_gateway::explain::AskError::Late)),
         configuration: None,
         access: None,
         billing: None,

@@ -51,7 +51,7 @@ impl AuthFailure {
         Self { kind: FailureKind::Missing, auth: None }
     }
 
-    pub(super) fn of(kind: FailureKind, auth: AuthId) -> Self {
+    pub(crate) fn of(kind: FailureKind, auth: AuthId) -> Self {
         Self { kind, auth: Some(auth) }
     }
 

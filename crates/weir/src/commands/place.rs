@@ -101,6 +101,11 @@ impl PlaceArgs {
 }
 
 impl ServerArgs {
+    /// The configuration that is named.
+    pub(crate) fn config(&self) -> &Path {
+        &self.config
+    }
+
     /// A client of the server.
     ///
     /// # Errors

@@ -158,6 +158,7 @@ impl Control {
             Box::new(move || gateway.stats())
         };
         let pools = self.pools();
+        let explainer = Arc::clone(&self.gateway);
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
@@ -181,6 +182,7 @@ impl Control {
             gateway: statistics,
             limits,
             pools,
+            explain: Box::new(move |ask| explainer.explain(ask)),
             configuration: Some(self.configuration()),
             access,
             billing,

@@ -27,6 +27,7 @@ fn every_command_has_help_with_examples() {
         &["serve"][..],
         &["check"],
         &["routes"],
+        &["explain"],
         &["schema"],
         &["echo"],
         &["lab", "hit"],

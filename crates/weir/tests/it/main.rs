@@ -16,6 +16,7 @@ mod console;
 mod durability;
 mod echo;
 mod examples;
+mod explain;
 mod files;
 mod framing;
 mod hostile;

@@ -1,0 +1,68 @@
+//! What would be done with a request, and why.
+
+use super::{Api, busy};
+use crate::explain::Explain;
+use crate::explain::curl::CurlError;
+use crate::problem::Problem;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use std::sync::Arc;
+use weir_gateway::explain::{AskError, Explanation};
+
+/// Explain a request
+///
+/// By the configuration in force, with the limits as they stand. Nothing is sent, counted, recorded
+/// or logged.
+#[utoipa::path(post, path = "/v1/explain", tag = "configuration",
+    extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
+    responses(
+        (status = 200, description = "What would be done with it, and why.", body = Explanation),
+        (status = 400, description = "It is no request, or its curl command is not understood."),
+        (status = 503, description = "Too many ask at once, or weir is stopping.")))]
+pub(super) async fn explain(
+    State(api): State<Arc<Api>>,
+    body: Bytes,
+) -> Result<Json<Explanation>, Problem> {
+    let asked: Explain = super::resubmit::read(&body)?;
+    let ask = asked.ask().map_err(Problem::from)?;
+    let explained = api.asked(&api.turns, stopping, move |sources| Some((sources.explain)(ask)));
+    explained.await.map(Json)
+}
+
+impl From<CurlError> for Problem {
+    fn from(error: CurlError) -> Self {
+        unusable(error.to_string())
+    }
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Busy => busy("requests to be explained"),
+            AskError::Late => stopping(),
+            other => unusable(other.to_string()),
+        }
+    }
+}
+
+fn unusable(detail: String) -> Problem {
+    Problem {
+        status: StatusCode::BAD_REQUEST,
+        kind: "bad-request",
+        title: "The request cannot be explained",
+        place: None,
+        detail: format!("{detail}."),
+    }
+}
+
+fn stopping() -> Problem {
+    Problem {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        kind: "unavailable",
+        title: "Nobody explains requests now",
+        place: None,
+        detail: "weir is stopping, or it took too long; ask again later.".to_owned(),
+    }
+}

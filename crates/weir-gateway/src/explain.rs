@@ -1,0 +1,165 @@
+//! What weir would do with a request, and why; nothing is sent, counted, recorded or logged.
+//!
+//! The request goes through [`crate::flow`] like any other, on a worker of its own whose counters
+//! nobody reads. What is different is told by `Exchange::trace`: limits are looked at and nothing is
+//! taken, no key set is fetched, and instead of an upstream, an agent or a script being asked it is
+//! written down what they would get. Answers that weir makes itself, by `reply` and `files`, are
+//! made.
+
+mod answer;
+mod arrival;
+mod desk;
+mod route;
+mod sent;
+mod steps;
+mod told;
+mod trace;
+
+pub(crate) use desk::Desk;
+pub(crate) use sent::{note_recorded, stands_in};
+pub use told::{
+    Answer, Captured, Decision, Explanation, Kind, Listened, Other, Outcome, Pair, Part, Sent,
+    Step, Text, Who,
+};
+pub(crate) use trace::{Stage, Trace};
+
+use crate::body::RequestBody;
+use crate::exchange::{Exchange, Protocol};
+use crate::flow;
+use crate::gateway::GatewayError;
+use crate::limit::Limiter;
+use crate::refusal::Refusal;
+use crate::site::Site;
+use crate::worker::Worker;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use weir_config::Config;
+use weir_wire::{Framing, Scan};
+
+/// A request to be explained, as a client would send it by HTTP/1.1.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// Method.
+    pub method: String,
+    /// Path and query, or a whole URL, which says host and listener as well.
+    pub target: String,
+    /// Header lines. What frames a body among them goes by the body that is there.
+    pub headers: Vec<(String, String)>,
+    /// The whole body; empty: none.
+    pub body: Vec<u8>,
+    /// Address or port of the listener it comes to; without one that fits the URL, else the first.
+    pub listener: Option<String>,
+    /// Address it comes from; this machine without.
+    pub client: Option<IpAddr>,
+}
+
+impl std::fmt::Debug for Ask {
+    /// Neither query nor headers nor body.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ask").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no explanation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// A method, target or header has a character that ends it, so it cannot be sent.
+    #[error("{0} has a line break or a NUL, so it cannot be sent")]
+    Unwritable(String),
+    /// The target is neither a path nor a URL with http or https.
+    #[error("the target is neither a path that begins with / nor a URL with http or https")]
+    Target,
+    /// There is no such listener.
+    #[error("no listener has the address or port {asked}; there are: {known}")]
+    Listener {
+        /// The one that was asked for.
+        asked: String,
+        /// Those there are.
+        known: String,
+    },
+    /// Nothing is listened on.
+    #[error("the configuration has no listener")]
+    NoListener,
+    /// Too many ask at once.
+    #[error("as many requests are being explained as are at once")]
+    Busy,
+    /// It took too long, or weir is stopping.
+    #[error("it was not explained in time")]
+    Late,
+}
+
+/// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.
+///
+/// # Errors
+/// The configuration cannot be made ready, or the request not be made.
+pub fn offline(
+    config: Arc<Config>,
+    ask: Ask,
+) -> Result<Result<Explanation, AskError>, GatewayError> {
+    let limiter = Arc::new(Limiter::default());
+    let site = Arc::new(Site::unconnected(config, &limiter, None)?);
+    let desk = Desk::offline(site, limiter)?;
+    Ok(desk.ask(ask))
+}
+
+/// Explains a request by what `worker` serves now.
+async fn explain(worker: &'static Worker, ask: &Ask) -> Result<Explanation, AskError> {
+    let live = worker.live();
+    let arrival = arrival::Arrival::of(&live.site.config, ask)?;
+    let head = arrival.head(ask)?;
+    let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+    let mut exchange = worker.exchange(SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
+    let parsed = exchange.request.parse(&head, &mut Scan::new(), &live.site.wire_limits);
+    let unreadable = match parsed {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Refusal::new(crate::problem::Problem::BadRequest)),
+        Err(error) => Some(Refusal::from(error)),
+    };
+    if unreadable.is_some() {
+        exchange.request.clear();
+        exchange.request.set_line("", "", "");
+    }
+    // Before anything can end it: it must leave no line in the log.
+    exchange.trace = Some(Box::default());
+    exchange.begin(arrival.listener, arrival.https);
+    let outcome = match unreadable {
+        Some(refusal) => Err(refusal),
+        None => {
+            let body = match exchange.request.framing {
+                Framing::None => RequestBody::empty(),
+                _ => RequestBody::whole(ask.body.clone()),
+            };
+            Box::pin(flow::stages(&mut exchange, body)).await
+        }
+    };
+    let explanation = answer::conclude(&mut exchange, ask, &arrival, outcome).await;
+    drop(exchange);
+    Ok(explanation)
+}
+
+/// The text of a header value or a body, as far as it is text.
+fn text_of(bytes: &[u8]) -> Text {
+    /// Most bytes of a body that are shown.
+    const SHOWN: usize = 64 << 10;
+    let shown = &bytes[..bytes.len().min(SHOWN)];
+    let text = match std::str::from_utf8(shown) {
+        Ok(text) => Some(text.to_owned()),
+        // Cut in the middle of a character.
+        Err(error) if error.error_len().is_none() && shown.len() < bytes.len() => {
+            String::from_utf8(shown[..error.valid_up_to()].to_vec()).ok()
+        }
+        Err(_) => None,
+    };
+    Text { text, bytes: bytes.len() as u64, cut: shown.len() < bytes.len() }
+}
+
+/// Names of the exchange's API and route.
+fn names(exchange: &Exchange) -> (Option<String>, Option<String>) {
+    let live = exchange.live();
+    let api = exchange.api.map(|api| live.site.config.apis[api].name.clone());
+    (api, exchange.matched().map(|(_, route)| route.operation.clone()))
+}
+
+#[cfg(test)]
+mod tests;

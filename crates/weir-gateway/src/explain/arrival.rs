@@ -1,0 +1,127 @@
+//! Where a request comes in, and the head it comes with.
+
+use super::{Ask, AskError, Listened};
+use weir_config::{Config, Listener};
+
+/// Where a request comes in.
+pub(super) struct Arrival {
+    /// Index of the listener.
+    pub(super) listener: usize,
+    pub(super) https: bool,
+    /// What its client would connect to.
+    authority: String,
+    /// Path and query.
+    target: String,
+    pub(super) told: Listened,
+}
+
+impl Arrival {
+    /// By what is asked, else by the URL, else the first listener.
+    pub(super) fn of(config: &Config, ask: &Ask) -> Result<Self, AskError> {
+        let url = Url::of(&ask.target)?;
+        let (listener, why) = choose(config, ask, &url)?;
+        let found = &config.listen[listener];
+        let told = Listened {
+            address: found.addr.to_string(),
+            https: found.tls.is_some(),
+            why: why.to_owned(),
+        };
+        let authority = url.authority.map_or_else(|| found.addr.to_string(), str::to_owned);
+        let target = url.target.to_owned();
+        Ok(Self { listener, https: told.https, authority, target, told })
+    }
+
+    /// The head as it stands on the wire.
+    pub(super) fn head(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
+        let mut head = String::new();
+        head.push_str(written("the method", &ask.method)?);
+        head.push(' ');
+        head.push_str(written("the target", &self.target)?);
+        head.push_str(" HTTP/1.1\r\n");
+        let named = |name: &str| ask.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+        if !named("host") {
+            head.push_str(&format!("host: {}\r\n", written("the host", &self.authority)?));
+        }
+        for (name, value) in &ask.headers {
+            let framing = ["content-length", "transfer-encoding"];
+            if !framing.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
+                let name = written("the name of a header", name)?;
+                head.push_str(&format!("{name}: {}\r\n", written(name, value)?));
+            }
+        }
+        if !ask.body.is_empty() || named("content-length") {
+            head.push_str(&format!("content-length: {}\r\n", ask.body.len()));
+        }
+        head.push_str("\r\n");
+        Ok(head.into_bytes())
+    }
+}
+
+/// Text that does not end what it is part of.
+fn written<'t>(what: &str, text: &'t str) -> Result<&'t str, AskError> {
+    if text.contains(['\r', '\n', '\0']) {
+        return Err(AskError::Unwritable(what.to_owned()));
+    }
+    Ok(text)
+}
+
+/// What a target says of where it goes.
+struct Url<'u> {
+    /// `None` for a path.
+    https: Option<bool>,
+    authority: Option<&'u str>,
+    target: &'u str,
+}
+
+impl<'u> Url<'u> {
+    fn of(text: &'u str) -> Result<Self, AskError> {
+        // Without its fragment, which no client sends.
+        let text = text.split('#').next().unwrap_or_default();
+        let (https, rest) = match (text.get(..7), text.get(..8)) {
+            (Some(scheme), _) if scheme.eq_ignore_ascii_case("http://") => (false, &text[7..]),
+            (_, Some(scheme)) if scheme.eq_ignore_ascii_case("https://") => (true, &text[8..]),
+            _ if text.starts_with('/') || text == "*" => {
+                return Ok(Self { https: None, authority: None, target: text });
+            }
+            _ => return Err(AskError::Target),
+        };
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        // A user in it is sent as a header, by those that send it at all.
+        let authority = authority.rsplit('@').next().unwrap_or_default();
+        if authority.is_empty() || target.starts_with('?') {
+            return Err(AskError::Target);
+        }
+        let target = if target.is_empty() { "/" } else { target };
+        Ok(Self { https: Some(https), authority: Some(authority), target })
+    }
+
+    fn port(&self) -> Option<u16> {
+        let https = self.https?;
+        let port = self.authority?.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        Some(port.unwrap_or(if https { 443 } else { 80 }))
+    }
+}
+
+fn choose(config: &Config, ask: &Ask, url: &Url<'_>) -> Result<(usize, &'static str), AskError> {
+    let find = |fits: &dyn Fn(&Listener) -> bool| config.listen.iter().position(fits);
+    if config.listen.is_empty() {
+        return Err(AskError::NoListener);
+    }
+    if let Some(asked) = &ask.listener {
+        let found = find(&|l| l.addr.to_string() == *asked || l.addr.port().to_string() == *asked);
+        return found.map(|at| (at, "it was asked for")).ok_or_else(|| {
+            let known: Vec<_> = config.listen.iter().map(|l| l.addr.to_string()).collect();
+            AskError::Listener { asked: asked.clone(), known: known.join(", ") }
+        });
+    }
+    let Some(https) = url.https else { return Ok((0, "the first, as nothing says which")) };
+    let same = |l: &Listener| l.tls.is_some() == https;
+    if let Some(at) = find(&|l| same(l) && Some(l.addr.port()) == url.port()) {
+        return Ok((at, "scheme and port of the URL"));
+    }
+    match find(&same) {
+        Some(at) => Ok((at, "scheme of the URL; none has its port")),
+        None => Ok((0, "the first, as none has the scheme of the URL")),
+    }
+}

@@ -1,0 +1,120 @@
+//! The thread that explains: a worker without sockets, lane and counters that anybody reads.
+
+use super::{Ask, AskError, Explanation, explain};
+use crate::access_log::AccessLog;
+use crate::auth::AuthCounters;
+use crate::clock::{self, Wall};
+use crate::gateway::GatewayError;
+use crate::limit::Limiter;
+use crate::site::Site;
+use crate::stats::WorkerStats;
+use crate::upstream::Healths;
+use crate::worker::{Control, Phase, Shared, Worker};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, watch};
+use weir_broker::Broker;
+use weir_config::LogTarget;
+
+/// Requests that wait to be explained.
+const WAITING: usize = 16;
+/// Longest time for one: only a file can make it wait.
+const LONGEST: Duration = Duration::from_secs(5);
+
+type Told = Result<Explanation, AskError>;
+
+/// Where requests are handed in to be explained.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    orders: mpsc::Sender<(Ask, SyncSender<Told>)>,
+    /// Keeps the configuration of an offline one.
+    _control: Option<watch::Sender<Control>>,
+}
+
+impl Desk {
+    /// Starts the thread; it follows `control` to the end of a stop.
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        control: watch::Receiver<Control>,
+    ) -> io::Result<Self> {
+        let (orders, receiver) = mpsc::channel(WAITING);
+        std::thread::Builder::new().name("explain".to_owned()).spawn(move || {
+            let site = Arc::clone(&control.borrow().site);
+            let (stats, auth) = (Arc::<WorkerStats>::default(), Arc::<AuthCounters>::default());
+            let worker: &'static Worker =
+                Box::leak(Box::new(Worker::new(0, site, stats, auth, shared, None)));
+            let runtime = Builder::new_current_thread()
+                .enable_io()
+                .enable_time()
+                .on_thread_unpark(clock::turn)
+                .build_local(LocalOptions::default());
+            match runtime {
+                Ok(runtime) => runtime.block_on(serve(worker, receiver, control)),
+                // Whoever asks is told that it took too long.
+                Err(error) => eprintln!("requests cannot be explained: {error}"),
+            }
+        })?;
+        Ok(Self { orders, _control: None })
+    }
+
+    /// For a configuration that nobody serves.
+    pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, GatewayError> {
+        let config = &site.config;
+        let shared = Shared {
+            connections: AtomicUsize::new(0),
+            resubmissions: AtomicUsize::new(0),
+            healths: Healths::default(),
+            broker: Broker::new(config.workers, &config.data, Arc::new(drop))?,
+            limiter,
+            wall: Wall::new(),
+            log: AccessLog::start(LogTarget::Stderr)?,
+            capture: crate::capture::Common::default(),
+        };
+        let (sender, control) = watch::channel(Control { site, phase: Phase::Serving, version: 0 });
+        let desk = Self::start(Arc::new(shared), control)?;
+        Ok(Self { _control: Some(sender), ..desk })
+    }
+
+    /// Blocks until it is explained.
+    pub(crate) fn ask(&self, ask: Ask) -> Told {
+        let (sender, told) = sync_channel(1);
+        self.orders.try_send((ask, sender)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => AskError::Busy,
+            mpsc::error::TrySendError::Closed(_) => AskError::Late,
+        })?;
+        told.recv_timeout(LONGEST * 2).unwrap_or(Err(AskError::Late))
+    }
+}
+
+/// Explains one request after the other, each by the configuration of that moment.
+async fn serve(
+    worker: &'static Worker,
+    mut orders: mpsc::Receiver<(Ask, SyncSender<Told>)>,
+    mut control: watch::Receiver<Control>,
+) {
+    loop {
+        let Control { site, phase, .. } = control.borrow_and_update().clone();
+        if !Arc::ptr_eq(&site, &worker.live().site) {
+            // At once, not with the next question: pools of a configuration live as long as it.
+            worker.switch(site);
+        }
+        if phase == Phase::Over {
+            return;
+        }
+        let order = tokio::select! {
+            changed = control.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+            order = orders.recv() => order,
+        };
+        let Some((ask, told)) = order else { return };
+        let explained = tokio::time::timeout(LONGEST, explain(worker, &ask)).await;
+        // Whoever asked may have stopped waiting.
+        let _ = told.try_send(explained.unwrap_or(Err(AskError::Late)));
+    }
+}

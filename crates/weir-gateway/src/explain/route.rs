@@ -1,0 +1,89 @@
+//! The routes that came nearest, and why they are not it. Each is asked by the matcher that serves.
+
+use super::Other;
+use crate::route::{Found, Router};
+use weir_config::{Api, Config, Route, Segment};
+
+/// Most routes that are told of.
+const MOST: usize = 5;
+
+/// The routes nearest to a request, but for the one it goes to.
+pub(super) fn others(
+    config: &Config,
+    host: &str,
+    path: &str,
+    method: &str,
+    matched: Option<(usize, usize)>,
+) -> Vec<Other> {
+    let mut near = Vec::new();
+    for (api_index, api) in config.apis.iter().enumerate() {
+        for (index, route) in api.routes.iter().enumerate() {
+            if matched != Some((api_index, index)) {
+                let (nearness, why) = compare(api, route, (host, path, method), matched.is_some());
+                near.push((nearness, api, route, why));
+            }
+        }
+    }
+    near.sort_by_key(|(nearness, ..)| std::cmp::Reverse(*nearness));
+    near.truncate(MOST);
+    let told = near.into_iter().map(|(_, api, route, why)| Other {
+        api: api.name.clone(),
+        operation: route.operation.clone(),
+        methods: route.methods.clone(),
+        path: api.path_of(route),
+        why,
+    });
+    told.collect()
+}
+
+/// How near a route is: host, base, path, method, and segments in common.
+type Nearness = (bool, bool, bool, bool, usize);
+
+fn compare(
+    api: &Api,
+    route: &Route,
+    (host, path, method): (&str, &str, &str),
+    matched: bool,
+) -> (Nearness, String) {
+    let alone = Router::of_one(api, route);
+    let knows_host = alone.knows_host(host);
+    let found = alone.find(host, path, method);
+    let below = alone.below(host, path);
+    let (shared, segments) = below.as_ref().map_or((0, 0), |below| {
+        let fits = route
+            .path
+            .segments
+            .iter()
+            .zip(below)
+            .take_while(|(pattern, segment)| takes(pattern, segment));
+        (fits.count(), below.len())
+    });
+    let takes_path = matches!(found, Found::Route { .. } | Found::OtherMethods { .. });
+    let takes_method = matches!(found, Found::Route { .. });
+    let why = if !knows_host {
+        format!("its API answers to {}, not to {host}", api.hosts.join(", "))
+    } else if below.is_none() {
+        format!("the path is not below the base {} of its API", api.base)
+    } else if takes_method && matched {
+        "it fits, too; the one that matched is more exact, or stands before it".to_owned()
+    } else if takes_method {
+        "it fits, but another API answers under this path".to_owned()
+    } else if takes_path {
+        format!("it takes {}, not {method}", route.methods.join(", "))
+    } else if shared < route.path.segments.len() && shared < segments {
+        format!("segment {} below {} is another", shared + 1, api.base)
+    } else if shared < route.path.segments.len() {
+        "the path ends too soon".to_owned()
+    } else {
+        "the path goes on".to_owned()
+    };
+    ((knows_host, below.is_some(), takes_path, takes_method, shared), why)
+}
+
+/// Whether a segment of a pattern takes one of a path.
+fn takes(pattern: &Segment, segment: &str) -> bool {
+    match pattern {
+        Segment::Literal(text) => *text == crate::path::decode(segment),
+        Segment::Template(_) => !segment.is_empty(),
+    }
+}

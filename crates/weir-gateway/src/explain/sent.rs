@@ -1,0 +1,135 @@
+//! What an upstream, an agent or a script would get.
+
+use super::{Pair, Sent, text_of};
+use crate::body::RequestBody;
+use crate::exchange::Exchange;
+use crate::headers;
+use crate::refusal::Refusal;
+use crate::{pool, proxy, script};
+use std::rc::Rc;
+use weir_config::{Handler, Route};
+
+/// What stands for a value that is not shown.
+const MASKED: &str = "***";
+
+/// Stands in for a handler that would ask somebody else, and writes down what that one would get;
+/// `false` if weir itself answers, which it may do.
+///
+/// # Errors
+/// What the handler refuses before it asks.
+pub(crate) fn stands_in(
+    exchange: &mut Exchange,
+    route: &Route,
+    body: &RequestBody<'_>,
+) -> Result<bool, Refusal> {
+    let bytes = body.data().to_vec();
+    let framing = body.framing();
+    let sent = match &route.handler {
+        Handler::Reply(_) | Handler::Files(_) => None,
+        Handler::Proxy(handler) => {
+            let live = Rc::clone(exchange.live());
+            let settings = &live.site.config.upstreams[handler.upstream.0];
+            let (head, first) =
+                proxy::outline(exchange, route, handler, framing).unwrap_or_default();
+            let credential = settings.credential.as_ref().map(|c| c.header.as_str());
+            let (line, headers) = of_head(exchange, route, &head, credential);
+            let rest = settings.targets.iter().map(|target| target.authority.clone());
+            let rest = rest.filter(|authority| *authority != first);
+            let targets = std::iter::once(first.clone()).chain(rest).collect();
+            let (to, name) = ("upstream".to_owned(), settings.name.clone());
+            Some(Sent { to, name, targets, line, headers, body: None })
+        }
+        Handler::Pool(handler) => {
+            pool::outline(exchange, route, handler);
+            let name = exchange.live().site.config.pools[handler.pool.0].name.clone();
+            Some(whole(exchange, route, "pool", name))
+        }
+        Handler::Script(handler) => {
+            let export = script::export(exchange, handler)?;
+            let function = &handler.program.exports()[export];
+            let name = format!("{} ({function})", handler.program.name());
+            Some(whole(exchange, route, "script", name))
+        }
+    };
+    let stands_in = sent.is_some();
+    if let Some(trace) = &mut exchange.trace {
+        let body = (!bytes.is_empty()).then(|| text_of(&bytes));
+        trace.sent = sent.map(|sent| Box::new(Sent { body, ..sent }));
+        trace.body = Some(bytes);
+    }
+    Ok(stands_in)
+}
+
+/// Notes the headers that would be recorded, where recording would begin.
+pub(crate) fn note_recorded(exchange: &mut Exchange) {
+    let live = Rc::clone(exchange.live());
+    if let Some(trace) = &mut exchange.trace {
+        live.site.masks.write(&exchange.request.headers, &mut trace.recorded);
+    }
+}
+
+/// The request as it is now.
+fn whole(exchange: &Exchange, route: &Route, to: &str, name: String) -> Sent {
+    let request = &exchange.request;
+    let target = exchange.live().site.masks.target(request.target());
+    let headers = request
+        .headers
+        .iter()
+        .map(|(_, name, value)| shown(exchange, route, name, &headers::text(value), None));
+    Sent {
+        to: to.to_owned(),
+        name,
+        line: format!("{} {target}", request.method_name()),
+        headers: headers.collect(),
+        ..Sent::default()
+    }
+}
+
+/// The request line and the header lines of a head that would go out.
+fn of_head(
+    exchange: &Exchange,
+    route: &Route,
+    head: &[u8],
+    credential: Option<&str>,
+) -> (String, Vec<Pair>) {
+    let text = headers::text(head);
+    let mut lines = text.split("\r\n");
+    let line = lines.next().unwrap_or_default();
+    let mut words = line.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let line = format!("{method} {}", exchange.live().site.masks.target(target));
+    let headers = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| shown(exchange, route, name, value.trim(), credential));
+    (line, headers.collect())
+}
+
+/// A header line as it may be shown.
+pub(super) fn shown(
+    exchange: &Exchange,
+    route: &Route,
+    name: &str,
+    value: &str,
+    credential: Option<&str>,
+) -> Pair {
+    let config = &exchange.live().site.config;
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let masked = config.is_credential_header(name)
+        || credential.is_some_and(is)
+        || config.tracker.masked_headers.iter().any(|masked| is(masked))
+        || is_set_secret(route, name);
+    let value = if masked { MASKED.to_owned() } else { value.to_owned() };
+    Pair { name: name.to_ascii_lowercase(), value }
+}
+
+/// Whether the configuration sets this header, to what by its name is a secret.
+fn is_set_secret(route: &Route, name: &str) -> bool {
+    const WORDS: [&str; 6] = ["key", "token", "secret", "password", "auth", "credential"];
+    let mut edits = vec![&route.request_headers];
+    if let Handler::Proxy(proxy) = &route.handler {
+        edits.push(&proxy.headers);
+    }
+    let lower = name.to_ascii_lowercase();
+    edits.iter().flat_map(|edits| &edits.set).any(|(set, _)| set.eq_ignore_ascii_case(name))
+        && WORDS.iter().any(|word| lower.contains(word))
+}

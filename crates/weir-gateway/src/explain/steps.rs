@@ -1,0 +1,356 @@
+//! Every policy of a request in its order: how it is set, what it said, and why.
+
+use super::{Outcome, Part, Stage, Step};
+use crate::auth::Tried;
+use crate::exchange::Exchange;
+use crate::limit::{Looked, Which};
+use crate::refusal::Refusal;
+use std::rc::Rc;
+use weir_config::validation::Enforcement;
+use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Rate, Route};
+
+/// Why a request was refused.
+pub(super) struct Refused {
+    pub(super) detail: Option<String>,
+    violations: Vec<Part>,
+}
+
+impl Refused {
+    pub(super) fn of(refusal: &Refusal) -> Self {
+        let violations = refusal.violations.iter().map(|v| Part {
+            name: format!("{} {}{}", v.place.as_str(), v.name, v.pointer).trim_end().to_owned(),
+            outcome: "invalid".to_owned(),
+            why: v.detail.clone(),
+        });
+        Self {
+            detail: refusal.detail.as_deref().map(str::to_owned),
+            violations: violations.collect(),
+        }
+    }
+}
+
+/// What is told of every stage alike.
+struct Course<'a> {
+    exchange: &'a Exchange,
+    /// Where it ended.
+    stage: Stage,
+    refused: Option<&'a Refused>,
+}
+
+/// Every policy in its order.
+pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
+    let stage = exchange.trace.as_ref().map(|trace| trace.stage).unwrap_or_default();
+    let course = Course { exchange, stage, refused };
+    let mut steps = vec![course.step("head", Stage::Head, "limits of size, number and length")];
+    steps.push(course.routing());
+    let Some((api, route)) = exchange.matched() else { return steps };
+    steps.push(course.auth(route));
+    steps.push(course.limits(route));
+    let longest = format!("at most {} bytes", route.body_limit);
+    steps.push(course.step("body-size", Stage::BodySize, &longest));
+    steps.push(course.validation(route));
+    steps.push(course.request_map(route));
+    steps.push(course.handler(route));
+    let mapped = route.response_map.is_some();
+    steps.push(course.later("response-map", mapped, Stage::ResponseMap, "maps the answer"));
+    let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
+    let setting = format!("answers: {}", word(checked));
+    let on = checked != Enforcement::Off;
+    steps.push(course.later("response-validation", on, Stage::ResponseValidation, &setting));
+    let edits = &route.response_headers;
+    let names: Vec<&str> = edits.set.iter().map(|(name, _)| name.as_str()).collect();
+    let setting = format!("sets {}; removes {}", list(&names), list(&edits.remove));
+    steps.push(course.later("response-headers", !edits.is_empty(), Stage::Over, &setting));
+    let setting = format!("from {} bytes on", route.compress.min_size);
+    steps.push(course.later("compress", route.compress.enabled, Stage::Over, &setting));
+    let setting = api.cors.as_ref().map(|cors| match &cors.origins {
+        Origins::Any => "every origin".to_owned(),
+        Origins::List(origins) => format!("origins: {}", origins.join(", ")),
+    });
+    let on = setting.is_some();
+    steps.push(course.later("cors", on, Stage::Over, &setting.unwrap_or_default()));
+    steps
+}
+
+fn word(enforcement: Enforcement) -> &'static str {
+    match enforcement {
+        Enforcement::Off => "off",
+        Enforcement::Log => "log",
+        Enforcement::Enforce => "enforce",
+    }
+}
+
+fn list<T: AsRef<str>>(names: &[T]) -> String {
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
+}
+
+impl Course<'_> {
+    /// What a stage said that is there for every request.
+    fn step(&self, name: &str, stage: Stage, setting: &str) -> Step {
+        let outcome = self.outcome(stage);
+        let why = match outcome {
+            Outcome::Refused => self.why(),
+            Outcome::Passed => "within them".to_owned(),
+            _ => String::new(),
+        };
+        Step { name: name.to_owned(), setting: setting.to_owned(), outcome, why, parts: vec![] }
+    }
+
+    fn outcome(&self, stage: Stage) -> Outcome {
+        match (self.stage.cmp(&stage), self.refused) {
+            (std::cmp::Ordering::Less, _) => Outcome::NotReached,
+            (std::cmp::Ordering::Equal, Some(_)) => Outcome::Refused,
+            _ => Outcome::Passed,
+        }
+    }
+
+    fn off(name: &str) -> Step {
+        Step { name: name.to_owned(), outcome: Outcome::Off, ..Step::default() }
+    }
+
+    /// The problem, and this occurrence of it.
+    fn why(&self) -> String {
+        let title = self.exchange.problem.map_or("", crate::problem::Problem::title);
+        match self.refused.and_then(|refused| refused.detail.as_deref()) {
+            Some(detail) => format!("{title}: {detail}"),
+            None => title.to_owned(),
+        }
+    }
+
+    fn routing(&self) -> Step {
+        let mut step = self.step("route", Stage::Route, "host, longest base, path, method");
+        if step.outcome != Outcome::Passed {
+            return step;
+        }
+        step.why = match self.exchange.matched() {
+            Some((api, route)) => format!("{} {} fits best", api.name, api.path_of(route)),
+            None => {
+                step.outcome = Outcome::Answered;
+                "a preflight, or OPTIONS where no route says otherwise".to_owned()
+            }
+        };
+        step
+    }
+
+    /// A policy of answers.
+    fn later(&self, name: &str, on: bool, stage: Stage, setting: &str) -> Step {
+        if !on {
+            return Self::off(name);
+        }
+        let mut step = self.step(name, stage, setting);
+        if self.stage == Stage::Handler && self.refused.is_none() {
+            step.outcome = Outcome::Later;
+            step.why = "the answer is not known".to_owned();
+        } else if step.outcome == Outcome::Passed {
+            step.why = "applied to the answer, as far as that asks for it".to_owned();
+        }
+        step
+    }
+
+    fn auth(&self, route: &Route) -> Step {
+        let config = &self.exchange.live().site.config;
+        let access = &route.access;
+        let names: Vec<&str> =
+            access.any_of.iter().map(|rule| config.auths[rule.auth.0].name.as_str()).collect();
+        if names.is_empty() {
+            let mut step = Self::off("auth");
+            step.why = "nobody has to prove who he is".to_owned();
+            return step;
+        }
+        let anonymous = if access.anonymous { ", or nobody in particular" } else { "" };
+        let setting = format!("any of {}{anonymous}", names.join(", "));
+        let mut step = self.step("auth", Stage::Auth, &setting);
+        if step.outcome == Outcome::NotReached {
+            return step;
+        }
+        step.parts = access.any_of.iter().map(|rule| self.way_in(rule)).collect();
+        if step.outcome == Outcome::Passed {
+            let principal = self.exchange.principal.as_deref();
+            let auth = principal.and_then(|p| p.auth()).map(|id| &config.auths[id.0].name);
+            step.why = auth.map_or_else(
+                || "no credential, and none is needed".to_owned(),
+                |auth| format!("{auth} accepts the credential"),
+            );
+        }
+        step
+    }
+
+    /// Tries one way in, as serving does.
+    fn way_in(&self, rule: &AccessRule) -> Part {
+        let live = Rc::clone(self.exchange.live());
+        let config = &live.site.config;
+        let auth = &config.auths[rule.auth.0];
+        let request = &self.exchange.request;
+        let query = request.query().map(str::as_bytes);
+        let unix = self.exchange.unix;
+        let tried = live.authenticator.try_rule(config, rule, &request.headers, query, unix);
+        let wanted: Vec<&str> = match &auth.kind {
+            AuthKind::Jwt(jwt) => {
+                jwt.scopes.iter().chain(&rule.scopes).map(String::as_str).collect()
+            }
+            AuthKind::ApiKey(_) => rule.scopes.iter().map(String::as_str).collect(),
+        };
+        let scopes = match wanted.is_empty() {
+            true => String::new(),
+            false => format!("; wants the scopes {}", wanted.join(" ")),
+        };
+        let (outcome, why) = match tried {
+            Tried::Absent => ("absent", "the request has no credential of this kind".to_owned()),
+            Tried::Granted(principal) => {
+                let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
+                let consumer = consumer.unwrap_or("no consumer of the configuration");
+                ("granted", format!("it is {consumer}'s"))
+            }
+            Tried::Refused(kind) => {
+                let title = crate::auth::AuthFailure::of(kind, rule.auth).problem().title();
+                let fetched = match &auth.kind {
+                    AuthKind::Jwt(jwt) if jwt.remote.is_some() => {
+                        "; a real request may have the key set fetched first"
+                    }
+                    _ => "",
+                };
+                ("refused", format!("{title}{fetched}"))
+            }
+        };
+        Part { name: auth.name.clone(), outcome: outcome.to_owned(), why: format!("{why}{scopes}") }
+    }
+
+    fn limits(&self, route: &Route) -> Step {
+        let looked = self.exchange.trace.as_ref().map(|trace| trace.looked.borrow().clone());
+        let looked = looked.unwrap_or_default();
+        let mut step = self.step("limit", Stage::Limit, "");
+        let mut number = 0;
+        for Looked { which, outcome } in looked {
+            let (name, setting) = self.named(which, route, &mut number);
+            let (word, why) = match outcome {
+                Ok(standing) => ("room", format!("{} left after it", standing.remaining)),
+                Err(rejection) => {
+                    let wait = rejection.standing.retry_after.unwrap_or_default();
+                    ("exhausted", format!("none left; one again in {wait} s"))
+                }
+            };
+            let why = format!("{setting}: {why}");
+            step.parts.push(Part { name, outcome: word.to_owned(), why });
+        }
+        let count = step.parts.len();
+        match step.outcome {
+            Outcome::Passed if count == 0 => {
+                step.outcome = Outcome::Off;
+                step.why = "no limit applies to this caller".to_owned();
+            }
+            Outcome::Passed => step.why = "every limit has room; nothing is taken".to_owned(),
+            _ => {}
+        }
+        step.setting = "rate of the plan, limits of API and route, quota of the plan".to_owned();
+        step
+    }
+
+    /// The name of a limit, and how it is set.
+    fn named(&self, which: Which, route: &Route, number: &mut usize) -> (String, String) {
+        let config = &self.exchange.live().site.config;
+        let consumer = self.exchange.principal.as_deref().and_then(|p| p.consumer());
+        let plan =
+            consumer.and_then(|id| config.consumers[id.0].plan).map(|id| &config.plans[id.0]);
+        let plan_name = plan.map(|plan| plan.name.clone()).unwrap_or_default();
+        match which {
+            Which::PlanRate => {
+                let rate = plan.and_then(|plan| plan.rate).map(rate).unwrap_or_default();
+                (plan_name, format!("rate of the plan, {rate}"))
+            }
+            Which::Quota => {
+                let quota = plan.and_then(|plan| plan.quota.as_ref());
+                let quota = quota.map(|q| format!("{} calls per {:?}", q.calls, q.per));
+                let quota = quota.unwrap_or_default().to_lowercase();
+                (plan_name, format!("quota of the plan, {quota}"))
+            }
+            Which::Limit => {
+                let limit = route.rate_limits.get(*number);
+                *number += 1;
+                let Some(limit) = limit else { return (String::new(), String::new()) };
+                let key = match &limit.key {
+                    LimitKey::Address => "address".to_owned(),
+                    LimitKey::Consumer => "consumer".to_owned(),
+                    LimitKey::Expr(_) => "an expression".to_owned(),
+                };
+                (limit.name.clone(), format!("{} by {key}", rate(limit.rate)))
+            }
+        }
+    }
+
+    fn validation(&self, route: &Route) -> Step {
+        let Some(validation) = &route.validation else { return Self::off("validation") };
+        if validation.requests == Enforcement::Off {
+            return Self::off("validation");
+        }
+        let setting = format!("requests: {}", word(validation.requests));
+        let mut step = self.step("validation", Stage::Validation, &setting);
+        match step.outcome {
+            Outcome::Refused => {
+                step.parts = self.refused.map(|r| r.violations.clone()).unwrap_or_default();
+            }
+            Outcome::Passed => {
+                let noted = self.exchange.notes.as_deref().map(|notes| notes.logs.as_slice());
+                let noted = noted.unwrap_or_default();
+                step.why = match noted.is_empty() {
+                    true => "as the API's description says".to_owned(),
+                    false => "not as the API's description says, which is only noted".to_owned(),
+                };
+                let part = |line: &String| Part {
+                    name: "noted".to_owned(),
+                    outcome: "invalid".to_owned(),
+                    why: line.clone(),
+                };
+                step.parts = noted.iter().map(part).collect();
+            }
+            _ => {}
+        }
+        step
+    }
+
+    fn request_map(&self, route: &Route) -> Step {
+        if route.request_map.is_none() {
+            return Self::off("request-map");
+        }
+        let mut step = self.step("request-map", Stage::RequestMap, "maps the request");
+        if step.outcome == Outcome::Passed {
+            let body = self.exchange.trace.as_ref().and_then(|trace| trace.body.as_deref());
+            let length = body.unwrap_or_default().len();
+            step.why = format!("the mapped body has {length} bytes");
+            let text = super::text_of(body.unwrap_or_default()).text.unwrap_or_default();
+            step.parts.push(Part {
+                name: "body".to_owned(),
+                outcome: "mapped".to_owned(),
+                why: text,
+            });
+        }
+        step
+    }
+
+    fn handler(&self, route: &Route) -> Step {
+        let config = &self.exchange.live().site.config;
+        let setting = match &route.handler {
+            Handler::Reply(reply) => format!("reply with {}", reply.status),
+            Handler::Files(files) => format!("files of {}", files.root.display()),
+            Handler::Proxy(proxy) => {
+                format!("proxy to the upstream {}", config.upstreams[proxy.upstream.0].name)
+            }
+            Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
+            Handler::Script(script) => format!("script {}", script.program.name()),
+        };
+        let mut step = self.step("handler", Stage::Handler, &setting);
+        if step.outcome == Outcome::Passed {
+            let own = matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
+            step.outcome = if own { Outcome::Answered } else { Outcome::Later };
+            let answers = format!("weir answers with {}", self.exchange.response.status);
+            step.why = if own { answers } else { "asked by real requests only".to_owned() };
+        }
+        step
+    }
+}
+
+fn rate(rate: Rate) -> String {
+    format!("{} per {:?}, {} at once", rate.requests, rate.per, rate.burst)
+}

@@ -1,0 +1,224 @@
+//! `weir explain`: what would be done with a request, and why.
+
+use super::place::ServerArgs;
+use crate::exit::Exit;
+use crate::table::table;
+use crate::{findings, neutral, output};
+use anyhow::{Context as _, anyhow, ensure};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_admin::explain::Explain;
+use weir_config::Source;
+use weir_gateway::explain::{self, Explanation, Kind, Outcome, Pair, Sent};
+
+/// Arguments of `weir explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Nothing is sent, counted, recorded or logged. Without --running it is explained by the configuration
+as a server would load it, with every limit untouched; with it by what a running weir has in force,
+with the limits as they stand.
+
+Of curl the options are understood that say something about the request; others are refused by name.
+
+Exit codes:
+  0  explained, whatever would come of it
+  1  it could not be explained
+  2  the configuration has errors
+
+Examples:
+  weir explain GET /orders/7
+  weir explain POST http://shop.example/orders -H 'content-type: application/json' --body @order.json
+  weir explain --curl \"curl -H 'x-api-key: k' http://127.0.0.1:8080/orders\" shop/weir.yaml
+  weir explain GET /orders/7 --running --json")]
+pub(crate) struct Args {
+    /// METHOD and PATH (or a whole URL), unless --curl has them; then the configuration
+    /// [default: weir.yaml]
+    #[arg(value_name = "METHOD PATH CONFIG", num_args = 0..=3)]
+    words: Vec<String>,
+    /// Header line, NAME: VALUE; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "LINE")]
+    headers: Vec<String>,
+    /// Body, or @FILE
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
+    /// A curl command in place of METHOD, PATH, headers and body
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["headers", "body"])]
+    curl: Option<String>,
+    /// Address or port of the listener it comes to [default: that of the URL, or the first]
+    #[arg(long, value_name = "ADDR")]
+    listener: Option<String>,
+    /// Address it comes from
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    client: IpAddr,
+    /// Ask a running weir instead of reading CONFIG
+    #[arg(long)]
+    running: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let (asked, config) = asked(args)?;
+    let explanation = if args.running {
+        ensure!(config.is_none(), "CONFIG is not read with --running; say --config instead");
+        args.server.client()?.post("/v1/explain", &serde_json::to_value(&asked)?)?
+    } else {
+        let path = config.unwrap_or_else(|| args.server.config().to_owned());
+        let config = match weir_config::load(&Source { path, overrides: Vec::new() }) {
+            Ok((config, _)) => Arc::new(config),
+            Err(found) => {
+                findings::print(&found);
+                return Ok(Exit::Findings);
+            }
+        };
+        explain::offline(config, asked.ask()?)??
+    };
+    if args.json {
+        output::line(&neutral::json(&serde_json::to_string(&explanation)?));
+    } else {
+        print(&explanation);
+    }
+    Ok(Exit::Success)
+}
+
+/// The request, and the configuration if one is named.
+fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
+    let mut asked = Explain {
+        curl: args.curl.clone(),
+        listener: args.listener.clone(),
+        client: Some(args.client),
+        ..Explain::default()
+    };
+    let words = match (args.words.as_slice(), &args.curl) {
+        (words, Some(_)) => words,
+        ([method, target, words @ ..], None) => {
+            (asked.method, asked.target) = (method.clone(), target.clone());
+            words
+        }
+        _ => return Err(anyhow!("say METHOD and PATH, or --curl 'curl …'")),
+    };
+    ensure!(words.len() <= 1, "there is more than one CONFIG: {}", words.join(" "));
+    for line in &args.headers {
+        let (name, value) =
+            line.split_once(':').context("a header is NAME: VALUE, with a colon")?;
+        let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+        asked.headers.push(Pair { name, value });
+    }
+    asked.body = match args.body.as_deref().map(|body| (body, body.strip_prefix('@'))) {
+        None => String::new(),
+        Some((_, Some(file))) => {
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {file} as text"))?
+        }
+        Some((text, None)) => text.to_owned(),
+    };
+    Ok((asked, words.first().map(PathBuf::from)))
+}
+
+fn print(told: &Explanation) {
+    let decision = &told.decision;
+    let what = match (decision.kind, decision.status, &decision.problem) {
+        (Kind::Refused, Some(status), Some(problem)) => format!("refused: {status} {problem}"),
+        (Kind::Answered, Some(status), _) => format!("answered by weir: {status}"),
+        _ => match &told.sent {
+            Some(sent) => format!("handed on to the {} {}", sent.to, sent.name),
+            None => "refused".to_owned(),
+        },
+    };
+    say(&what);
+    say(&format!("  {}", decision.why));
+    let listener = &told.listener;
+    say(&format!("listener   {} ({})", listener.address, listener.why));
+    say(&format!(
+        "asked      {} {} of {}, from {}",
+        told.method, told.path, told.host, told.client
+    ));
+    match (&told.api, &told.operation) {
+        (Some(api), Some(operation)) => {
+            let path = told.route.as_deref().unwrap_or_default();
+            let place = told.location.as_deref().unwrap_or_default();
+            say(&format!("route      {operation} {path} of {api} ({place})"));
+        }
+        (Some(api), None) => say(&format!("route      none of {api}")),
+        _ => say("route      none, and no API"),
+    }
+    for Pair { name, value } in &told.parameters {
+        say(&format!("  {name} = {value}"));
+    }
+    if let Some(who) = &told.principal {
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let (consumer, plan) = (known(&who.consumer), known(&who.plan));
+        let scopes = who.scopes.join(" ");
+        let auth = known(&who.auth);
+        say(&format!("caller     {consumer} (plan {plan}, by {auth}, scopes {scopes})"));
+    }
+    steps(told);
+    if let Some(sent) = &told.sent {
+        print_sent(sent);
+    }
+    if let Some(answer) = &told.answer {
+        say(&format!("answer     {}", answer.status));
+        pairs(&answer.headers);
+        if let Some(text) = answer.body.as_ref().and_then(|body| body.text.as_deref()) {
+            output::text(&format!("{}\n", neutral::block(text)));
+        }
+    }
+    say(&format!("recorded   {}: {}", told.capture.level, told.capture.why));
+    if !told.others.is_empty() {
+        say("not these:");
+        let rows: Vec<[String; 3]> = told.others.iter().map(other).collect();
+        output::text(&table(["METHODS", "PATH", "WHY"], &rows));
+    }
+}
+
+fn other(other: &explain::Other) -> [String; 3] {
+    let methods = if other.methods.is_empty() { "any".to_owned() } else { other.methods.join(",") };
+    [methods, neutral::line(&other.path), neutral::line(&other.why)]
+}
+
+fn steps(told: &Explanation) {
+    let mut rows = Vec::new();
+    for step in told.steps.iter().filter(|step| step.outcome != Outcome::Off) {
+        let outcome = match step.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Refused => "REFUSED",
+            Outcome::Answered => "answered",
+            Outcome::Off => "off",
+            Outcome::NotReached => "not reached",
+            Outcome::Later => "later",
+        };
+        let line = |text: &str| neutral::line(text);
+        rows.push([step.name.clone(), outcome.to_owned(), line(&step.setting), line(&step.why)]);
+        for part in &step.parts {
+            let name = format!("  {}", line(&part.name));
+            rows.push([name, part.outcome.clone(), String::new(), line(&part.why)]);
+        }
+    }
+    output::text(&table(["POLICY", "OUTCOME", "SETTING", "WHY"], &rows));
+}
+
+fn print_sent(sent: &Sent) {
+    say(&format!("sent       to {}", sent.targets.join(", then ")));
+    say(&format!("  {}", sent.line));
+    pairs(&sent.headers);
+    if let Some(body) = &sent.body {
+        match &body.text {
+            Some(text) => output::text(&format!("\n{}\n", neutral::block(text))),
+            None => say(&format!("  (a body of {} bytes that is no text)", body.bytes)),
+        }
+    }
+}
+
+fn pairs(pairs: &[Pair]) {
+    for Pair { name, value } in pairs {
+        say(&format!("  {name}: {value}"));
+    }
+}
+
+fn say(text: &str) {
+    output::line(&neutral::line(text));
+}

@@ -1,0 +1,85 @@
+//! `weir explain` and `/v1/explain`: nothing is sent, and the same is told by both.
+
+use crate::admin_api::{ask, command, first_token, tokens};
+use crate::harness::{self, Server, Weir, weir};
+use serde_json::{Value, json};
+
+fn start() -> (Server, Server) {
+    let echo = harness::echo(&[]);
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
+         upstreams: {{echo: {{targets: [\"http://{}\"]}}}}\n\
+         apis: {{all: {{base: /, limit: {{rate: 1/h, burst: 5}}, routes: [\n\
+         {{path: \"/items/{{id}}\", proxy: echo}}, {{get: /, reply: {{text: hello}}}}]}}}}\n",
+        echo.listen[0],
+    );
+    (Weir::new(&config).start(), echo)
+}
+
+fn step<'a>(told: &'a Value, name: &str) -> &'a Value {
+    told["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap()
+}
+
+#[test]
+fn operators_are_told_by_the_running_configuration_and_nothing_is_counted_or_recorded() {
+    let (server, _echo) = start();
+    let tokens = tokens(&server);
+    let wanted = json!({"curl": "curl -H 'authorization: Bearer s3cret' 'http://a/items/7?x=1'"});
+    for token in &tokens[..2] {
+        let refused = ask(&server, "POST", "/v1/explain", Some(token), &wanted.to_string());
+        assert_eq!(refused.status, 403, "{}", refused.text());
+    }
+    assert_eq!(server.connect().get("/").status, 200);
+    for _ in 0..10 {
+        let told = ask(&server, "POST", "/v1/explain", Some(&tokens[2]), &wanted.to_string());
+        assert_eq!(told.status, 200, "{}", told.text());
+        assert!(!told.text().contains("s3cret"), "{}", told.text());
+        let told = told.json();
+        assert_eq!(told["decision"]["kind"], "handed-on");
+        assert_eq!(told["sent"]["line"], "GET /items/7?x=1");
+        assert_eq!(told["capture"]["level"], "body");
+        // One of five is taken, by the request.
+        let limit = step(&told, "limit")["parts"][0]["why"].as_str().unwrap();
+        assert!(limit.ends_with("3 left after it"), "{limit}");
+    }
+    assert_eq!(server.metric("http_server_request_duration_seconds_count", &[]), 1.0);
+    assert_eq!(server.metric("http_client_request_duration_seconds_count", &[]), 0.0);
+    for wrong in [
+        json!({"curl": "curl --proxy p http://a/"}),
+        json!({"curl": "curl http://a/", "target": "/"}),
+        json!({"target": "nowhere"}),
+        json!({"unknown": 1}),
+    ] {
+        let refused = ask(&server, "POST", "/v1/explain", Some(&tokens[2]), &wrong.to_string());
+        assert_eq!(refused.status, 400, "{}", refused.text());
+    }
+}
+
+#[test]
+fn the_command_reads_a_configuration_or_asks_a_running_weir() {
+    let (server, _echo) = start();
+    let run = |args: &[&str]| weir(server.dir(), &[&["explain"], args].concat());
+    let told = |args: &[&str]| -> Value {
+        let output = run(&[args, &["--json"]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let offline = told(&["DELETE", "/", "weir.yaml"]);
+    assert_eq!(offline["decision"]["problem"], "method-not-allowed");
+    assert_eq!(offline["others"][0]["why"], "it takes GET, not DELETE");
+    assert_eq!(told(&["--curl", "curl http://a/", "weir.yaml"])["answer"]["body"]["text"], "hello");
+    let text = run(&["GET", "/items/7", "-H", "X-A: b"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("handed on to the upstream echo") && text.contains("x-a: b"), "{text}");
+    for wrong in [&["GET"][..], &["--curl", "curl --proxy p http://a/"], &["GET", "/", "-H", "x"]] {
+        assert_eq!(run(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+    assert_eq!(run(&["GET", "/", "none.yaml"]).status.code(), Some(2));
+    let running = ["explain", "GET", "/", "--running", "--json"];
+    let (done, out, errors) = command(&server, &first_token(&server), &running);
+    assert!(done, "{errors}");
+    let running: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(running["answer"]["status"], 200);
+    assert_eq!(running["steps"], told(&["GET", "/"])["steps"]);
+}
