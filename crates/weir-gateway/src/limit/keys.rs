@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn looking_says_what_admitting_would_and_takes_nothing() {
+        let (buckets, overflow, gcra) = (Buckets::default(), AtomicU64::new(0), per_second(2));
+        // More keys than there is room for, some of them again.
+        for number in 0..(SHARDS * SHARD_CAPACITY) as u32 * 5 / 4 {
+            let slot = slot(if number % 7 == 0 { number / 2 } else { number });
+            let now = SECOND + u64::from(number / 1000);
+            let looked = buckets.look(&slot, &overflow, gcra, now);
+            assert_eq!(looked, buckets.look(&slot, &overflow, gcra, now));
+            assert_eq!(looked, buckets.admit(&slot, &overflow, gcra, now).0, "{number}");
+        }
+        assert!(buckets.statistics().2 > 0, "some had no room");
+    }
+
+    #[test]
     fn addresses_are_one_key_by_subscriber() {
         assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::2"));
         assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
