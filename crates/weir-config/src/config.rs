@@ -40,7 +40,9 @@ pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
-pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
+pub use upstream::{
+    Balance, Credential, Health, RetriedMethods, Retries, Scheme, Target, Upstream, UpstreamTls,
+};
 
 use crate::map::JsonMap;
 use crate::validation::Validation;

@@ -7,6 +7,7 @@
 mod answer;
 mod fetch;
 pub(crate) mod head;
+mod retry;
 pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
@@ -18,7 +19,8 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::{Call, Connection, TakeError, Target, Upstream};
+use crate::stats::Again;
+use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream};
 use sending::{Sending, SendingError};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -61,7 +63,7 @@ pub(crate) async fn forward<'a>(
     let live = Rc::clone(exchange.live());
     let upstream = &live.upstreams[proxy.upstream.0];
     let settings = &live.site.config.upstreams[proxy.upstream.0];
-    let limits = Limits {
+    let mut limits = Limits {
         first_byte: proxy.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
     };
@@ -70,56 +72,83 @@ pub(crate) async fn forward<'a>(
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
-    let (target, connection) =
-        match connect(&exchange.deadline, exchange.request.method, upstream, started).await {
-            Ok(connected) => connected,
-            Err(refusal) => {
-                // Nobody gets the request. What has come of its body is recorded all the same.
-                let _ = body.drop_at_hand();
-                return Err(refusal);
-            }
-        };
-    if !connection.reused {
-        exchange.recording.connected(started);
+    let retrying = upstream.retrying.as_ref();
+    if let Some(retrying) = retrying {
+        retrying.request(started);
+        limits.first_byte = retrying.try_time(limits.first_byte);
     }
-    exchange.call = Some(Call::new(Rc::clone(&target), started));
+    let method = exchange.request.method;
+    let mut tried = Vec::new();
+    let connected = match connect(&exchange.deadline, method, upstream, started, &mut tried).await {
+        Err(lost) if retrying.is_none() || lost.why.is_none() => {
+            // Nobody gets the request. What has come of its body is recorded all the same.
+            let _ = body.drop_at_hand();
+            return Err(lost.refusal);
+        }
+        connected => connected,
+    };
+    let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
-    let connection = attempt(exchange, &target, connection, &mut sending, limits).await?;
-    target.health.succeeded();
+    let mut attempted = match connected {
+        Ok((target, connection)) => {
+            if !connection.reused {
+                exchange.recording.connected(started);
+            }
+            exchange.call = Some(Call::new(Rc::clone(&target), started));
+            attempt(exchange, &target, connection, &mut sending, limits, retrying).await
+        }
+        Err(lost) => Err(lost),
+    };
+    if let Some(retrying) = retrying
+        && (attempted.is_err() || retrying.wants_another(exchange.response.status))
+    {
+        let tries = retry::Tries { proxy, upstream, retrying, limits, tried };
+        attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
+    }
+    let connection = attempted?;
     if let Some(call) = &mut exchange.call {
         call.answered(exchange.response.status);
+        exchange.recording.answered(call.started());
     }
-    exchange.recording.answered(started);
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
 }
 
-/// Finds a target that can be reached, and a connection to it.
+/// A try that did not bring an answer.
+struct Lost {
+    refusal: Refusal,
+    /// Why another try might.
+    why: Option<Again>,
+}
+
+impl From<Lost> for Refusal {
+    fn from(lost: Lost) -> Self {
+        lost.refusal
+    }
+}
+
+/// Finds a target that can be reached, and a connection to it; those that cannot are in `tried`.
 async fn connect(
     deadline: &Deadline,
     method: Method,
     upstream: &Upstream,
     started: Instant,
-) -> Result<(Rc<Target>, Box<Connection>), Refusal> {
-    let mut tried = Vec::new();
+    tried: &mut Vec<usize>,
+) -> Result<(Rc<Target>, Box<Connection>), Lost> {
     loop {
-        let Some(index) = upstream.choose(&tried) else {
-            return Err(Problem::UpstreamUnreachable.into());
+        let Some(index) = upstream.choose(tried) else {
+            return Err(Lost { refusal: Problem::UpstreamUnreachable.into(), why: None });
         };
         let target = &upstream.targets[index];
         match target.take(deadline).await {
             Ok(connection) => return Ok((Rc::clone(target), connection)),
             Err(error) => {
                 tried.push(index);
-                if let Some(why) = error.label() {
-                    let call = Call::new(Rc::clone(target), started);
-                    call.end(method, why, Instant::now());
-                }
-                let refusal = not_taken(target, error);
+                let lost = not_taken(target, error, method, started);
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
-                    return Err(refusal);
+                    return Err(lost);
                 }
             }
         }
@@ -133,17 +162,28 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
 }
 
-fn not_taken(target: &Target, error: TakeError) -> Refusal {
-    let refusal = match error {
-        TakeError::Busy => return Problem::UpstreamBusy.into(),
+/// There is no connection to `target` for a request that wanted one since `started`; that is
+/// counted.
+fn not_taken(target: &Rc<Target>, error: TakeError, method: Method, started: Instant) -> Lost {
+    if let Some(label) = error.label() {
+        Call::new(Rc::clone(target), started).end(method, label, Instant::now());
+    }
+    not_connected(target, error)
+}
+
+fn not_connected(target: &Target, error: TakeError) -> Lost {
+    let (refusal, why) = match error {
+        TakeError::Busy => return Lost { refusal: Problem::UpstreamBusy.into(), why: None },
         TakeError::Connect(error) => {
             // The kind says enough; the text could name inner addresses.
-            Refusal::new(Problem::UpstreamUnreachable).detail(error.kind().to_string())
+            let kind = error.kind().to_string();
+            (Refusal::new(Problem::UpstreamUnreachable).detail(kind), Some(Again::Connect))
         }
-        TakeError::Late(expired) => Refusal::from(expired),
+        TakeError::Late(Expired::Request) => (Refusal::from(Expired::Request), None),
+        TakeError::Late(expired) => (Refusal::from(expired), Some(Again::Connect)),
     };
     target.health.failed(Instant::now());
-    refusal
+    Lost { refusal, why }
 }
 
 /// Sends the request over `connection`; once more over a fresh one when a kept connection turns
@@ -155,7 +195,8 @@ async fn attempt(
     mut connection: Box<Connection>,
     sending: &mut Sending<'_>,
     limits: Limits,
-) -> Result<Box<Connection>, Refusal> {
+    retrying: Option<&Retrying>,
+) -> Result<Box<Connection>, Lost> {
     loop {
         let method = exchange.request.method;
         let pass_on = exchange.takes_interim().then_some(&*exchange.interim);
@@ -174,13 +215,16 @@ async fn attempt(
             Err(failure) => failure,
         };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
-        if stale && sending.may_repeat(method) {
+        if stale
+            && sending.may_repeat(method)
+            && retrying.is_none_or(|retrying| retrying.spend(clock::now()))
+        {
             drop(connection);
-            target.stats.retries.add(1);
+            target.stats.sent_again(Again::Stale);
             exchange.recording.sent_again();
             connection = Box::pin(target.take_fresh(&exchange.deadline))
                 .await
-                .map_err(|e| not_taken(target, e))?;
+                .map_err(|e| not_connected(target, e))?;
             sending.rewind();
             continue;
         }
@@ -188,20 +232,31 @@ async fn attempt(
     }
 }
 
-fn failed(target: &Target, failure: Failure) -> Refusal {
-    let refusal = match failure {
+fn failed(target: &Target, failure: Failure) -> Lost {
+    let final_one = |refusal| Lost { refusal, why: None };
+    let lost = match failure {
         // Not the upstream's doing.
-        Failure::Client(error) => return error.into(),
-        Failure::Late(Expired::Wait(Wait::RequestBody)) => return Problem::RequestTimeout.into(),
-        Failure::Closed { .. } => Problem::UpstreamClosed.into(),
-        Failure::Garbage(error) => Refusal::new(Problem::UpstreamGarbage).detail(error.to_string()),
-        Failure::Interim => {
-            Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers")
+        Failure::Client(error) => return final_one(error.into()),
+        Failure::Late(Expired::Wait(Wait::RequestBody)) => {
+            return final_one(Problem::RequestTimeout.into());
         }
-        Failure::Late(expired) => Refusal::from(expired),
+        Failure::Closed { answered } => Lost {
+            refusal: Problem::UpstreamClosed.into(),
+            why: (!answered).then_some(Again::Closed),
+        },
+        Failure::Garbage(error) => {
+            final_one(Refusal::new(Problem::UpstreamGarbage).detail(error.to_string()))
+        }
+        Failure::Interim => {
+            final_one(Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers"))
+        }
+        Failure::Late(Expired::Request) => final_one(Expired::Request.into()),
+        Failure::Late(expired) => {
+            Lost { refusal: Refusal::from(expired), why: Some(Again::Timeout) }
+        }
     };
     target.health.failed(Instant::now());
-    refusal
+    lost
 }
 
 /// Sends the request and waits for the head of the answer, both at once.

@@ -2,6 +2,7 @@
 //!
 //! Every worker has its own connections; what it learns about a target's health is shared.
 
+mod budget;
 mod call;
 mod connection;
 mod health;
@@ -11,6 +12,7 @@ pub(crate) use connection::{Connection, Failed, TakeError};
 pub(crate) use health::{Health, Healths};
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
+use budget::Budget;
 use connection::Idle;
 use rustls_pki_types::ServerName;
 use std::cell::{Cell, RefCell};
@@ -20,7 +22,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use weir_config::{Balance, Scheme};
+use weir_config::{Balance, RetriedMethods, Retries, Scheme};
+
+/// Longest pause between two tries, in pauses before the second one.
+const LONGEST_PAUSE: u32 = 10;
 
 /// One upstream, as resolved for one worker.
 #[derive(Debug)]
@@ -28,6 +33,17 @@ pub(crate) struct Upstream {
     pub(crate) targets: Vec<Rc<Target>>,
     balance: Balance,
     next: Cell<usize>,
+    /// There if requests that failed are sent again.
+    pub(crate) retrying: Option<Retrying>,
+}
+
+/// How much is sent again.
+#[derive(Debug)]
+pub(crate) struct Retrying {
+    settings: Retries,
+    budget: Rc<Budget>,
+    /// What this worker may send again in a window whatever the share.
+    minimum: f64,
 }
 
 /// One target and the connections this worker has to it.
@@ -110,7 +126,15 @@ impl Upstream {
             let same = before.and_then(|b| b.targets.iter().find(|old| old.is_same(&fresh)));
             same.map_or_else(|| Rc::new(fresh), Rc::clone)
         });
-        Self { targets: targets.collect(), balance: config.balance, next: Cell::new(0) }
+        let retrying = config.retries.as_ref().map(|retries| {
+            let same = before.and_then(|b| b.retrying.as_ref()).map(|r| Rc::clone(&r.budget));
+            Retrying {
+                budget: same.unwrap_or_else(|| Rc::new(Budget::new(Instant::now()))),
+                settings: retries.clone(),
+                minimum: budget::minimum_of_worker(retries.minimum, workers),
+            }
+        });
+        Self { targets: targets.collect(), balance: config.balance, next: Cell::new(0), retrying }
     }
 
     /// Chooses a target, passing over those in `tried`. When every target is out of service the
@@ -125,7 +149,11 @@ impl Upstream {
         let first = match self.balance {
             Balance::RoundRobin => {
                 let next = self.next.get();
-                self.next.set((next + 1) % count);
+                // One that takes over for another has its own turn all the same: else those
+                // behind one that fails would be asked by all.
+                if tried.is_empty() {
+                    self.next.set((next + 1) % count);
+                }
                 next
             }
             Balance::LeastBusy => {
@@ -137,6 +165,44 @@ impl Upstream {
         };
         let order = || (0..count).map(|step| (first + step) % count).filter(untried);
         order().find(|&index| self.targets[index].health.admits(now)).or_else(|| order().next())
+    }
+}
+
+impl Retrying {
+    /// A request is sent for the first time.
+    pub(crate) fn request(&self, now: Instant) {
+        self.budget.request(now);
+    }
+
+    /// Whether a request may be sent again, which is then counted.
+    pub(crate) fn spend(&self, now: Instant) -> bool {
+        self.budget.spend(self.settings.budget, self.minimum, now)
+    }
+
+    /// Whether an answer with this status is not good enough.
+    pub(crate) fn wants_another(&self, status: u16) -> bool {
+        self.settings.statuses.contains(&status)
+    }
+
+    /// The time of one try to the first byte of its answer.
+    pub(crate) fn try_time(&self, of_request: Duration) -> Duration {
+        self.settings.timeout.map_or(of_request, |timeout| timeout.min(of_request))
+    }
+
+    /// Whether requests are sent again that may have been dealt with, whatever their method.
+    pub(crate) fn any_method(&self) -> bool {
+        self.settings.methods == RetriedMethods::Any
+    }
+
+    /// Tries in all, the first among them.
+    pub(crate) fn tries(&self) -> u32 {
+        self.settings.tries
+    }
+
+    /// The pause after so many tries: random, up to a bound that doubles with each.
+    pub(crate) fn pause(&self, tries: u32) -> Duration {
+        let longest = self.settings.backoff * 2u32.saturating_pow(tries - 1).min(LONGEST_PAUSE);
+        longest.mul_f64(fastrand::f64())
     }
 }
 

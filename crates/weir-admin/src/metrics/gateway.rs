@@ -5,7 +5,7 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    BUCKETS, CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, NotAgain, RequestSeries, Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -222,17 +222,41 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Requests on a connection that had carried others.",
             |t| t.reused,
         ),
-        counter(
-            "weir_upstream_retries_total",
-            "Requests sent again because a kept connection was closed.",
-            |t| t.retries,
-        ),
+        Family {
+            name: "weir_upstream_retries_total",
+            help: "Requests sent again after a target failed, by why.",
+            samples: Samples::Counter(by_reason(targets, &Again::ALL, Again::as_str, |t| &t.again)),
+        },
+        Family {
+            name: "weir_upstream_retries_refused_total",
+            help: "Requests not sent again after a target failed, though they could have been, by why.",
+            samples: Samples::Counter(by_reason(targets, &NotAgain::ALL, NotAgain::as_str, |t| {
+                &t.not_again
+            })),
+        },
         counter(
             "weir_upstream_busy_total",
             "Requests refused because every connection was in use.",
             |t| t.busy,
         ),
     ]
+}
+
+/// Counts of each target by a reason.
+fn by_reason<R: Copy, const N: usize>(
+    targets: &[TargetSeries],
+    reasons: &[R; N],
+    name: fn(R) -> &'static str,
+    counts: fn(&TargetSeries) -> &[u64; N],
+) -> Vec<Sample> {
+    let of = |target| {
+        reasons.iter().zip(counts(target)).map(move |(reason, count)| {
+            let mut labels = target_labels(target);
+            labels.push(("weir_reason", name(*reason).to_owned()));
+            Sample::new(labels, *count as f64)
+        })
+    };
+    targets.iter().flat_map(of).collect()
 }
 
 fn target_labels(target: &TargetSeries) -> Labels {

@@ -29,6 +29,8 @@ pub struct Upstream {
     pub keep_alive_time: Duration,
     /// Passive health.
     pub health: Health,
+    /// How requests are tried again (`retries`, default none).
+    pub retries: Option<Retries>,
     /// TLS towards `https` targets; always present when the targets are `https`.
     pub tls: Option<UpstreamTls>,
     /// The credential that weir itself presents.
@@ -75,6 +77,36 @@ pub struct Health {
     pub failures: u32,
     /// How long it stays out before one request tries it again (default 10 s).
     pub pause: Duration,
+}
+
+/// How requests that failed are sent again. A request whose body is not at hand any more never is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Tries in all, the first among them (default 3, at least 2).
+    pub tries: u32,
+    /// Statuses after which there is another try (default 502, 503, 504); may be empty.
+    pub statuses: Vec<u16>,
+    /// Time of each try to the first byte of its answer, at most the `timeout` of the request.
+    pub timeout: Option<Duration>,
+    /// Most requests sent again, in hundredths of a percent of those of the last 10 s (default
+    /// 2000).
+    pub budget: u32,
+    /// So many a second may be sent again whatever the share (default 3).
+    pub minimum: u32,
+    /// Longest pause before the second try; doubled for each further one, at most tenfold
+    /// (default 25 ms).
+    pub backoff: Duration,
+    /// Whose requests may have been dealt with already and are sent again all the same.
+    pub methods: RetriedMethods,
+}
+
+/// Methods of requests that may be dealt with twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetriedMethods {
+    /// Those of which doing it twice is the same as once (RFC 9110 section 9.2.2).
+    Idempotent,
+    /// All.
+    Any,
 }
 
 /// TLS towards a target.

@@ -1,10 +1,13 @@
 //! Upstreams.
 
 use super::{Fields, Resolver};
-use crate::config::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamId};
+use crate::config::{
+    Balance, Credential, Health, RetriedMethods, Retries, Scheme, Target, Upstream, UpstreamId,
+};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys::{self, Fault, Form};
+use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -122,6 +125,7 @@ impl Resolver<'_> {
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
             health: Health { failures: 0, pause: Duration::ZERO },
+            retries: None,
             tls,
             credential: None,
         });
@@ -150,6 +154,9 @@ impl Resolver<'_> {
         }
         let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
         let health = fields.object("health", &keys::HEALTH);
+        let timeout = fields.seconds("timeout", 30);
+        let retries =
+            fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
         Some(Upstream {
             name: member.key.clone(),
             targets,
@@ -158,7 +165,7 @@ impl Resolver<'_> {
                 _ => Balance::RoundRobin,
             },
             connect_timeout: fields.seconds("connect_timeout", 2),
-            timeout: fields.seconds("timeout", 30),
+            timeout,
             idle_timeout: fields.seconds("idle_timeout", 60),
             connections: fields.number("connections", 1024),
             keep_alive: fields.number("keep_alive", 256),
@@ -168,12 +175,45 @@ impl Resolver<'_> {
                 pause: health
                     .map_or(std::time::Duration::from_secs(10), |h| h.seconds("pause", 10)),
             },
+            retries,
             tls,
             credential: match fields.object("auth", &keys::CREDENTIAL) {
                 Some(auth) => Some(self.credential(&auth)?),
                 None => None,
             },
         })
+    }
+
+    /// `timeout` is that of the upstream.
+    fn retries(&mut self, fields: &Fields<'_>, timeout: Duration) -> Retries {
+        let own = fields.get("timeout").zip(fields.duration("timeout"));
+        if let Some((node, _)) = own.filter(|(_, own)| *own > timeout) {
+            let message = "this time is never up: the `timeout` of the upstream is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        let budget = fields.text("budget").and_then(|text| units::percent(text).ok());
+        let (budget, minimum) = (budget.unwrap_or(2000), fields.number("minimum", 3));
+        if budget == 0 && minimum == 0 {
+            let message = "nothing is ever sent again: the budget is empty";
+            let at = fields.node().at;
+            self.report.warning(codes::UNUSED, at, message).help("leave `retries` out");
+        }
+        let statuses = match fields.text("statuses") {
+            Some("none") => Vec::new(),
+            _ => fields.numbers("statuses").unwrap_or_else(|| vec![502, 503, 504]),
+        };
+        Retries {
+            tries: fields.number("tries", 3),
+            statuses,
+            timeout: own.map(|(_, own)| own),
+            budget,
+            minimum,
+            backoff: fields.duration("backoff").unwrap_or(Duration::from_millis(25)),
+            methods: match fields.text("methods") {
+                Some("any") => RetriedMethods::Any,
+                _ => RetriedMethods::Idempotent,
+            },
+        }
     }
 
     fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {

@@ -1,6 +1,6 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{BUCKETS, CallKey, Durations, SeriesKey, TargetKey, WorkerStats};
+use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
 use crate::auth::KeySetSeries;
 use crate::upstream::Healths;
 use std::collections::BTreeMap;
@@ -127,8 +127,10 @@ pub struct TargetSeries {
     pub connects: u64,
     /// Requests that went over a connection that had carried others.
     pub reused: u64,
-    /// Requests sent again because a kept connection turned out to be closed.
-    pub retries: u64,
+    /// Requests sent again after it failed, by [`Again`].
+    pub again: [u64; Again::ALL.len()],
+    /// Requests not sent again after it failed, by [`NotAgain`].
+    pub not_again: [u64; NotAgain::ALL.len()],
     /// Requests refused because every connection was in use.
     pub busy: u64,
     /// Connections open now, idle ones among them.
@@ -233,7 +235,8 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         });
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
-        sum.retries += stats.retries.get();
+        sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
+        sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();
         sum.idle += stats.idle.get();

@@ -20,9 +20,20 @@ impl Call {
         Self { target, started, status: 0 }
     }
 
+    /// Whether this is where it goes.
+    pub(crate) fn is_to(&self, target: &Rc<Target>) -> bool {
+        Rc::ptr_eq(&self.target, target)
+    }
+
+    /// When a connection for it was chosen.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The head of the answer has come.
     pub(crate) fn answered(&mut self, status: u16) {
         self.status = status;
+        self.target.health.succeeded();
     }
 
     pub(crate) fn is_answered(&self) -> bool {

@@ -29,6 +29,7 @@ mod operation;
 mod pools;
 mod recording;
 mod resubmission;
+mod retries;
 mod scripts;
 mod serve;
 mod smuggling;
