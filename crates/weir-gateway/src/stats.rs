@@ -2,6 +2,7 @@
 
 mod snapshot;
 
+pub use crate::upstream::Out;
 pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
 use std::collections::HashMap;

@@ -4,11 +4,13 @@
 
 mod budget;
 mod call;
+pub(crate) mod check;
 mod connection;
 mod health;
 
 pub(crate) use call::Call;
 pub(crate) use connection::{Connection, Failed, TakeError};
+pub use health::Out;
 pub(crate) use health::{Health, Healths};
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
@@ -90,7 +92,8 @@ impl Upstream {
         before: Option<&Self>,
     ) -> Self {
         let share = |limit: usize| limit.div_ceil(workers).max(1);
-        let targets = config.targets.iter().map(|target| {
+        let found = healths.configure(config);
+        let targets = config.targets.iter().zip(found).map(|(target, health)| {
             let address = target.host.parse::<IpAddr>().ok();
             let tls = config.tls.as_ref().and_then(|tls| {
                 let own = || ServerName::try_from(target.host.clone()).ok();
@@ -113,7 +116,7 @@ impl Upstream {
                 waiting: Cell::new(0),
                 retired: Cell::new(false),
                 freed: Notify::new(),
-                health: healths.of(&config.name, &target.authority),
+                health,
                 stats: stats.target(TargetKey {
                     upstream: config.name.clone(),
                     host: target.host.clone(),
@@ -122,7 +125,6 @@ impl Upstream {
                 }),
                 series: RefCell::default(),
             };
-            fresh.health.set(config.health);
             let same = before.and_then(|b| b.targets.iter().find(|old| old.is_same(&fresh)));
             same.map_or_else(|| Rc::new(fresh), Rc::clone)
         });

@@ -5,7 +5,7 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    Again, BUCKETS, CallSeries, Distribution, NotAgain, RequestSeries, Snapshot, TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, NotAgain, Out, RequestSeries, Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -213,8 +213,18 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
     vec![
         Family {
             name: "weir_upstream_up",
-            help: "Whether a target is in service, as passive health sees it.",
-            samples: Samples::Gauge(each(|t| t.up.into())),
+            help: "Whether a target is in service.",
+            samples: Samples::Gauge(each(|t| t.out.is_none().into())),
+        },
+        Family {
+            name: "weir_upstream_taken_out_total",
+            help: "Times that a target was taken out of service, by why.",
+            samples: Samples::Counter(by_reason(targets, &Out::ALL, Out::as_str, |t| &t.taken_out)),
+        },
+        Family {
+            name: "weir_upstream_checks_total",
+            help: "Health checks that were good, and that were not.",
+            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| &t.checks)),
         },
         counter("weir_upstream_connects_total", "Connections opened, or tried to.", |t| t.connects),
         counter(
@@ -242,17 +252,27 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
     ]
 }
 
-/// Counts of each target by a reason.
+/// Counts of each target by why.
 fn by_reason<R: Copy, const N: usize>(
     targets: &[TargetSeries],
     reasons: &[R; N],
     name: fn(R) -> &'static str,
     counts: fn(&TargetSeries) -> &[u64; N],
 ) -> Vec<Sample> {
+    by("weir_reason", targets, &reasons.map(name), counts)
+}
+
+/// Counts of each target by the values of another label.
+fn by<const N: usize>(
+    label: &'static str,
+    targets: &[TargetSeries],
+    values: &[&'static str; N],
+    counts: fn(&TargetSeries) -> &[u64; N],
+) -> Vec<Sample> {
     let of = |target| {
-        reasons.iter().zip(counts(target)).map(move |(reason, count)| {
+        values.iter().zip(counts(target)).map(move |(value, count)| {
             let mut labels = target_labels(target);
-            labels.push(("weir_reason", name(*reason).to_owned()));
+            labels.push((label, (*value).to_owned()));
             Sample::new(labels, *count as f64)
         })
     };

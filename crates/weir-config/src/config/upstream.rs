@@ -27,7 +27,7 @@ pub struct Upstream {
     pub keep_alive: usize,
     /// How long an idle connection is kept (default 50 s).
     pub keep_alive_time: Duration,
-    /// Passive health.
+    /// What takes targets out of service.
     pub health: Health,
     /// How requests are tried again (`retries`, default none).
     pub retries: Option<Retries>,
@@ -69,14 +69,49 @@ pub enum Balance {
     LeastBusy,
 }
 
-/// Passive health: what requests themselves reveal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What takes targets out of service and brings them back.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Failures in a row (refused, reset, timed out, garbage) that take a target out
     /// (default 3); 0 switches it off.
     pub failures: u32,
-    /// How long it stays out before one request tries it again (default 10 s).
+    /// The share of answers with 5xx that does, too (default none).
+    pub errors: Option<ErrorShare>,
+    /// How long what requests have revealed keeps it out before one request tries it again
+    /// (default 10 s).
     pub pause: Duration,
+    /// Requests of weir's own that ask how it is (default none).
+    pub check: Option<Check>,
+    /// Most targets that are out at once, in hundredths of a percent (default 10000).
+    pub most_out: u32,
+}
+
+/// A share of answers with 5xx, of which too many take a target out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorShare {
+    /// In hundredths of a percent (default 5000).
+    pub share: u32,
+    /// Fewest answers that are a share (default 20).
+    pub requests: u32,
+    /// Time over which they are counted, from one count to the next (default 10 s).
+    pub window: Duration,
+}
+
+/// A request that asks a target how it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Path and query.
+    pub path: String,
+    /// From one to the next (default 5 s, at least 1 s).
+    pub every: Duration,
+    /// Time for all of it (default 1 s).
+    pub timeout: Duration,
+    /// So many good ones in a row bring a target back (default 2).
+    pub healthy: u32,
+    /// So many bad ones in a row take it out (default 3).
+    pub unhealthy: u32,
+    /// Statuses of a good answer; empty stands for 200 to 299.
+    pub statuses: Vec<u16>,
 }
 
 /// How requests that failed are sent again. A request whose body is not at hand any more never is.

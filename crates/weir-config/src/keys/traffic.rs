@@ -1,6 +1,6 @@
 //! Keys of upstreams, auth, plans and consumers.
 
-use super::{Form, Group, Key, Kind, Shape};
+use super::{Form, Group, HEALTH, Key, Kind, RETRIES, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 
@@ -35,71 +35,10 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
             Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
             Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),
-            Key::new("health", Kind::Object(&HEALTH), "Passive health: what requests themselves reveal."),
+            Key::new("health", Kind::Object(&HEALTH), "What takes targets out of service and brings them back."),
             Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").default("not at all"),
             Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
             Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
-        ],
-    )
-};
-
-/// `health` of an upstream.
-pub(crate) static HEALTH: Shape = Shape::new(
-    "the health of an upstream",
-    "Passive health.",
-    &[
-        Key::new(
-            "failures",
-            Kind::Integer(0, 1_000_000),
-            "Failures in a row that take a target out; 0 switches it off.",
-        )
-        .default("3"),
-        Key::new("pause", POSITIVE, "How long it stays out before one request tries it again.")
-            .default("10s"),
-    ],
-);
-
-/// `retries` of an upstream.
-pub(crate) static RETRIES: Shape = Shape {
-    slips: &[
-        ("attempts", "write `tries`: the first one counts"),
-        ("count", "write `tries`: the first one counts"),
-        ("on", "write `statuses`; what was not answered at all is always tried again"),
-        ("per_try_timeout", "write `timeout`"),
-    ],
-    ..Shape::new(
-        "the retries of an upstream",
-        "How requests are sent again: after a failed connection, one closed without a byte of answer, certain statuses, a try that took too long. A body that is not at hand any more is not.",
-        &[
-            Key::new("tries", Kind::Integer(2, 10), "Tries in all, the first among them.").default("3"),
-            Key::new(
-                "statuses",
-                Kind::Either(&[Kind::Word(&["none"]), Kind::OneOrMany(&Kind::Integer(400, 599))]),
-                "Answers after which there is another try.",
-            )
-            .default("[502, 503, 504]"),
-            Key::new("timeout", POSITIVE, "Time of each try, from its last byte to the first byte of its answer.")
-                .default("the upstream's `timeout`"),
-            Key::new(
-                "budget",
-                Kind::Form(Form::Percent),
-                "Most that are sent again, as a share of the requests of the last 10 s.",
-            )
-            .default("20%"),
-            Key::new("minimum", Kind::Integer(0, 1_000_000), "So many a second may be sent again whatever the share, on average over 10 s.")
-                .default("3"),
-            Key::new(
-                "backoff",
-                Kind::Form(Form::Duration),
-                "Longest pause before the second try, doubled for each further one, at most tenfold; each pause is random, up to that.",
-            )
-            .default("25ms"),
-            Key::new(
-                "methods",
-                Kind::Word(&["idempotent", "any"]),
-                "Whose requests are sent again though they may have been dealt with: GET, HEAD, PUT, DELETE, OPTIONS and TRACE only, or all.",
-            )
-            .default("idempotent"),
         ],
     )
 };

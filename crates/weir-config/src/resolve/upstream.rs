@@ -124,7 +124,13 @@ impl Resolver<'_> {
             connections: 64,
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
-            health: Health { failures: 0, pause: Duration::ZERO },
+            health: Health {
+                failures: 0,
+                errors: None,
+                pause: Duration::ZERO,
+                check: None,
+                most_out: 10_000,
+            },
             retries: None,
             tls,
             credential: None,
@@ -153,7 +159,7 @@ impl Resolver<'_> {
                 .help("write `https://…`, or leave `tls` out");
         }
         let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
-        let health = fields.object("health", &keys::HEALTH);
+        let health = self.health(&fields, targets.len());
         let timeout = fields.seconds("timeout", 30);
         let retries =
             fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
@@ -170,11 +176,7 @@ impl Resolver<'_> {
             connections: fields.number("connections", 1024),
             keep_alive: fields.number("keep_alive", 256),
             keep_alive_time: fields.seconds("keep_alive_time", 50),
-            health: Health {
-                failures: health.map_or(3, |h| h.number("failures", 3)),
-                pause: health
-                    .map_or(std::time::Duration::from_secs(10), |h| h.seconds("pause", 10)),
-            },
+            health,
             retries,
             tls,
             credential: match fields.object("auth", &keys::CREDENTIAL) {

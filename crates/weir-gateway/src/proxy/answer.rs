@@ -38,6 +38,15 @@ impl<'a> UpstreamBody<'a> {
         Self::beside(connection, rest, whole, response, idle)
     }
 
+    /// After a request that was sent whole, and of which nobody counts how it ended.
+    pub(crate) fn unwatched(
+        connection: Box<Connection>,
+        response: &ResponseHead,
+        idle: Duration,
+    ) -> Self {
+        Self::beside(connection, None, true, response, idle)
+    }
+
     /// Beside `rest` of the request; `whole` unless that broke off.
     fn beside(
         mut connection: Box<Connection>,

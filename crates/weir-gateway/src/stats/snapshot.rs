@@ -2,7 +2,7 @@
 
 use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
 use crate::auth::KeySetSeries;
-use crate::upstream::Healths;
+use crate::upstream::{Healths, Out};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
@@ -121,8 +121,12 @@ pub struct TargetSeries {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// In service, as passive health sees it now.
-    pub up: bool,
+    /// Why it is out of service now; `None` while it is in.
+    pub out: Option<&'static str>,
+    /// How often it was taken out of service, by [`Out`].
+    pub taken_out: [u64; Out::ALL.len()],
+    /// Checks that were good, and those that were not.
+    pub checks: [u64; 2],
     /// Connections opened, or tried to.
     pub connects: u64,
     /// Requests that went over a connection that had carried others.
@@ -224,11 +228,14 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
     let all = worker.targets.lock().unwrap_or_else(PoisonError::into_inner);
     for (key, stats) in all.iter() {
         let (sum, calls) = sums.entry(key.clone()).or_insert_with(|| {
+            let health = healths.series(&key.upstream, &key.authority);
             let series = TargetSeries {
                 upstream: key.upstream.clone(),
                 host: key.host.clone(),
                 port: key.port,
-                up: healths.of(&key.upstream, &key.authority).is_up(),
+                out: health.out,
+                taken_out: health.taken_out,
+                checks: health.checks,
                 ..TargetSeries::default()
             };
             (series, BTreeMap::new())

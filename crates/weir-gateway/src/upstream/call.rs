@@ -1,6 +1,7 @@
 //! A request to a target, timed from the choice of a connection to the last byte of the answer.
 
 use super::Target;
+use crate::clock;
 use crate::stats::{CallKey, method_label};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl Call {
     /// The head of the answer has come.
     pub(crate) fn answered(&mut self, status: u16) {
         self.status = status;
-        self.target.health.succeeded();
+        self.target.health.answered(status, clock::recent());
     }
 
     pub(crate) fn is_answered(&self) -> bool {

@@ -18,6 +18,7 @@ mod echo;
 mod examples;
 mod files;
 mod framing;
+mod health;
 mod hostile;
 mod http2;
 mod lab;
