@@ -7,6 +7,7 @@ mod call;
 pub(crate) mod check;
 mod connection;
 mod health;
+mod weights;
 
 pub(crate) use call::Call;
 pub(crate) use connection::{Connection, Failed, TakeError};
@@ -24,6 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use weights::Weights;
 use weir_config::{Balance, RetriedMethods, Retries, Scheme};
 
 /// Longest pause between two tries, in pauses before the second one.
@@ -35,6 +37,8 @@ pub(crate) struct Upstream {
     pub(crate) targets: Vec<Rc<Target>>,
     balance: Balance,
     next: Cell<usize>,
+    /// There if the targets weigh differently.
+    weights: Option<Weights>,
     /// There if requests that failed are sent again.
     pub(crate) retrying: Option<Retrying>,
 }
@@ -93,7 +97,10 @@ impl Upstream {
     ) -> Self {
         let share = |limit: usize| limit.div_ceil(workers).max(1);
         let found = healths.configure(config);
-        let targets = config.targets.iter().zip(found).map(|(target, health)| {
+        // One without any weight gets nothing, not even checks.
+        let chosen = config.targets.iter().zip(found).filter(|(target, _)| target.weight > 0);
+        let weights = Weights::new(chosen.clone().map(|(target, _)| target.weight).collect());
+        let targets = chosen.map(|(target, health)| {
             let address = target.host.parse::<IpAddr>().ok();
             let tls = config.tls.as_ref().and_then(|tls| {
                 let own = || ServerName::try_from(target.host.clone()).ok();
@@ -136,7 +143,13 @@ impl Upstream {
                 minimum: budget::minimum_of_worker(retries.minimum, workers),
             }
         });
-        Self { targets: targets.collect(), balance: config.balance, next: Cell::new(0), retrying }
+        Self {
+            targets: targets.collect(),
+            balance: config.balance,
+            next: Cell::new(0),
+            weights,
+            retrying,
+        }
     }
 
     /// Chooses a target, passing over those in `tried`. When every target is out of service the
@@ -148,8 +161,19 @@ impl Upstream {
         }
         let now = Instant::now();
         let untried = |index: &usize| !tried.contains(index);
-        let first = match self.balance {
-            Balance::RoundRobin => {
+        let first = match (self.balance, &self.weights) {
+            (Balance::RoundRobin, Some(weights)) => {
+                let open = |index| untried(&index) && self.targets[index].health.may_admit(now);
+                // As below: one that takes over for another takes no turn.
+                let first = tried.is_empty();
+                weights.turn(first, open).or_else(|| weights.turn(first, |at| untried(&at)))?
+            }
+            (Balance::LeastBusy, Some(weights)) => {
+                let (one, other) = weights.two();
+                let load = |index: usize| (index, self.targets[index].busy());
+                if weights.is_less(load(other), load(one)) { other } else { one }
+            }
+            (Balance::RoundRobin, None) => {
                 let next = self.next.get();
                 // One that takes over for another has its own turn all the same: else those
                 // behind one that fails would be asked by all.
@@ -158,7 +182,7 @@ impl Upstream {
                 }
                 next
             }
-            Balance::LeastBusy => {
+            (Balance::LeastBusy, None) => {
                 let one = fastrand::usize(..count);
                 let other = (one + fastrand::usize(1..count)) % count;
                 let busy = |index: usize| self.targets[index].busy();

@@ -49,6 +49,8 @@ pub struct Target {
     /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
     /// default port left out).
     pub authority: String,
+    /// Its part of the requests, beside the others' (default 1); 0: it gets none.
+    pub weight: u32,
 }
 
 /// Scheme of a target.

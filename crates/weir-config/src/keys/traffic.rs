@@ -1,6 +1,6 @@
 //! Keys of upstreams, auth, plans and consumers.
 
-use super::{Form, Group, HEALTH, Key, Kind, RETRIES, Shape};
+use super::{Form, Group, HEALTH, Key, Kind, RETRIES, Shape, TARGET};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 
@@ -19,14 +19,14 @@ pub(crate) static UPSTREAM: Shape = Shape {
         &[
             Key::new(
                 "targets",
-                Kind::List(&Kind::Form(Form::Target)),
-                "Servers, all `http://host:port` or all `https://host:port`.",
+                Kind::List(&Kind::Either(&[Kind::Form(Form::Target), Kind::Object(&TARGET)])),
+                "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`.",
             )
             .required(),
             Key::new(
                 "balance",
                 Kind::Word(&["round-robin", "least-busy"]),
-                "How a target is chosen among the healthy ones: one after the other, or of two at random the less busy one.",
+                "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one.",
             )
             .default("round-robin"),
             Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),

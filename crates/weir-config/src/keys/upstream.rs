@@ -1,9 +1,28 @@
-//! Keys of an upstream's health and retries.
+//! Keys of an upstream's targets, health and retries.
 
 use super::{Form, Key, Kind, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 const COUNT: Kind = Kind::Integer(1, 1_000_000);
+
+/// An item of `targets`.
+pub(crate) static TARGET: Shape = Shape {
+    slips: &[("target", "write `url`"), ("share", "write `weight`: its part beside the others'")],
+    ..Shape::new(
+        "a target with a weight",
+        "A server and its part of the requests.",
+        &[
+            Key::new("url", Kind::Form(Form::Target), "`http://host:port` or `https://host:port`.")
+                .required(),
+            Key::new(
+                "weight",
+                Kind::Integer(0, 1_000_000),
+                "Its part of the requests beside the other targets' weights; 0: it gets none.",
+            )
+            .default("1"),
+        ],
+    )
+};
 
 /// `health` of an upstream.
 pub(crate) static HEALTH: Shape = Shape::new(

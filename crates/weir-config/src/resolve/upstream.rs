@@ -57,7 +57,18 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
         }
     };
     let authority = if port == default { shown } else { format!("{shown}:{port}") };
-    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority })
+    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority, weight: 1 })
+}
+
+/// A target as it is written: its URL, or that with a weight.
+fn weighted_target(node: &Node) -> Option<Target> {
+    if let Some(url) = node.text() {
+        return target(url).ok();
+    }
+    node.members()?;
+    let fields = Fields::new(node, &keys::TARGET);
+    let target = target(fields.text("url")?).ok()?;
+    Some(Target { weight: fields.number("weight", 1), ..target })
 }
 
 /// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
@@ -142,7 +153,14 @@ impl Resolver<'_> {
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
         let fields = Fields::new(&member.value, &keys::UPSTREAM);
         let targets: Vec<Target> =
-            fields.texts("targets").iter().filter_map(|t| target(t).ok()).collect();
+            fields.many("targets").iter().filter_map(weighted_target).collect();
+        if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
+            let at = fields.get("targets").map_or(member.at, |n| n.at);
+            self.report
+                .error(codes::CONFLICT, at, "every target has the weight 0: none gets requests")
+                .help("leave `weight` out where a target is to get its part");
+            return None;
+        }
         let first = targets.first()?;
         if targets.iter().any(|t| t.scheme != first.scheme) {
             let at = fields.get("targets").map_or(member.at, |n| n.at);
@@ -159,7 +177,8 @@ impl Resolver<'_> {
                 .help("write `https://…`, or leave `tls` out");
         }
         let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
-        let health = self.health(&fields, targets.len());
+        let health =
+            self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
         let timeout = fields.seconds("timeout", 30);
         let retries =
             fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));

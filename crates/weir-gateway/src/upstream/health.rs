@@ -160,6 +160,13 @@ impl Health {
         first
     }
 
+    /// Whether [`Health::admits`] would let a request go there, which it does once a pause.
+    pub(crate) fn may_admit(&self, now: Instant) -> bool {
+        let out = self.out.load(Relaxed);
+        let by_check = out & Out::Check.bit() != 0;
+        out == 0 || (!by_check && self.millis(now) >= self.out_until.load(Relaxed))
+    }
+
     /// In service, as a gauge says it.
     pub(crate) fn is_up(&self) -> bool {
         self.out.load(Relaxed) == 0
@@ -346,7 +353,8 @@ impl Healths {
         let found: Vec<Arc<Health>> =
             config.targets.iter().map(|target| known.target(&target.authority)).collect();
         let mut members = known.group.lock();
-        members.targets = found.iter().map(Arc::downgrade).collect();
+        let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
+        members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();
         members.most_out = config.health.most_out;
         drop(members);
         found.iter().for_each(|health| health.set(&config.health));

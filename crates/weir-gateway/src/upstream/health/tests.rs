@@ -15,6 +15,7 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         host: index.to_string(),
         port: 80,
         authority: index.to_string(),
+        weight: 1,
     };
     weir_config::Upstream {
         name: "up".to_owned(),
@@ -60,10 +61,10 @@ fn a_target_goes_out_after_failures_in_a_row_and_one_request_tries_it_again() {
     assert!(health.admits(start), "two in a row are not three");
     health.failed(start);
     assert!(!health.is_up());
-    assert!(!health.admits(start + PAUSE / 2));
+    assert!(!health.admits(start + PAUSE / 2) && !health.may_admit(start + PAUSE / 2));
     let later = start + PAUSE * 2;
-    assert!(health.admits(later), "one request may try");
-    assert!(!health.admits(later), "and only one");
+    assert!(health.may_admit(later) && health.admits(later), "one request may try");
+    assert!(!health.admits(later) && !health.may_admit(later), "and only one");
     health.answered(200, later);
     assert!(health.admits(later) && health.is_up());
     assert_eq!(health.series().taken_out, [0, 1, 0]);

@@ -172,3 +172,54 @@ fn an_upstream_over_tls_is_verified_and_shown_a_certificate() {
         assert_eq!(refused.status, 502, "{what}: {}", refused.text());
     }
 }
+
+/// Requests that each of these targets got.
+fn shares(all: &[Upstream]) -> Vec<usize> {
+    all.iter().map(|one| one.heads().len()).collect()
+}
+
+#[test]
+fn weights_split_requests_exactly_and_spread_them_out() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let all: Vec<Upstream> = (0..3).map(|_| Upstream::answering(OK)).collect();
+    let [stable, canary, drained] = [0, 1, 2].map(|index: usize| all[index].addr);
+    let targets = |weight: u32| {
+        format!(
+            "targets: [{{url: \"http://{stable}\", weight: {weight}}}, \"http://{canary}\", \
+             {{url: \"http://{drained}\", weight: 0}}]"
+        )
+    };
+    let server = server(&format!("{{{}}}", targets(9))).start();
+    let mut client = server.connect();
+    for round in 1..=5 {
+        for _ in 0..10 {
+            assert_eq!(client.get("/").text(), "ok");
+        }
+        assert_eq!(shares(&all), [9 * round, round, 0], "of every ten one");
+    }
+    // Of two at random the less busy one, weighed: whoever is idle is as good as any other.
+    let server = self::server(&format!("{{{}, balance: least-busy}}", targets(99))).start();
+    let mut client = server.connect();
+    for _ in 0..200 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    let got = shares(&all);
+    assert!(got[0] - 45 > 150 && got[2] == 0, "{got:?}");
+}
+
+#[test]
+fn what_a_dead_heavy_target_would_get_goes_to_the_others_by_their_weights() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let all: Vec<Upstream> = (0..2).map(|_| Upstream::answering(OK)).collect();
+    let targets = [(harness::nobody(), 90), (all[0].addr, 3), (all[1].addr, 1)];
+    let targets =
+        targets.map(|(addr, weight)| format!("{{url: \"http://{addr}\", weight: {weight}}}"));
+    let health = "health: {failures: 1, pause: 1h}";
+    let server = server(&format!("{{targets: [{}], {health}}}", targets.join(", "))).start();
+    let mut client = server.connect();
+    for _ in 0..101 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    let got = shares(&all);
+    assert!((74..=77).contains(&got[0]) && got[0] + got[1] == 101, "{got:?}");
+}
