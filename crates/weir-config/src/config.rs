@@ -41,8 +41,8 @@ pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
 pub use upstream::{
-    Balance, Check, Credential, ErrorShare, Health, RetriedMethods, Retries, Scheme, Target,
-    Upstream, UpstreamTls,
+    Balance, Check, Credential, ErrorShare, HashKey, Health, RetriedMethods, Retries, Scheme,
+    Target, Upstream, UpstreamTls,
 };
 
 use crate::map::JsonMap;

@@ -20,7 +20,7 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
-use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream};
+use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
 use sending::{Sending, SendingError};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -68,6 +68,8 @@ pub(crate) async fn forward<'a>(
         idle: settings.idle_timeout,
     };
     body.at_hand()?;
+    // Before the headers are the upstream's.
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
 
     // The reading of the request's start, if nothing has been waited for since.
@@ -78,8 +80,8 @@ pub(crate) async fn forward<'a>(
         limits.first_byte = retrying.try_time(limits.first_byte);
     }
     let method = exchange.request.method;
-    let mut tried = Vec::new();
-    let connected = match connect(&exchange.deadline, method, upstream, started, &mut tried).await {
+    let mut choice = Choice { upstream, key, tried: Vec::new() };
+    let connected = match connect(&exchange.deadline, method, started, &mut choice).await {
         Err(lost) if retrying.is_none() || lost.why.is_none() => {
             // Nobody gets the request. What has come of its body is recorded all the same.
             let _ = body.drop_at_hand();
@@ -103,7 +105,7 @@ pub(crate) async fn forward<'a>(
     if let Some(retrying) = retrying
         && (attempted.is_err() || retrying.wants_another(exchange.response.status))
     {
-        let tries = retry::Tries { proxy, upstream, retrying, limits, tried };
+        let tries = retry::Tries { proxy, retrying, limits, choice };
         attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
     }
     let connection = attempted?;
@@ -129,16 +131,25 @@ impl From<Lost> for Refusal {
     }
 }
 
-/// Finds a target that can be reached, and a connection to it; those that cannot are in `tried`.
+/// Where a request may go.
+struct Choice<'u> {
+    upstream: &'u Upstream,
+    /// What it is kept together with others by.
+    key: Option<u64>,
+    /// Targets that have had their try, or could not be connected to.
+    tried: Vec<usize>,
+}
+
+/// Finds a target that can be reached, and a connection to it; those that cannot have been tried.
 async fn connect(
     deadline: &Deadline,
     method: Method,
-    upstream: &Upstream,
     started: Instant,
-    tried: &mut Vec<usize>,
+    choice: &mut Choice<'_>,
 ) -> Result<(Rc<Target>, Box<Connection>), Lost> {
+    let Choice { upstream, key, tried } = choice;
     loop {
-        let Some(index) = upstream.choose(tried) else {
+        let Some(index) = upstream.choose(tried, *key) else {
             return Err(Lost { refusal: Problem::UpstreamUnreachable.into(), why: None });
         };
         let target = &upstream.targets[index];

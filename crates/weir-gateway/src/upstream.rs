@@ -6,6 +6,7 @@ mod budget;
 mod call;
 pub(crate) mod check;
 mod connection;
+pub(crate) mod hash;
 mod health;
 mod weights;
 
@@ -39,6 +40,8 @@ pub(crate) struct Upstream {
     next: Cell<usize>,
     /// There if the targets weigh differently.
     weights: Option<Weights>,
+    /// Hash and weight of each target, there if requests are kept together.
+    hashes: Vec<(u64, u32)>,
     /// There if requests that failed are sent again.
     pub(crate) retrying: Option<Retrying>,
 }
@@ -100,6 +103,12 @@ impl Upstream {
         // One without any weight gets nothing, not even checks.
         let chosen = config.targets.iter().zip(found).filter(|(target, _)| target.weight > 0);
         let weights = Weights::new(chosen.clone().map(|(target, _)| target.weight).collect());
+        let hash =
+            |target: &weir_config::Target| (hash::of(target.authority.as_bytes()), target.weight);
+        let hashes = match config.balance {
+            Balance::Hash => chosen.clone().map(|(target, _)| hash(target)).collect(),
+            Balance::RoundRobin | Balance::LeastBusy => Vec::new(),
+        };
         let targets = chosen.map(|(target, health)| {
             let address = target.host.parse::<IpAddr>().ok();
             let tls = config.tls.as_ref().and_then(|tls| {
@@ -148,22 +157,27 @@ impl Upstream {
             balance: config.balance,
             next: Cell::new(0),
             weights,
+            hashes,
             retrying,
         }
     }
 
-    /// Chooses a target, passing over those in `tried`. When every target is out of service the
+    /// Chooses a target, passing over those in `tried`; by `key` if there is one. When every target is out of service the
     /// choice is made as if none were: a wrong guess about health must not make an outage.
-    pub(crate) fn choose(&self, tried: &[usize]) -> Option<usize> {
+    pub(crate) fn choose(&self, tried: &[usize], key: Option<u64>) -> Option<usize> {
         let count = self.targets.len();
         if count == 1 {
             return tried.is_empty().then_some(0);
         }
         let now = Instant::now();
         let untried = |index: &usize| !tried.contains(index);
+        let open = |index| untried(&index) && self.targets[index].health.may_admit(now);
+        let by_key = key.filter(|_| self.balance == Balance::Hash).and_then(|key| {
+            self.best(key, open).or_else(|| self.best(key, |index| untried(&index)))
+        });
         let first = match (self.balance, &self.weights) {
-            (Balance::RoundRobin, Some(weights)) => {
-                let open = |index| untried(&index) && self.targets[index].health.may_admit(now);
+            _ if by_key.is_some() => by_key?,
+            (Balance::RoundRobin | Balance::Hash, Some(weights)) => {
                 // As below: one that takes over for another takes no turn.
                 let first = tried.is_empty();
                 weights.turn(first, open).or_else(|| weights.turn(first, |at| untried(&at)))?
@@ -173,7 +187,7 @@ impl Upstream {
                 let load = |index: usize| (index, self.targets[index].busy());
                 if weights.is_less(load(other), load(one)) { other } else { one }
             }
-            (Balance::RoundRobin, None) => {
+            (Balance::RoundRobin | Balance::Hash, None) => {
                 let next = self.next.get();
                 // One that takes over for another has its own turn all the same: else those
                 // behind one that fails would be asked by all.
@@ -191,6 +205,18 @@ impl Upstream {
         };
         let order = || (0..count).map(|step| (first + step) % count).filter(untried);
         order().find(|&index| self.targets[index].health.admits(now)).or_else(|| order().next())
+    }
+}
+
+impl Upstream {
+    /// The best target for a key among those that `may`.
+    fn best(&self, key: u64, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let score = |index: usize| {
+            let (target, weight) = self.hashes[index];
+            hash::score(target, weight, key)
+        };
+        let may = (0..self.hashes.len()).filter(|index| may(*index));
+        may.map(|index| (score(index), index)).max_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1)
     }
 }
 

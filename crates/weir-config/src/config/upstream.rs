@@ -1,5 +1,6 @@
 //! Upstreams: named sets of targets behind `proxy`.
 
+use crate::expr::Expr;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct Upstream {
     pub targets: Vec<Target>,
     /// How a target is chosen.
     pub balance: Balance,
+    /// There with [`Balance::Hash`].
+    pub hash: Option<HashKey>,
     /// Time to connect, the TLS handshake included (default 2 s).
     pub connect_timeout: Duration,
     /// Time from the request's last byte to the first byte of the answer (`timeout`,
@@ -69,6 +72,19 @@ pub enum Balance {
     RoundRobin,
     /// Two at random, the one with fewer requests in flight.
     LeastBusy,
+    /// By what requests are kept together by; one after the other where a request has none.
+    Hash,
+}
+
+/// What requests are kept together by: those with the same go to the same target.
+#[derive(Clone, Debug)]
+pub enum HashKey {
+    /// The client's address.
+    Address,
+    /// This request header's value, by its lower-case name.
+    Header(String),
+    /// What this expression gives (`request`, `claims`, `consumer` in scope).
+    Expr(Expr),
 }
 
 /// What takes targets out of service and brings them back.

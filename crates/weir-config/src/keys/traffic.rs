@@ -1,6 +1,6 @@
 //! Keys of upstreams, auth, plans and consumers.
 
-use super::{Form, Group, HEALTH, Key, Kind, RETRIES, Shape, TARGET};
+use super::{Form, Group, HASH, HEALTH, Key, Kind, RETRIES, Shape, TARGET};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 
@@ -25,10 +25,11 @@ pub(crate) static UPSTREAM: Shape = Shape {
             .required(),
             Key::new(
                 "balance",
-                Kind::Word(&["round-robin", "least-busy"]),
-                "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one.",
+                Kind::Word(&["round-robin", "least-busy", "hash"]),
+                "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.",
             )
             .default("round-robin"),
+            Key::new("hash", Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
             Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),
             Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
             Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),

@@ -1,6 +1,6 @@
 //! Keys of an upstream's targets, health and retries.
 
-use super::{Form, Key, Kind, Shape};
+use super::{Form, Group, Key, Kind, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 const COUNT: Kind = Kind::Integer(1, 1_000_000);
@@ -20,6 +20,23 @@ pub(crate) static TARGET: Shape = Shape {
                 "Its part of the requests beside the other targets' weights; 0: it gets none.",
             )
             .default("1"),
+        ],
+    )
+};
+
+/// `hash` of an upstream.
+pub(crate) static HASH: Shape = Shape {
+    groups: &[Group { keys: &["header", "cel"], required: true }],
+    ..Shape::new(
+        "the hash of an upstream",
+        "What requests are kept together by: exactly one of these.",
+        &[
+            Key::new("header", Kind::Form(Form::Header), "The value of this request header."),
+            Key::new(
+                "cel",
+                Kind::Form(Form::Cel),
+                "What this gives, in CEL over `request`, `claims` and `consumer`.",
+            ),
         ],
     )
 };

@@ -2,7 +2,8 @@
 
 use super::{Fields, Resolver};
 use crate::config::{
-    Balance, Credential, Health, RetriedMethods, Retries, Scheme, Target, Upstream, UpstreamId,
+    Balance, Credential, HashKey, Health, RetriedMethods, Retries, Scheme, Target, Upstream,
+    UpstreamId,
 };
 use crate::draft::{Member, Node};
 use crate::finding::codes;
@@ -129,6 +130,7 @@ impl Resolver<'_> {
             name: format!("{what}:{}", parsed.authority),
             targets: vec![parsed],
             balance: Balance::RoundRobin,
+            hash: None,
             connect_timeout: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
@@ -179,16 +181,15 @@ impl Resolver<'_> {
         let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
         let health =
             self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
+        let (balance, hash) = self.balance(&fields)?;
         let timeout = fields.seconds("timeout", 30);
         let retries =
             fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
         Some(Upstream {
             name: member.key.clone(),
             targets,
-            balance: match fields.text("balance") {
-                Some("least-busy") => Balance::LeastBusy,
-                _ => Balance::RoundRobin,
-            },
+            balance,
+            hash,
             connect_timeout: fields.seconds("connect_timeout", 2),
             timeout,
             idle_timeout: fields.seconds("idle_timeout", 60),
@@ -203,6 +204,39 @@ impl Resolver<'_> {
                 None => None,
             },
         })
+    }
+
+    fn balance(&mut self, fields: &Fields<'_>) -> Option<(Balance, Option<HashKey>)> {
+        let balance = match fields.text("balance") {
+            Some("least-busy") => Balance::LeastBusy,
+            Some("hash") => Balance::Hash,
+            _ => Balance::RoundRobin,
+        };
+        let node = match (balance, fields.get("hash")) {
+            (Balance::Hash, None) => {
+                let node = fields.get("balance")?;
+                self.report
+                    .error(codes::MISSING_KEY, node.at, "requests are kept together by nothing")
+                    .help("say by what: `hash: {header: x-user}`, `{cel: …}` or `address`");
+                return None;
+            }
+            (Balance::Hash, Some(node)) => node,
+            (_, Some(node)) => {
+                self.report
+                    .error(codes::CONFLICT, node.at, "`hash` is said, but not `balance: hash`")
+                    .help("write `balance: hash`, or leave `hash` out");
+                return None;
+            }
+            (_, None) => return Some((balance, None)),
+        };
+        let Some(by) = fields.object("hash", &keys::HASH) else {
+            return (node.text() == Some("address")).then_some((balance, Some(HashKey::Address)));
+        };
+        let key = match by.text("header") {
+            Some(name) => HashKey::Header(name.to_ascii_lowercase()),
+            None => HashKey::Expr(self.expression(by.get("cel")?, &crate::expr::VARIABLES)?),
+        };
+        Some((balance, Some(key)))
     }
 
     /// `timeout` is that of the upstream.

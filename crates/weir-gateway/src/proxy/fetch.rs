@@ -1,7 +1,7 @@
 //! A request that a script makes: whole when it is sent, its answer whole when it is given.
 
 use super::sending::Sending;
-use super::{Limits, UpstreamBody, connect, failed, not_connected, send_and_wait};
+use super::{Choice, Limits, UpstreamBody, connect, failed, not_connected, send_and_wait};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
@@ -38,8 +38,8 @@ pub(crate) async fn fetch(
     };
     let method = Method::of(&fetch.method);
     let upstream = &live.upstreams[upstream.0];
-    let (target, mut connection) =
-        connect(&deadline, method, upstream, started, &mut Vec::new()).await?;
+    let mut choice = Choice { upstream, key: None, tried: Vec::new() };
+    let (target, mut connection) = connect(&deadline, method, started, &mut choice).await?;
     if let Some(credential) = &settings.credential {
         fetch.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&credential.header));
         fetch.headers.push((credential.header.clone(), credential.value.clone()));

@@ -7,12 +7,12 @@
 //! When there is no further one, the client gets what the last one brought: its answer, or what
 //! went wrong.
 
-use super::{Limits, Lost, UpstreamBody, attempt, head, not_taken};
+use super::{Choice, Limits, Lost, UpstreamBody, attempt, head, not_taken};
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::proxy::sending::Sending;
 use crate::stats::{Again, NotAgain};
-use crate::upstream::{Call, Connection, Retrying, Target, Upstream};
+use crate::upstream::{Call, Connection, Retrying, Target};
 use std::rc::Rc;
 use std::time::Duration;
 use weir_config::Proxy;
@@ -21,11 +21,9 @@ use weir_journal::stage;
 /// What the tries of one request have in common.
 pub(super) struct Tries<'p> {
     pub(super) proxy: &'p Proxy,
-    pub(super) upstream: &'p Upstream,
     pub(super) retrying: &'p Retrying,
     pub(super) limits: Limits,
-    /// Targets that have had their try, or could not be connected to.
-    pub(super) tried: Vec<usize>,
+    pub(super) choice: Choice<'p>,
 }
 
 impl Tries<'_> {
@@ -60,13 +58,13 @@ impl Tries<'_> {
 
     /// The target of the first try; the one asked last if none could be connected to.
     fn last(&mut self, exchange: &Exchange) -> Rc<Target> {
-        let targets = &self.upstream.targets;
+        let targets = &self.choice.upstream.targets;
         if let Some(call) = &exchange.call
             && let Some(index) = targets.iter().position(|target| call.is_to(target))
         {
-            self.tried.push(index);
+            self.choice.tried.push(index);
         }
-        Rc::clone(&targets[self.tried.last().copied().unwrap_or(0)])
+        Rc::clone(&targets[self.choice.tried.last().copied().unwrap_or(0)])
     }
 
     /// Whether there is another try, why, and after which pause.
@@ -130,14 +128,15 @@ impl Tries<'_> {
 
     /// A target that has had no try; when all have, one that did not have the last.
     fn next(&mut self, last: &Rc<Target>) -> Rc<Target> {
-        let targets = &self.upstream.targets;
-        let index = self.upstream.choose(&self.tried).unwrap_or_else(|| {
-            let last = targets.iter().position(|target| Rc::ptr_eq(target, last));
-            self.tried.clear();
-            self.tried.extend(last.filter(|_| targets.len() > 1));
-            self.upstream.choose(&self.tried).unwrap_or(0)
-        });
-        self.tried.push(index);
+        let targets = &self.choice.upstream.targets;
+        let index =
+            self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or_else(|| {
+                let last = targets.iter().position(|target| Rc::ptr_eq(target, last));
+                self.choice.tried.clear();
+                self.choice.tried.extend(last.filter(|_| targets.len() > 1));
+                self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or(0)
+            });
+        self.choice.tried.push(index);
         Rc::clone(&targets[index])
     }
 

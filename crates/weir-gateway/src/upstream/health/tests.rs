@@ -21,6 +21,7 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         name: "up".to_owned(),
         targets: (0..targets).map(target).collect(),
         balance: weir_config::Balance::RoundRobin,
+        hash: None,
         connect_timeout: PAUSE,
         timeout: PAUSE,
         idle_timeout: PAUSE,
