@@ -31,7 +31,7 @@ run: ## Build weir with its console and start the quickstart with its echo backe
 .PHONY: test
 test: setup report console ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py
-	@if command -v npm >/dev/null; then npm test --prefix console --silent; fi
+	@if $(NODE); then npm test --prefix console --silent; fi
 	@.ci/tests --workspace --locked
 	@fuzz/run 60
 
@@ -49,15 +49,19 @@ $(REPORT)/node_modules: $(REPORT)/package-lock.json
 .PHONY: console
 console: console/dist/index.html ## Build the console, for weir to take in when it is built
 
+# Whether there is a Node that the console can be built with; Debian 12's own is older.
+NODE := command -v npm >/dev/null && \
+	node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
 CONSOLE_SOURCES := $(shell find console/src console/public console/scripts -type f 2>/dev/null) \
 	$(addprefix console/,index.html openapi.json package-lock.json tsconfig.json vite.config.ts)
 
 console/dist/index.html: $(CONSOLE_SOURCES)
-	@if command -v npm >/dev/null; then \
+	@if $(NODE); then \
 	{ test console/node_modules/.package-lock.json -nt console/package-lock.json || \
 	npm ci --prefix console --ignore-scripts --no-audit --no-fund --loglevel=error; } && \
 	npm run build --prefix console --silent; \
-	else echo "console: npm is not installed, weir will say how to build its console"; fi
+	else echo "console: no Node 20.19 or newer with npm, weir will say how to build its console"; fi
 
 .PHONY: lint
 lint: ## Formatting, clippy, and cargo-deny if it is installed

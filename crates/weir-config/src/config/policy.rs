@@ -21,7 +21,7 @@ pub struct Auth {
 #[derive(Debug)]
 pub enum AuthKind {
     /// A JSON Web Token in `Authorization: Bearer`.
-    Jwt(JwtAuth),
+    Jwt(Box<JwtAuth>),
     /// A key in a header, a query parameter or a password; the keys stand with their consumers.
     ApiKey(ApiKeySource),
 }

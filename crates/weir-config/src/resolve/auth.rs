@@ -22,7 +22,7 @@ impl Resolver<'_> {
         }
         let fields = Fields::new(&member.value, &keys::AUTH);
         let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
-            AuthKind::Jwt(self.jwt(&jwt)?)
+            AuthKind::Jwt(Box::new(self.jwt(&jwt)?))
         } else if let Some(basic) = fields.bool("basic") {
             if !basic {
                 let at = fields.get("basic")?.at;

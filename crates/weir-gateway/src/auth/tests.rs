@@ -16,7 +16,7 @@ fn jwt(name: &str, issuer: &str) -> Auth {
     };
     Auth {
         name: name.into(),
-        kind: AuthKind::Jwt(JwtAuth {
+        kind: AuthKind::Jwt(Box::new(JwtAuth {
             issuers: vec![issuer.into()],
             audiences: vec![],
             algorithms: vec![Algorithm::HS256],
@@ -26,7 +26,7 @@ fn jwt(name: &str, issuer: &str) -> Auth {
             scopes: vec!["read".into()],
             keys: vec![key],
             remote: None,
-        }),
+        })),
     }
 }
 

@@ -4,6 +4,7 @@
 mod crashes;
 mod doors;
 mod jobs;
+mod lost;
 mod refusals;
 mod single;
 mod upstream;
@@ -155,6 +156,9 @@ fn words(reason: &str) -> &'static str {
         "withheld" => "its body was not recorded, as it could not be masked",
         "aborted" => "its body did not come to its end, or that is not known",
         "unrecorded" => "its headers or body were not recorded",
+        "not-kept" => "it is not kept here",
+        "expired" => "its headers and body were dropped because of their age",
+        "damaged" => "some of its records were lost; it can be sent only with a body of yours",
         "attempt" => "it is itself an attempt",
         "sending" => "an attempt is under way",
         "unknown" => "it is not known whether the last attempt was sent",
