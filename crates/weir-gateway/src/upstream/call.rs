@@ -34,7 +34,7 @@ impl Call {
     /// The head of the answer has come.
     pub(crate) fn answered(&mut self, status: u16) {
         self.status = status;
-        self.target.health.answered(status, clock::recent());
+        self.target.health.answered(status, clock::recent);
     }
 
     pub(crate) fn is_answered(&self) -> bool {

@@ -172,8 +172,8 @@ impl Health {
         self.out.load(Relaxed) == 0
     }
 
-    /// It answered with this status.
-    pub(crate) fn answered(&self, status: u16, now: Instant) {
+    /// It answered with this status. Asks for the time only where errors are counted.
+    pub(crate) fn answered(&self, status: u16, now: impl FnOnce() -> Instant) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
             self.put_back(Out::Failures);
@@ -182,14 +182,15 @@ impl Health {
         if share == 0 {
             return;
         }
+        let now = self.millis(now());
         if self.is_out(Out::Errors) {
             // Answers to what was sent before say nothing new.
             if self.on_trial.swap(false, Relaxed) && status < 500 {
-                self.errors.begin(self.millis(now));
+                self.errors.begin(now);
                 self.put_back(Out::Errors);
             }
-        } else if self.errors.count(status >= 500, share, self.millis(now)) {
-            self.take_out(Out::Errors, self.millis(now));
+        } else if self.errors.count(status >= 500, share, now) {
+            self.take_out(Out::Errors, now);
         }
     }
 
