@@ -51,6 +51,9 @@ async fn stages<'a>(
     exchange.set_timeout(route.timeout);
     capture::found(exchange, route);
 
+    if !route.clients.iter().all(|clients| clients.admits(exchange.client.address)) {
+        return Err(Problem::AddressRefused.into());
+    }
     authenticate(exchange, route).await?;
     limit(exchange)?;
     body.limit(route.body_limit)?;
