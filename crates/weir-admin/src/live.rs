@@ -90,8 +90,11 @@ pub(crate) struct TargetPulse {
     pub(crate) upstream: String,
     /// Host and port.
     pub(crate) target: String,
-    /// In service, as passive health sees it.
+    /// In service.
     pub(crate) up: bool,
+    /// Why it is not: `check`, `failures` or `errors`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) out: String,
     /// Connections that carry a request.
     pub(crate) active: u64,
     /// Connections that wait for one.

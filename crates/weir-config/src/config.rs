@@ -26,9 +26,9 @@ pub use handler::{
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
-    Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Compression, Consumer, Cors,
-    HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
-    RemoteKeys, VerificationKey,
+    Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Clients, Compression, Consumer,
+    Cors, HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate,
+    RateLimit, RemoteKeys, VerificationKey,
 };
 pub use pool::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
@@ -40,7 +40,10 @@ pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
-pub use upstream::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamTls};
+pub use upstream::{
+    Balance, Check, Credential, ErrorShare, HashKey, Health, RetriedMethods, Retries, Scheme,
+    Target, Upstream, UpstreamTls,
+};
 
 use crate::map::JsonMap;
 use crate::validation::Validation;
@@ -163,6 +166,8 @@ pub struct Route {
     pub path: PathPattern,
     /// Who may call.
     pub access: Access,
+    /// From where it may be called, by API and by route; all of them hold.
+    pub clients: Vec<Clients>,
     /// Rate limits of the API and the route, beside the consumer's plan. All must admit.
     pub rate_limits: Vec<RateLimit>,
     /// Largest request body in bytes.

@@ -15,9 +15,10 @@ mod script;
 mod server;
 mod tracker;
 mod traffic;
+mod upstream;
 
 pub(crate) use api::{
-    API, API_EDITS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, METHODS, PROXY, QUERY, REPLY,
+    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, METHODS, PROXY, QUERY, REPLY,
     REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
@@ -32,9 +33,10 @@ pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
-    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, HEALTH, JWT, MATCH, PLAN, PRICE,
-    QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
+    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, JWT, MATCH, PLAN, PRICE, QUOTA,
+    TIER, UPSTREAM, UPSTREAM_TLS,
 };
+pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET};
 
 /// A mapping with known keys.
 #[derive(Debug)]

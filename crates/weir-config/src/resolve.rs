@@ -9,6 +9,7 @@ mod events;
 mod fields;
 mod files;
 mod headers;
+mod health;
 mod jwt;
 mod monitor;
 mod openapi;

@@ -69,6 +69,11 @@ impl Deadline {
         self.request.set(at);
     }
 
+    /// Whether the request still has time then.
+    pub(crate) fn allows(&self, then: Instant) -> bool {
+        self.request.get().is_none_or(|end| then < end)
+    }
+
     /// Something moved: the next wait starts afresh.
     pub(crate) fn progress(&self) {
         self.wait.set(None);

@@ -53,6 +53,10 @@ pub(crate) async fn stages<'a>(
     exchange.set_timeout(route.timeout);
     capture::found(exchange, route);
 
+    exchange.reach(Stage::Clients);
+    if !route.clients.iter().all(|clients| clients.admits(exchange.client.address)) {
+        return Err(Problem::AddressRefused.into());
+    }
     exchange.reach(Stage::Auth);
     authenticate(exchange, route).await?;
     exchange.reach(Stage::Limit);

@@ -138,6 +138,16 @@ impl Outgoing {
         self.flushed = false;
     }
 
+    /// Puts another head in the place of the first `length` bytes, nothing having gone out yet.
+    pub(crate) fn replace_head(&mut self, length: usize, head: &Self) {
+        self.bytes.splice(..length, head.bytes.iter().copied());
+    }
+
+    /// Bytes that wait, or are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets everything and holds no memory, as an idle connection should.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();

@@ -128,6 +128,8 @@ problems! {
     UnknownApiKey = 401 "unknown-api-key" "The API key is not known" Client Pointless,
     /// The credential is good but may not do this.
     Forbidden = 403 "forbidden" "Not allowed" Client Pointless,
+    /// Requests from the client's address are not let in.
+    AddressRefused = 403 "address-refused" "Not allowed from this address" Client Pointless,
     /// The token lacks a scope that is required.
     InsufficientScope = 403 "insufficient-scope" "The token lacks a required scope" Client Pointless,
     /// No API answers to this host.

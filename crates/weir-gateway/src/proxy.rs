@@ -7,6 +7,7 @@
 mod answer;
 mod fetch;
 pub(crate) mod head;
+mod retry;
 pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
@@ -18,7 +19,8 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::{Call, Connection, TakeError, Target, Upstream};
+use crate::stats::Again;
+use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
 use sending::{Sending, SendingError};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -61,36 +63,56 @@ pub(crate) async fn forward<'a>(
     let live = Rc::clone(exchange.live());
     let upstream = &live.upstreams[proxy.upstream.0];
     let settings = &live.site.config.upstreams[proxy.upstream.0];
-    let limits = Limits {
+    let mut limits = Limits {
         first_byte: proxy.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
     };
     body.at_hand()?;
+    // Before the headers are the upstream's.
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
-    let (target, connection) =
-        match connect(&exchange.deadline, exchange.request.method, upstream, started).await {
-            Ok(connected) => connected,
-            Err(refusal) => {
-                // Nobody gets the request. What has come of its body is recorded all the same.
-                let _ = body.drop_at_hand();
-                return Err(refusal);
-            }
-        };
-    if !connection.reused {
-        exchange.recording.connected(started);
+    let retrying = upstream.retrying.as_ref();
+    if let Some(retrying) = retrying {
+        retrying.request(started);
+        limits.first_byte = retrying.try_time(limits.first_byte);
     }
-    exchange.call = Some(Call::new(Rc::clone(&target), started));
+    let method = exchange.request.method;
+    let mut choice = Choice { upstream, key, tried: Vec::new() };
+    let connected = match connect(&exchange.deadline, method, started, &mut choice).await {
+        Err(lost) if retrying.is_none() || lost.why.is_none() => {
+            // Nobody gets the request. What has come of its body is recorded all the same.
+            let _ = body.drop_at_hand();
+            return Err(lost.refusal);
+        }
+        connected => connected,
+    };
+    let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
     let head = head::encode(exchange, proxy, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
-    let connection = attempt(exchange, &target, connection, &mut sending, limits).await?;
-    target.health.succeeded();
+    let mut attempted = match connected {
+        Ok((target, connection)) => {
+            if !connection.reused {
+                exchange.recording.connected(started);
+            }
+            exchange.call = Some(Call::new(Rc::clone(&target), started));
+            attempt(exchange, &target, connection, &mut sending, limits, retrying).await
+        }
+        Err(lost) => Err(lost),
+    };
+    if let Some(retrying) = retrying
+        && (attempted.is_err() || retrying.wants_another(exchange.response.status))
+    {
+        let tries = retry::Tries { proxy, retrying, limits, choice };
+        attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
+    }
+    let connection = attempted?;
     if let Some(call) = &mut exchange.call {
         call.answered(exchange.response.status);
+        exchange.recording.answered(call.started());
     }
-    exchange.recording.answered(started);
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
@@ -107,36 +129,55 @@ pub(crate) fn outline(
     let live = Rc::clone(exchange.live());
     let settings = &live.site.config.upstreams[proxy.upstream.0];
     let upstream = &live.upstreams[proxy.upstream.0];
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
-    let target = &upstream.targets[upstream.choose(&[])?];
+    let target = &upstream.targets[upstream.choose(&[], key)?];
     let mut out = head::encode(exchange, proxy, &target.authority, framing);
     Some((std::mem::take(out.head()), target.authority.clone()))
 }
 
-/// Finds a target that can be reached, and a connection to it.
+/// A try that did not bring an answer.
+struct Lost {
+    refusal: Refusal,
+    /// Why another try might.
+    why: Option<Again>,
+}
+
+impl From<Lost> for Refusal {
+    fn from(lost: Lost) -> Self {
+        lost.refusal
+    }
+}
+
+/// Where a request may go.
+struct Choice<'u> {
+    upstream: &'u Upstream,
+    /// What it is kept together with others by.
+    key: Option<u64>,
+    /// Targets that have had their try, or could not be connected to.
+    tried: Vec<usize>,
+}
+
+/// Finds a target that can be reached, and a connection to it; those that cannot have been tried.
 async fn connect(
     deadline: &Deadline,
     method: Method,
-    upstream: &Upstream,
     started: Instant,
-) -> Result<(Rc<Target>, Box<Connection>), Refusal> {
-    let mut tried = Vec::new();
+    choice: &mut Choice<'_>,
+) -> Result<(Rc<Target>, Box<Connection>), Lost> {
+    let Choice { upstream, key, tried } = choice;
     loop {
-        let Some(index) = upstream.choose(&tried) else {
-            return Err(Problem::UpstreamUnreachable.into());
+        let Some(index) = upstream.choose(tried, *key) else {
+            return Err(Lost { refusal: Problem::UpstreamUnreachable.into(), why: None });
         };
         let target = &upstream.targets[index];
         match target.take(deadline).await {
             Ok(connection) => return Ok((Rc::clone(target), connection)),
             Err(error) => {
                 tried.push(index);
-                if let Some(why) = error.label() {
-                    let call = Call::new(Rc::clone(target), started);
-                    call.end(method, why, Instant::now());
-                }
-                let refusal = not_taken(target, error);
+                let lost = not_taken(target, error, method, started);
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
-                    return Err(refusal);
+                    return Err(lost);
                 }
             }
         }
@@ -150,17 +191,28 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
 }
 
-fn not_taken(target: &Target, error: TakeError) -> Refusal {
-    let refusal = match error {
-        TakeError::Busy => return Problem::UpstreamBusy.into(),
+/// There is no connection to `target` for a request that wanted one since `started`; that is
+/// counted.
+fn not_taken(target: &Rc<Target>, error: TakeError, method: Method, started: Instant) -> Lost {
+    if let Some(label) = error.label() {
+        Call::new(Rc::clone(target), started).end(method, label, Instant::now());
+    }
+    not_connected(target, error)
+}
+
+fn not_connected(target: &Target, error: TakeError) -> Lost {
+    let (refusal, why) = match error {
+        TakeError::Busy => return Lost { refusal: Problem::UpstreamBusy.into(), why: None },
         TakeError::Connect(error) => {
             // The kind says enough; the text could name inner addresses.
-            Refusal::new(Problem::UpstreamUnreachable).detail(error.kind().to_string())
+            let kind = error.kind().to_string();
+            (Refusal::new(Problem::UpstreamUnreachable).detail(kind), Some(Again::Connect))
         }
-        TakeError::Late(expired) => Refusal::from(expired),
+        TakeError::Late(Expired::Request) => (Refusal::from(Expired::Request), None),
+        TakeError::Late(expired) => (Refusal::from(expired), Some(Again::Connect)),
     };
     target.health.failed(Instant::now());
-    refusal
+    Lost { refusal, why }
 }
 
 /// Sends the request over `connection`; once more over a fresh one when a kept connection turns
@@ -172,7 +224,8 @@ async fn attempt(
     mut connection: Box<Connection>,
     sending: &mut Sending<'_>,
     limits: Limits,
-) -> Result<Box<Connection>, Refusal> {
+    retrying: Option<&Retrying>,
+) -> Result<Box<Connection>, Lost> {
     loop {
         let method = exchange.request.method;
         let pass_on = exchange.takes_interim().then_some(&*exchange.interim);
@@ -191,13 +244,16 @@ async fn attempt(
             Err(failure) => failure,
         };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
-        if stale && sending.may_repeat(method) {
+        if stale
+            && sending.may_repeat(method)
+            && retrying.is_none_or(|retrying| retrying.spend(clock::now()))
+        {
             drop(connection);
-            target.stats.retries.add(1);
+            target.stats.sent_again(Again::Stale);
             exchange.recording.sent_again();
             connection = Box::pin(target.take_fresh(&exchange.deadline))
                 .await
-                .map_err(|e| not_taken(target, e))?;
+                .map_err(|e| not_connected(target, e))?;
             sending.rewind();
             continue;
         }
@@ -205,20 +261,31 @@ async fn attempt(
     }
 }
 
-fn failed(target: &Target, failure: Failure) -> Refusal {
-    let refusal = match failure {
+fn failed(target: &Target, failure: Failure) -> Lost {
+    let final_one = |refusal| Lost { refusal, why: None };
+    let lost = match failure {
         // Not the upstream's doing.
-        Failure::Client(error) => return error.into(),
-        Failure::Late(Expired::Wait(Wait::RequestBody)) => return Problem::RequestTimeout.into(),
-        Failure::Closed { .. } => Problem::UpstreamClosed.into(),
-        Failure::Garbage(error) => Refusal::new(Problem::UpstreamGarbage).detail(error.to_string()),
-        Failure::Interim => {
-            Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers")
+        Failure::Client(error) => return final_one(error.into()),
+        Failure::Late(Expired::Wait(Wait::RequestBody)) => {
+            return final_one(Problem::RequestTimeout.into());
         }
-        Failure::Late(expired) => Refusal::from(expired),
+        Failure::Closed { answered } => Lost {
+            refusal: Problem::UpstreamClosed.into(),
+            why: (!answered).then_some(Again::Closed),
+        },
+        Failure::Garbage(error) => {
+            final_one(Refusal::new(Problem::UpstreamGarbage).detail(error.to_string()))
+        }
+        Failure::Interim => {
+            final_one(Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers"))
+        }
+        Failure::Late(Expired::Request) => final_one(Expired::Request.into()),
+        Failure::Late(expired) => {
+            Lost { refusal: Refusal::from(expired), why: Some(Again::Timeout) }
+        }
     };
     target.health.failed(Instant::now());
-    refusal
+    lost
 }
 
 /// Sends the request and waits for the head of the answer, both at once.

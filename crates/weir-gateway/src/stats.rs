@@ -2,6 +2,7 @@
 
 mod snapshot;
 
+pub use crate::upstream::Out;
 pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
 use std::collections::HashMap;
@@ -103,8 +104,10 @@ pub struct TargetStats {
     pub connects: Counter,
     /// Requests that went over a connection that had carried others.
     pub reused: Counter,
-    /// Requests sent again because a kept connection turned out to be closed.
-    pub retries: Counter,
+    /// Requests sent again after this target failed, by [`Again`].
+    pub again: [Counter; Again::ALL.len()],
+    /// Requests not sent again after this target failed, by [`NotAgain`].
+    pub not_again: [Counter; NotAgain::ALL.len()],
     /// Requests refused because every connection was in use.
     pub busy: Counter,
     /// Connections open now, idle ones among them.
@@ -115,10 +118,79 @@ pub struct TargetStats {
 }
 
 impl TargetStats {
+    /// A request is sent again.
+    pub(crate) fn sent_again(&self, why: Again) {
+        self.again[why as usize].add(1);
+    }
+
+    /// A request that might be is not sent again.
+    pub(crate) fn not_sent_again(&self, why: NotAgain) {
+        self.not_again[why as usize].add(1);
+    }
+
     /// The series of these labels, made on first use.
     pub(crate) fn series(&self, key: CallKey) -> Arc<Durations> {
         let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.entry(key).or_default())
+    }
+}
+
+/// Why a request is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// A kept connection turned out to be closed.
+    Stale,
+    /// There was no connection to be had.
+    Connect,
+    /// The connection was closed without a byte of answer.
+    Closed,
+    /// No answer came in the time of a try.
+    Timeout,
+    /// The answer's status is one that says so.
+    Status,
+}
+
+/// Why a request that might be is not sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAgain {
+    /// The share of requests that may be is used up.
+    Budget,
+    /// It has been tried as often as may be.
+    Tries,
+    /// Its time is up before the pause would be.
+    Deadline,
+}
+
+impl Again {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] =
+        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Connect => "connect",
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
+        }
+    }
+}
+
+impl NotAgain {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Budget, Self::Tries, Self::Deadline];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Tries => "tries",
+            Self::Deadline => "deadline",
+        }
     }
 }
 

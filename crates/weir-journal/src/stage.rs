@@ -13,7 +13,8 @@ pub const AUTH: u8 = 3;
 pub const LIMIT: u8 = 4;
 /// Reading and mapping the request body.
 pub const REQUEST_MAP: u8 = 5;
-/// Until there was a new connection to an upstream, or a place for one; part of [`FIRST_BYTE`].
+/// Until there was a new connection to an upstream, or a place for one; part of [`FIRST_BYTE`],
+/// or of [`RETRY`].
 pub const CONNECT: u8 = 6;
 /// Reading and mapping the upstream's answer.
 pub const RESPONSE_MAP: u8 = 7;
@@ -24,13 +25,17 @@ pub const QUEUE: u8 = 9;
 /// Comparing a request with the API's description; reading its body is part of it.
 pub const VALIDATE: u8 = 10;
 
+/// From the first try at an upstream to the one whose answer the client gets, or the last.
+pub const RETRY: u8 = 11;
+
 /// Names in the order of a request, as they are shown.
-const NAMES: [(u8, &str); 10] = [
+const NAMES: [(u8, &str); 11] = [
     (AUTH, "auth"),
     (LIMIT, "limit"),
     (VALIDATE, "validate"),
     (REQUEST_MAP, "request-map"),
     (QUEUE, "queue"),
+    (RETRY, "retry"),
     (CONNECT, "connect"),
     (FIRST_BYTE, "first-byte"),
     (RESPONSE_MAP, "response-map"),

@@ -129,7 +129,8 @@ pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> 
     snapshot.targets.iter().map(|target| TargetPulse {
         upstream: target.upstream.clone(),
         target: format!("{}:{}", target.host, target.port),
-        up: target.up,
+        up: target.out.is_none(),
+        out: target.out.unwrap_or_default().to_owned(),
         active: target.open.saturating_sub(target.idle),
         idle: target.idle,
     })

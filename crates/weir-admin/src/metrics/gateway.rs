@@ -5,7 +5,7 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    BUCKETS, CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, NotAgain, Out, RequestSeries, Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -213,8 +213,18 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
     vec![
         Family {
             name: "weir_upstream_up",
-            help: "Whether a target is in service, as passive health sees it.",
-            samples: Samples::Gauge(each(|t| t.up.into())),
+            help: "Whether a target is in service.",
+            samples: Samples::Gauge(each(|t| t.out.is_none().into())),
+        },
+        Family {
+            name: "weir_upstream_taken_out_total",
+            help: "Times that a target was taken out of service, by why.",
+            samples: Samples::Counter(by_reason(targets, &Out::ALL, Out::as_str, |t| &t.taken_out)),
+        },
+        Family {
+            name: "weir_upstream_checks_total",
+            help: "Health checks that were good, and that were not.",
+            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| &t.checks)),
         },
         counter("weir_upstream_connects_total", "Connections opened, or tried to.", |t| t.connects),
         counter(
@@ -222,17 +232,51 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Requests on a connection that had carried others.",
             |t| t.reused,
         ),
-        counter(
-            "weir_upstream_retries_total",
-            "Requests sent again because a kept connection was closed.",
-            |t| t.retries,
-        ),
+        Family {
+            name: "weir_upstream_retries_total",
+            help: "Requests sent again after a target failed, by why.",
+            samples: Samples::Counter(by_reason(targets, &Again::ALL, Again::as_str, |t| &t.again)),
+        },
+        Family {
+            name: "weir_upstream_retries_refused_total",
+            help: "Requests not sent again after a target failed, though they could have been, by why.",
+            samples: Samples::Counter(by_reason(targets, &NotAgain::ALL, NotAgain::as_str, |t| {
+                &t.not_again
+            })),
+        },
         counter(
             "weir_upstream_busy_total",
             "Requests refused because every connection was in use.",
             |t| t.busy,
         ),
     ]
+}
+
+/// Counts of each target by why.
+fn by_reason<R: Copy, const N: usize>(
+    targets: &[TargetSeries],
+    reasons: &[R; N],
+    name: fn(R) -> &'static str,
+    counts: fn(&TargetSeries) -> &[u64; N],
+) -> Vec<Sample> {
+    by("weir_reason", targets, &reasons.map(name), counts)
+}
+
+/// Counts of each target by the values of another label.
+fn by<const N: usize>(
+    label: &'static str,
+    targets: &[TargetSeries],
+    values: &[&'static str; N],
+    counts: fn(&TargetSeries) -> &[u64; N],
+) -> Vec<Sample> {
+    let of = |target| {
+        values.iter().zip(counts(target)).map(move |(value, count)| {
+            let mut labels = target_labels(target);
+            labels.push((label, (*value).to_owned()));
+            Sample::new(labels, *count as f64)
+        })
+    };
+    targets.iter().flat_map(of).collect()
 }
 
 fn target_labels(target: &TargetSeries) -> Labels {

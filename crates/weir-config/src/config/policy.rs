@@ -3,7 +3,9 @@
 use super::{AuthId, PlanId, UpstreamId};
 use crate::expr::Expr;
 use crate::price::Price;
+use ipnet::IpNet;
 use jsonwebtoken::DecodingKey;
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub use jsonwebtoken::Algorithm;
@@ -279,4 +281,40 @@ pub struct Compression {
     pub min_size: u64,
     /// Level 1 to 9 (default 1).
     pub level: u32,
+}
+
+/// Networks that may call, and such that may not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clients {
+    /// Only these may; empty: all.
+    pub allow: Vec<IpNet>,
+    /// These may not, whatever is allowed.
+    pub deny: Vec<IpNet>,
+}
+
+impl Clients {
+    /// Whether requests from this address (IPv4 as such, not mapped into IPv6) are let in.
+    #[must_use]
+    pub fn admits(&self, address: IpAddr) -> bool {
+        let is_in = |list: &[IpNet]| list.iter().any(|net| net.contains(&address));
+        !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clients;
+
+    #[test]
+    fn what_is_denied_is_denied_whatever_is_allowed() {
+        let admits = |allow: &[&str], deny: &[&str], address: &str| {
+            let nets = |list: &[&str]| list.iter().map(|net| net.parse().unwrap()).collect();
+            Clients { allow: nets(allow), deny: nets(deny) }.admits(address.parse().unwrap())
+        };
+        assert!(admits(&[], &[], "10.0.0.1"));
+        assert!(admits(&["10.0.0.0/8"], &[], "10.255.0.1"));
+        assert!(!admits(&["10.0.0.0/8"], &[], "11.0.0.1"));
+        assert!(!admits(&["10.0.0.0/8"], &["10.0.0.1/32"], "10.0.0.1"));
+        assert!(!admits(&[], &["::/0"], "::1") && admits(&[], &["::/0"], "10.0.0.1"));
+    }
 }

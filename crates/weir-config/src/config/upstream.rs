@@ -1,5 +1,6 @@
 //! Upstreams: named sets of targets behind `proxy`.
 
+use crate::expr::Expr;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct Upstream {
     pub targets: Vec<Target>,
     /// How a target is chosen.
     pub balance: Balance,
+    /// There with [`Balance::Hash`].
+    pub hash: Option<HashKey>,
     /// Time to connect, the TLS handshake included (default 2 s).
     pub connect_timeout: Duration,
     /// Time from the request's last byte to the first byte of the answer (`timeout`,
@@ -27,8 +30,10 @@ pub struct Upstream {
     pub keep_alive: usize,
     /// How long an idle connection is kept (default 50 s).
     pub keep_alive_time: Duration,
-    /// Passive health.
+    /// What takes targets out of service.
     pub health: Health,
+    /// How requests are tried again (`retries`, default none).
+    pub retries: Option<Retries>,
     /// TLS towards `https` targets; always present when the targets are `https`.
     pub tls: Option<UpstreamTls>,
     /// The credential that weir itself presents.
@@ -47,6 +52,8 @@ pub struct Target {
     /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
     /// default port left out).
     pub authority: String,
+    /// Its part of the requests, beside the others' (default 1); 0: it gets none.
+    pub weight: u32,
 }
 
 /// Scheme of a target.
@@ -65,16 +72,94 @@ pub enum Balance {
     RoundRobin,
     /// Two at random, the one with fewer requests in flight.
     LeastBusy,
+    /// By what requests are kept together by; one after the other where a request has none.
+    Hash,
 }
 
-/// Passive health: what requests themselves reveal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What requests are kept together by: those with the same go to the same target.
+#[derive(Clone, Debug)]
+pub enum HashKey {
+    /// The client's address.
+    Address,
+    /// This request header's value, by its lower-case name.
+    Header(String),
+    /// What this expression gives (`request`, `claims`, `consumer` in scope).
+    Expr(Expr),
+}
+
+/// What takes targets out of service and brings them back.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Failures in a row (refused, reset, timed out, garbage) that take a target out
     /// (default 3); 0 switches it off.
     pub failures: u32,
-    /// How long it stays out before one request tries it again (default 10 s).
+    /// The share of answers with 5xx that does, too (default none).
+    pub errors: Option<ErrorShare>,
+    /// How long what requests have revealed keeps it out before one request tries it again
+    /// (default 10 s).
     pub pause: Duration,
+    /// Requests of weir's own that ask how it is (default none).
+    pub check: Option<Check>,
+    /// Most targets that are out at once, in hundredths of a percent (default 10000).
+    pub most_out: u32,
+}
+
+/// A share of answers with 5xx, of which too many take a target out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorShare {
+    /// In hundredths of a percent (default 5000).
+    pub share: u32,
+    /// Fewest answers that are a share (default 20).
+    pub requests: u32,
+    /// Time over which they are counted, from one count to the next (default 10 s).
+    pub window: Duration,
+}
+
+/// A request that asks a target how it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Path and query.
+    pub path: String,
+    /// From one to the next (default 5 s, at least 1 s).
+    pub every: Duration,
+    /// Time for all of it (default 1 s).
+    pub timeout: Duration,
+    /// So many good ones in a row bring a target back (default 2).
+    pub healthy: u32,
+    /// So many bad ones in a row take it out (default 3).
+    pub unhealthy: u32,
+    /// Statuses of a good answer; empty stands for 200 to 299.
+    pub statuses: Vec<u16>,
+}
+
+/// How requests that failed are sent again. A request whose body is not at hand any more never is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Tries in all, the first among them (default 3, at least 2).
+    pub tries: u32,
+    /// Statuses after which there is another try (default 502, 503, 504); may be empty.
+    pub statuses: Vec<u16>,
+    /// Time of each try to the first byte of its answer, at most the `timeout` of the request.
+    pub timeout: Option<Duration>,
+    /// Most requests sent again, in hundredths of a percent of those of the last 10 s (default
+    /// 2000).
+    pub budget: u32,
+    /// So many a second may be sent again whatever the share (default 3).
+    pub minimum: u32,
+    /// Longest pause before the second try; doubled for each further one, at most tenfold
+    /// (default 25 ms).
+    pub backoff: Duration,
+    /// Whose requests may have been dealt with already and are sent again all the same.
+    pub methods: RetriedMethods,
+}
+
+/// Methods of requests that may be dealt with twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetriedMethods {
+    /// Those of which doing it twice is the same as once (RFC 9110 section 9.2.2).
+    Idempotent,
+    /// All.
+    Any,
 }
 
 /// TLS towards a target.

@@ -35,6 +35,7 @@ pub(crate) static API: Shape = Shape {
             OPENAPI_KEY,
             VALIDATE_KEY,
             AUTH_KEY,
+            CLIENTS_KEY,
             Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").default("no CORS headers"),
             LIMIT_KEYS,
             Key::new(
@@ -79,6 +80,38 @@ const LIMIT_KEYS: Key = Key::new(
 );
 const COMPRESS_KEY: Key =
     Key::new("compress", COMPRESSION, "gzip, where the client accepts it.").default("false");
+
+const CLIENTS_KEY: Key = Key::new(
+    "clients",
+    Kind::Object(&CLIENTS),
+    "From where it may be called; what API and route say holds both.",
+);
+
+/// `clients` of an API or a route.
+pub(crate) static CLIENTS: Shape = Shape {
+    slips: &[
+        ("block", "write `deny`"),
+        ("whitelist", "write `allow`"),
+        ("blacklist", "write `deny`"),
+    ],
+    ..Shape::new(
+        "the clients",
+        "Addresses that may call and such that may not, as far as trusted hops tell them. A request from elsewhere is answered with 403.",
+        &[
+            Key::new(
+                "allow",
+                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                "Networks that may call, and only these.",
+            )
+            .default("all"),
+            Key::new(
+                "deny",
+                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                "Networks that may not, whatever is allowed.",
+            ),
+        ],
+    )
+};
 
 /// `auth` of an API or a route.
 pub(crate) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
@@ -144,6 +177,7 @@ pub(crate) static ROUTE: Shape = Shape {
                 .default("METHODS path"),
             VALIDATE_KEY,
             AUTH_KEY,
+            CLIENTS_KEY,
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
             COMPRESS_KEY,

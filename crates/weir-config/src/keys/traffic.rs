@@ -1,6 +1,6 @@
 //! Keys of upstreams, auth, plans and consumers.
 
-use super::{Form, Group, Key, Kind, Shape};
+use super::{Form, Group, HASH, HEALTH, Key, Kind, RETRIES, Shape, TARGET};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 
@@ -19,44 +19,30 @@ pub(crate) static UPSTREAM: Shape = Shape {
         &[
             Key::new(
                 "targets",
-                Kind::List(&Kind::Form(Form::Target)),
-                "Servers, all `http://host:port` or all `https://host:port`.",
+                Kind::List(&Kind::Either(&[Kind::Form(Form::Target), Kind::Object(&TARGET)])),
+                "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`.",
             )
             .required(),
             Key::new(
                 "balance",
-                Kind::Word(&["round-robin", "least-busy"]),
-                "How a target is chosen among the healthy ones: one after the other, or of two at random the less busy one.",
+                Kind::Word(&["round-robin", "least-busy", "hash"]),
+                "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.",
             )
             .default("round-robin"),
+            Key::new("hash", Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
             Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),
             Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
             Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),
             Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
             Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
             Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),
-            Key::new("health", Kind::Object(&HEALTH), "Passive health: what requests themselves reveal."),
+            Key::new("health", Kind::Object(&HEALTH), "What takes targets out of service and brings them back."),
+            Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").default("not at all"),
             Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
             Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
         ],
     )
 };
-
-/// `health` of an upstream.
-pub(crate) static HEALTH: Shape = Shape::new(
-    "the health of an upstream",
-    "Passive health.",
-    &[
-        Key::new(
-            "failures",
-            Kind::Integer(0, 1_000_000),
-            "Failures in a row that take a target out; 0 switches it off.",
-        )
-        .default("3"),
-        Key::new("pause", POSITIVE, "How long it stays out before one request tries it again.")
-            .default("10s"),
-    ],
-);
 
 /// `tls` of an upstream.
 pub(crate) static UPSTREAM_TLS: Shape = Shape::new(

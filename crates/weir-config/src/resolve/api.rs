@@ -3,13 +3,14 @@
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
-    Access, Api, Capture, Compression, Cors, HeaderEdits, LimitKey, Limits, Location, Origins,
-    RateLimit, Resubmit,
+    Access, Api, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits, Location,
+    Origins, RateLimit, Resubmit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
 use crate::finding::codes;
 use crate::keys;
+use ipnet::IpNet;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub(super) struct Inherited<'n> {
     /// It names a description that cannot be read: what only that could tell is not judged.
     pub(super) lost: bool,
     pub(super) access: Access,
+    pub(super) clients: Vec<Clients>,
     pub(super) rate_limits: Vec<RateLimit>,
     pub(super) body_limit: u64,
     pub(super) request_time: Option<Duration>,
@@ -95,6 +97,7 @@ impl Resolver<'_> {
             api: &member.key,
             lost,
             access,
+            clients: self.clients(&fields).into_iter().collect(),
             rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
@@ -120,6 +123,22 @@ impl Resolver<'_> {
             routes,
             location: Location { file, line: member.at.line as usize },
         })
+    }
+
+    /// From where it may be called.
+    pub(super) fn clients(&mut self, fields: &Fields<'_>) -> Option<Clients> {
+        let fields = fields.object("clients", &keys::CLIENTS)?;
+        let networks = |key| -> Vec<IpNet> {
+            fields.texts(key).iter().filter_map(|text| keys::network(text)).collect()
+        };
+        let clients = Clients { allow: networks("allow"), deny: networks("deny") };
+        for (node, net) in fields.many("allow").iter().zip(&clients.allow) {
+            if clients.deny.iter().any(|denied| denied.contains(net)) {
+                let message = format!("`{net}` is allowed to no effect: all of it is denied");
+                self.report.warning(codes::UNUSED, node.at, message);
+            }
+        }
+        Some(clients)
     }
 
     /// The limits under `limit`; `name` is whose they are.

@@ -63,6 +63,13 @@ impl<'n> Fields<'n> {
         self.integer(key).and_then(|n| n.try_into().ok()).unwrap_or(default)
     }
 
+    /// The whole numbers of a list, or the one that stands for it.
+    pub(super) fn numbers<T: TryFrom<u64>>(&self, key: &str) -> Option<Vec<T>> {
+        self.get(key)?;
+        let numbers = self.many(key).iter().filter_map(|n| n.scalar()?.integer()?.try_into().ok());
+        Some(numbers.collect())
+    }
+
     pub(super) fn duration(&self, key: &str) -> Option<Duration> {
         units::duration(self.text(key)?).ok()
     }

@@ -414,6 +414,7 @@ impl<'a> Resolver<'a> {
             methods: vec!["GET".to_owned()],
             path: path::pattern(serve).ok()?,
             access: inherited.access.clone(),
+            clients: inherited.clients.clone(),
             rate_limits: inherited.rate_limits.clone(),
             body_limit: inherited.body_limit,
             timeout: inherited.request_time,

@@ -160,11 +160,14 @@ impl<'a> Resolver<'a> {
         let operation = fields.text("op").map_or_else(|| operation(&methods, &path), str::to_owned);
         let mut rate_limits = inherited.rate_limits.clone();
         rate_limits.extend(self.rate_limits(fields, &limit_name(inherited.api, &operation)));
+        let mut clients = inherited.clients.clone();
+        clients.extend(self.clients(fields));
         let file = self.draft.texts.path(at.file).to_owned();
         Some(Route {
             methods,
             path,
             access: access.unwrap_or_else(|| inherited.access.clone()),
+            clients,
             rate_limits,
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit),
             timeout: own.map_or(inherited.request_time, |l| {

@@ -1,10 +1,14 @@
 //! Upstreams.
 
 use super::{Fields, Resolver};
-use crate::config::{Balance, Credential, Health, Scheme, Target, Upstream, UpstreamId};
+use crate::config::{
+    Balance, Credential, HashKey, Health, RetriedMethods, Retries, Scheme, Target, Upstream,
+    UpstreamId,
+};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys::{self, Fault, Form};
+use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -54,7 +58,18 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
         }
     };
     let authority = if port == default { shown } else { format!("{shown}:{port}") };
-    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority })
+    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority, weight: 1 })
+}
+
+/// A target as it is written: its URL, or that with a weight.
+fn weighted_target(node: &Node) -> Option<Target> {
+    if let Some(url) = node.text() {
+        return target(url).ok();
+    }
+    node.members()?;
+    let fields = Fields::new(node, &keys::TARGET);
+    let target = target(fields.text("url")?).ok()?;
+    Some(Target { weight: fields.number("weight", 1), ..target })
 }
 
 /// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
@@ -115,13 +130,21 @@ impl Resolver<'_> {
             name: format!("{what}:{}", parsed.authority),
             targets: vec![parsed],
             balance: Balance::RoundRobin,
+            hash: None,
             connect_timeout: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
             connections: 64,
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
-            health: Health { failures: 0, pause: Duration::ZERO },
+            health: Health {
+                failures: 0,
+                errors: None,
+                pause: Duration::ZERO,
+                check: None,
+                most_out: 10_000,
+            },
+            retries: None,
             tls,
             credential: None,
         });
@@ -132,7 +155,14 @@ impl Resolver<'_> {
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
         let fields = Fields::new(&member.value, &keys::UPSTREAM);
         let targets: Vec<Target> =
-            fields.texts("targets").iter().filter_map(|t| target(t).ok()).collect();
+            fields.many("targets").iter().filter_map(weighted_target).collect();
+        if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
+            let at = fields.get("targets").map_or(member.at, |n| n.at);
+            self.report
+                .error(codes::CONFLICT, at, "every target has the weight 0: none gets requests")
+                .help("leave `weight` out where a target is to get its part");
+            return None;
+        }
         let first = targets.first()?;
         if targets.iter().any(|t| t.scheme != first.scheme) {
             let at = fields.get("targets").map_or(member.at, |n| n.at);
@@ -149,31 +179,96 @@ impl Resolver<'_> {
                 .help("write `https://…`, or leave `tls` out");
         }
         let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
-        let health = fields.object("health", &keys::HEALTH);
+        let health =
+            self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
+        let (balance, hash) = self.balance(&fields)?;
+        let timeout = fields.seconds("timeout", 30);
+        let retries =
+            fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
         Some(Upstream {
             name: member.key.clone(),
             targets,
-            balance: match fields.text("balance") {
-                Some("least-busy") => Balance::LeastBusy,
-                _ => Balance::RoundRobin,
-            },
+            balance,
+            hash,
             connect_timeout: fields.seconds("connect_timeout", 2),
-            timeout: fields.seconds("timeout", 30),
+            timeout,
             idle_timeout: fields.seconds("idle_timeout", 60),
             connections: fields.number("connections", 1024),
             keep_alive: fields.number("keep_alive", 256),
             keep_alive_time: fields.seconds("keep_alive_time", 50),
-            health: Health {
-                failures: health.map_or(3, |h| h.number("failures", 3)),
-                pause: health
-                    .map_or(std::time::Duration::from_secs(10), |h| h.seconds("pause", 10)),
-            },
+            health,
+            retries,
             tls,
             credential: match fields.object("auth", &keys::CREDENTIAL) {
                 Some(auth) => Some(self.credential(&auth)?),
                 None => None,
             },
         })
+    }
+
+    fn balance(&mut self, fields: &Fields<'_>) -> Option<(Balance, Option<HashKey>)> {
+        let balance = match fields.text("balance") {
+            Some("least-busy") => Balance::LeastBusy,
+            Some("hash") => Balance::Hash,
+            _ => Balance::RoundRobin,
+        };
+        let node = match (balance, fields.get("hash")) {
+            (Balance::Hash, None) => {
+                let node = fields.get("balance")?;
+                self.report
+                    .error(codes::MISSING_KEY, node.at, "requests are kept together by nothing")
+                    .help("say by what: `hash: {header: x-user}`, `{cel: …}` or `address`");
+                return None;
+            }
+            (Balance::Hash, Some(node)) => node,
+            (_, Some(node)) => {
+                self.report
+                    .error(codes::CONFLICT, node.at, "`hash` is said, but not `balance: hash`")
+                    .help("write `balance: hash`, or leave `hash` out");
+                return None;
+            }
+            (_, None) => return Some((balance, None)),
+        };
+        let Some(by) = fields.object("hash", &keys::HASH) else {
+            return (node.text() == Some("address")).then_some((balance, Some(HashKey::Address)));
+        };
+        let key = match by.text("header") {
+            Some(name) => HashKey::Header(name.to_ascii_lowercase()),
+            None => HashKey::Expr(self.expression(by.get("cel")?, &crate::expr::VARIABLES)?),
+        };
+        Some((balance, Some(key)))
+    }
+
+    /// `timeout` is that of the upstream.
+    fn retries(&mut self, fields: &Fields<'_>, timeout: Duration) -> Retries {
+        let own = fields.get("timeout").zip(fields.duration("timeout"));
+        if let Some((node, _)) = own.filter(|(_, own)| *own > timeout) {
+            let message = "this time is never up: the `timeout` of the upstream is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        let budget = fields.text("budget").and_then(|text| units::percent(text).ok());
+        let (budget, minimum) = (budget.unwrap_or(2000), fields.number("minimum", 3));
+        if budget == 0 && minimum == 0 {
+            let message = "nothing is ever sent again: the budget is empty";
+            let at = fields.node().at;
+            self.report.warning(codes::UNUSED, at, message).help("leave `retries` out");
+        }
+        let statuses = match fields.text("statuses") {
+            Some("none") => Vec::new(),
+            _ => fields.numbers("statuses").unwrap_or_else(|| vec![502, 503, 504]),
+        };
+        Retries {
+            tries: fields.number("tries", 3),
+            statuses,
+            timeout: own.map(|(_, own)| own),
+            budget,
+            minimum,
+            backoff: fields.duration("backoff").unwrap_or(Duration::from_millis(25)),
+            methods: match fields.text("methods") {
+                Some("any") => RetriedMethods::Any,
+                _ => RetriedMethods::Idempotent,
+            },
+        }
     }
 
     fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {

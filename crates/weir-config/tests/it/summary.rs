@@ -82,6 +82,9 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
         r.operation, r.methods, r.path.segments, r.path.wildcard, r.location.line
     )
     .expect("writes");
+    if !r.clients.is_empty() {
+        writeln!(out, "    {:?}", r.clients).expect("writes");
+    }
     writeln!(out, "    {:?} body {} timeout {:?}", r.access, r.body_limit, r.timeout)
         .expect("writes");
     if r.count != CountRule::default() {

@@ -44,6 +44,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     let mut steps = vec![course.step("head", Stage::Head, "limits of size, number and length")];
     steps.push(course.routing());
     let Some((api, route)) = exchange.matched() else { return steps };
+    steps.push(course.clients(route));
     steps.push(course.auth(route));
     steps.push(course.limits(route));
     let longest = format!("at most {} bytes", route.body_limit);
@@ -132,6 +133,30 @@ impl Course<'_> {
                 "a preflight, or OPTIONS where no route says otherwise".to_owned()
             }
         };
+        step
+    }
+
+    /// From where calls may come.
+    fn clients(&self, route: &Route) -> Step {
+        if route.clients.is_empty() {
+            return Self::off("clients");
+        }
+        let nets = |nets: &[_]| list(&nets.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let each = route.clients.iter().map(|clients| {
+            let allowed = match clients.allow.as_slice() {
+                [] => "all".to_owned(),
+                some => nets(some),
+            };
+            format!("allows {allowed}, denies {}", nets(&clients.deny))
+        });
+        let mut step = self.step("clients", Stage::Clients, &each.collect::<Vec<_>>().join("; "));
+        if step.outcome != Outcome::NotReached {
+            step.parts = vec![Part {
+                name: self.exchange.client.address.to_string(),
+                outcome: if step.outcome == Outcome::Refused { "refused" } else { "admitted" }.to_owned(),
+                why: String::new(),
+            }];
+        }
         step
     }
 

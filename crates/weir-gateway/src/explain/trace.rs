@@ -12,6 +12,8 @@ pub(crate) enum Stage {
     Head,
     /// Finding the route; preflights are answered here.
     Route,
+    /// From where it comes.
+    Clients,
     /// Finding out who calls.
     Auth,
     /// Rates and quotas.

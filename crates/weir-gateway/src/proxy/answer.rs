@@ -8,6 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyDecoder, Framing, ResponseHead};
 
+/// Most bytes that are read of an answer nobody gets, to keep its connection.
+const DISCARDED: usize = 64 * 1024;
+
 /// Reads an answer's body, and meanwhile sends what is left of the request.
 pub(crate) struct UpstreamBody<'a> {
     /// Gone once the answer is whole.
@@ -25,8 +28,30 @@ pub(crate) struct UpstreamBody<'a> {
 
 impl<'a> UpstreamBody<'a> {
     pub(crate) fn new(
-        mut connection: Box<Connection>,
+        connection: Box<Connection>,
         sending: Sending<'a>,
+        response: &ResponseHead,
+        idle: Duration,
+    ) -> Self {
+        let whole = !sending.is_over() || sending.is_complete();
+        let rest = (!sending.is_over()).then(|| Box::new(sending));
+        Self::beside(connection, rest, whole, response, idle)
+    }
+
+    /// After a request that was sent whole, and of which nobody counts how it ended.
+    pub(crate) fn unwatched(
+        connection: Box<Connection>,
+        response: &ResponseHead,
+        idle: Duration,
+    ) -> Self {
+        Self::beside(connection, None, true, response, idle)
+    }
+
+    /// Beside `rest` of the request; `whole` unless that broke off.
+    fn beside(
+        mut connection: Box<Connection>,
+        rest: Option<Box<Sending<'a>>>,
+        whole: bool,
         response: &ResponseHead,
         idle: Duration,
     ) -> Self {
@@ -35,20 +60,42 @@ impl<'a> UpstreamBody<'a> {
             Framing::None => false,
             Framing::Chunked | Framing::UntilClose => connection.large,
         };
-        let sending_broken = sending.is_over() && !sending.is_complete();
         let mut body = Self {
             connection: Some(connection),
-            sending: (!sending.is_over()).then(|| Box::new(sending)),
+            sending: rest,
             decoder: BodyDecoder::new(response.framing),
             framing: response.framing,
             ready: 0,
-            keep_alive: response.keep_alive && !sending_broken,
+            keep_alive: response.keep_alive && whole,
             idle,
         };
         if body.decoder.is_done() {
             body.finish();
         }
         body
+    }
+
+    /// Lets go of an answer that nobody gets. Its connection is kept if all of it is there already,
+    /// and the request was `whole`.
+    pub(crate) fn discard(
+        connection: Box<Connection>,
+        whole: bool,
+        response: &ResponseHead,
+        idle: Duration,
+        deadline: &Deadline,
+    ) {
+        let mut body = UpstreamBody::beside(connection, None, whole, response, idle);
+        let mut left = DISCARDED;
+        // Nothing is waited for, so there is nobody to wake.
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        while body.connection.is_some()
+            && left > 0
+            && matches!(body.poll_data(&mut cx, deadline), Poll::Ready(Ok(true)))
+        {
+            let count = body.data().len().min(left);
+            body.consume(count);
+            left -= count;
+        }
     }
 
     /// Lets go of the request, if nothing of it is left to send.

@@ -1,13 +1,14 @@
 //! A request that a script makes: whole when it is sent, its answer whole when it is given.
 
 use super::sending::Sending;
-use super::{Limits, UpstreamBody, connect, failed, not_taken, send_and_wait};
+use super::{Choice, Limits, UpstreamBody, connect, failed, not_connected, send_and_wait};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
 use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
 use crate::refusal::Refusal;
+use crate::stats::Again;
 use crate::upstream::{Call, Connection, Target};
 use crate::worker::Live;
 use std::rc::Rc;
@@ -37,7 +38,8 @@ pub(crate) async fn fetch(
     };
     let method = Method::of(&fetch.method);
     let upstream = &live.upstreams[upstream.0];
-    let (target, mut connection) = connect(&deadline, method, upstream, started).await?;
+    let mut choice = Choice { upstream, key: None, tried: Vec::new() };
+    let (target, mut connection) = connect(&deadline, method, started, &mut choice).await?;
     if let Some(credential) = &settings.credential {
         fetch.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&credential.header));
         fetch.headers.push((credential.header.clone(), credential.value.clone()));
@@ -55,7 +57,6 @@ pub(crate) async fn fetch(
             return Err(refusal);
         }
     };
-    target.health.succeeded();
     call.answered(response.status);
     let mut body = Body::Upstream(UpstreamBody::new(connection, sending, &response, limits.idle));
     let read = body.read_whole(&deadline, limit).await;
@@ -87,11 +88,11 @@ async fn attempt(
         let stale =
             connection.reused && matches!(failure, super::Failure::Closed { answered: false });
         if !(stale && sending.may_repeat(method)) {
-            return Err(failed(target, failure));
+            return Err(failed(target, failure).refusal);
         }
         drop(connection);
-        target.stats.retries.add(1);
-        connection = target.take_fresh(deadline).await.map_err(|e| not_taken(target, e))?;
+        target.stats.sent_again(Again::Stale);
+        connection = target.take_fresh(deadline).await.map_err(|e| not_connected(target, e))?;
         sending.rewind();
     }
 }

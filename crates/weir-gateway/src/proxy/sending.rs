@@ -12,6 +12,8 @@ pub(crate) struct Sending<'a> {
     out: Outgoing,
     body: RequestBody<'a>,
     state: State,
+    /// Length of the head, at the front of `out`.
+    head: usize,
     /// All of the request is in `out`, so that it can be sent again.
     repeatable: bool,
     /// Something went out or came in since the last question.
@@ -41,6 +43,7 @@ pub(crate) enum SendingError {
 impl<'a> Sending<'a> {
     /// Starts on a request with this head. A body that is at hand and small goes with it.
     pub(crate) fn new(mut out: Outgoing, mut body: RequestBody<'a>) -> Self {
+        let head = out.len();
         out.set_chunked(body.framing() == Framing::Chunked);
         // A head may have taken all of it.
         if out.has_room() && !body.is_done() && !body.data().is_empty() {
@@ -57,6 +60,7 @@ impl<'a> Sending<'a> {
             out,
             body,
             state,
+            head,
             repeatable: state == State::Last,
             moved: false,
             waits_for_client: false,
@@ -79,10 +83,36 @@ impl<'a> Sending<'a> {
         self.repeatable && (method.is_idempotent() || self.out.is_untouched())
     }
 
+    /// Whether it can be sent as a whole to another target; `twice` if it may be dealt with twice.
+    pub(crate) fn may_be_sent_on(&self, twice: bool) -> bool {
+        let whole = self.out.is_untouched() && self.state != State::Broken;
+        whole || (self.repeatable && (twice || self.out.is_untouched()))
+    }
+
+    /// How the body is framed.
+    pub(crate) fn framing(&self) -> Framing {
+        self.body.framing()
+    }
+
     /// Starts again, over another connection.
     pub(crate) fn rewind(&mut self) {
         self.out.rewind();
         self.state = State::Last;
+    }
+
+    /// Starts again, with another head, for another target.
+    pub(crate) fn readdress(&mut self, head: &Outgoing) {
+        if self.repeatable {
+            self.rewind();
+        }
+        self.out.replace_head(self.head, head);
+        self.head = head.len();
+    }
+
+    /// Nobody gets it. What has come of the body is recorded all the same.
+    pub(crate) fn give_up(&mut self) {
+        // A fault in it is not told: there is one already.
+        let _ = self.body.drop_at_hand();
     }
 
     pub(crate) fn take_moved(&mut self) -> bool {

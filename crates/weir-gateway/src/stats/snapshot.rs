@@ -1,8 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{BUCKETS, CallKey, Durations, SeriesKey, TargetKey, WorkerStats};
+use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
 use crate::auth::KeySetSeries;
-use crate::upstream::Healths;
+use crate::upstream::{Healths, Out};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
@@ -121,14 +121,20 @@ pub struct TargetSeries {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// In service, as passive health sees it now.
-    pub up: bool,
+    /// Why it is out of service now; `None` while it is in.
+    pub out: Option<&'static str>,
+    /// How often it was taken out of service, by [`Out`].
+    pub taken_out: [u64; Out::ALL.len()],
+    /// Checks that were good, and those that were not.
+    pub checks: [u64; 2],
     /// Connections opened, or tried to.
     pub connects: u64,
     /// Requests that went over a connection that had carried others.
     pub reused: u64,
-    /// Requests sent again because a kept connection turned out to be closed.
-    pub retries: u64,
+    /// Requests sent again after it failed, by [`Again`].
+    pub again: [u64; Again::ALL.len()],
+    /// Requests not sent again after it failed, by [`NotAgain`].
+    pub not_again: [u64; NotAgain::ALL.len()],
     /// Requests refused because every connection was in use.
     pub busy: u64,
     /// Connections open now, idle ones among them.
@@ -222,18 +228,22 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
     let all = worker.targets.lock().unwrap_or_else(PoisonError::into_inner);
     for (key, stats) in all.iter() {
         let (sum, calls) = sums.entry(key.clone()).or_insert_with(|| {
+            let health = healths.series(&key.upstream, &key.authority);
             let series = TargetSeries {
                 upstream: key.upstream.clone(),
                 host: key.host.clone(),
                 port: key.port,
-                up: healths.of(&key.upstream, &key.authority).is_up(),
+                out: health.out,
+                taken_out: health.taken_out,
+                checks: health.checks,
                 ..TargetSeries::default()
             };
             (series, BTreeMap::new())
         });
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
-        sum.retries += stats.retries.get();
+        sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
+        sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();
         sum.idle += stats.idle.get();

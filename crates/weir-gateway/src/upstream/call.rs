@@ -1,6 +1,7 @@
 //! A request to a target, timed from the choice of a connection to the last byte of the answer.
 
 use super::Target;
+use crate::clock;
 use crate::stats::{CallKey, method_label};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,9 +21,20 @@ impl Call {
         Self { target, started, status: 0 }
     }
 
+    /// Whether this is where it goes.
+    pub(crate) fn is_to(&self, target: &Rc<Target>) -> bool {
+        Rc::ptr_eq(&self.target, target)
+    }
+
+    /// When a connection for it was chosen.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The head of the answer has come.
     pub(crate) fn answered(&mut self, status: u16) {
         self.status = status;
+        self.target.health.answered(status, clock::recent);
     }
 
     pub(crate) fn is_answered(&self) -> bool {

@@ -7,6 +7,7 @@ use crate::connection;
 use crate::door;
 use crate::pool;
 use crate::site::Site;
+use crate::upstream::check;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -101,6 +102,7 @@ async fn sweep(worker: &'static Worker) {
         let live = worker.live();
         live.sweep();
         key_set::refresh(&live);
+        check::begin(&live);
         if let Some(lane) = &worker.lane {
             lane.borrow_mut().tick();
         }

@@ -1,5 +1,6 @@
 //! Who gets in, and what those who do not are told.
 
+mod addresses;
 mod api_keys;
 mod key_sets;
 mod secrets;

@@ -172,3 +172,106 @@ fn an_upstream_over_tls_is_verified_and_shown_a_certificate() {
         assert_eq!(refused.status, 502, "{what}: {}", refused.text());
     }
 }
+
+/// Requests that each of these targets got.
+fn shares(all: &[Upstream]) -> Vec<usize> {
+    all.iter().map(|one| one.heads().len()).collect()
+}
+
+#[test]
+fn weights_split_requests_exactly_and_spread_them_out() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let all: Vec<Upstream> = (0..3).map(|_| Upstream::answering(OK)).collect();
+    let [stable, canary, drained] = [0, 1, 2].map(|index: usize| all[index].addr);
+    let targets = |weight: u32| {
+        format!(
+            "targets: [{{url: \"http://{stable}\", weight: {weight}}}, \"http://{canary}\", \
+             {{url: \"http://{drained}\", weight: 0}}]"
+        )
+    };
+    let server = server(&format!("{{{}}}", targets(9))).start();
+    let mut client = server.connect();
+    for round in 1..=5 {
+        for _ in 0..10 {
+            assert_eq!(client.get("/").text(), "ok");
+        }
+        assert_eq!(shares(&all), [9 * round, round, 0], "of every ten one");
+    }
+    // Of two at random the less busy one, weighed: whoever is idle is as good as any other.
+    let server = self::server(&format!("{{{}, balance: least-busy}}", targets(99))).start();
+    let mut client = server.connect();
+    for _ in 0..200 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    let got = shares(&all);
+    assert!(got[0] - 45 > 150 && got[2] == 0, "{got:?}");
+}
+
+#[test]
+fn what_a_dead_heavy_target_would_get_goes_to_the_others_by_their_weights() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let all: Vec<Upstream> = (0..2).map(|_| Upstream::answering(OK)).collect();
+    let targets = [(harness::nobody(), 90), (all[0].addr, 3), (all[1].addr, 1)];
+    let targets =
+        targets.map(|(addr, weight)| format!("{{url: \"http://{addr}\", weight: {weight}}}"));
+    let health = "health: {failures: 1, pause: 1h}";
+    let server = server(&format!("{{targets: [{}], {health}}}", targets.join(", "))).start();
+    let mut client = server.connect();
+    for _ in 0..101 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    let got = shares(&all);
+    assert!((74..=77).contains(&got[0]) && got[0] + got[1] == 101, "{got:?}");
+}
+
+#[test]
+fn requests_that_belong_together_go_to_one_target_while_it_lives() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let dying = Upstream::start(|_, peer| {
+        while peer.request().is_some() && !peer.last_head().starts_with("GET /die ") {
+            peer.send(OK);
+        }
+    });
+    let others: Vec<Upstream> = (0..3).map(|_| Upstream::answering(OK)).collect();
+    let mut addresses: Vec<String> = others.iter().map(|one| one.addr.to_string()).collect();
+    addresses.insert(1, dying.addr.to_string());
+    let targets: Vec<String> = addresses.iter().map(|addr| format!("\"http://{addr}\"")).collect();
+    for by in ["{header: X-User}", "{cel: \"request.headers['x-user']\"}"] {
+        let up = format!(
+            "{{targets: [{}], balance: hash, hash: {by}, health: {{failures: 1, pause: 1h}}}}",
+            targets.join(", ")
+        );
+        let server = server(&up).start();
+        // Which target gets the requests of each user.
+        let owners = |server: &Server| -> Vec<usize> {
+            let all = [&dying, &others[0], &others[1], &others[2]];
+            let mut got = all.map(|one| one.heads().len());
+            let mut client = server.connect();
+            (0..40)
+                .map(|user| {
+                    let answer = client.request("GET", "/x", &[("x-user", &user.to_string())], "");
+                    assert_eq!(answer.text(), "ok");
+                    let owner = (0..4).find(|&at| all[at].heads().len() > got[at]).unwrap();
+                    got[owner] += 1;
+                    owner
+                })
+                .collect()
+        };
+        let before = owners(&server);
+        assert_eq!(owners(&server), before, "again and again, {by}");
+        assert!((0..4).all(|target| before.contains(&target)), "{before:?}");
+        let user = before.iter().position(|owner| *owner == 0).unwrap().to_string();
+        for path in ["/die", "/die"] {
+            server.connect().request("GET", path, &[("x-user", &user)], "");
+        }
+        harness::eventually("it is out", || server.metric("weir_upstream_up", &[]) == 3.0);
+        let after = owners(&server);
+        let moved = |at: usize| before[at] == after[at] || (before[at] == 0 && after[at] != 0);
+        assert!((0..40).all(moved) && !after.contains(&0), "{before:?}, {after:?}");
+        // Those that belong to nobody go round.
+        let mut client = server.connect();
+        for _ in 0..9 {
+            assert_eq!(client.get("/x").text(), "ok");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Further tries of a request whose first one did not bring a good answer.
+//!
+//! ```text
+//! failed or unwanted → may it be sent again? → tries, deadline, budget → pause → next target → try
+//! ```
+//!
+//! When there is no further one, the client gets what the last one brought: its answer, or what
+//! went wrong.
+
+use super::{Choice, Limits, Lost, UpstreamBody, attempt, head, not_taken};
+use crate::clock;
+use crate::exchange::Exchange;
+use crate::proxy::sending::Sending;
+use crate::stats::{Again, NotAgain};
+use crate::upstream::{Call, Connection, Retrying, Target};
+use std::rc::Rc;
+use std::time::Duration;
+use weir_config::Proxy;
+use weir_journal::stage;
+
+/// What the tries of one request have in common.
+pub(super) struct Tries<'p> {
+    pub(super) proxy: &'p Proxy,
+    pub(super) retrying: &'p Retrying,
+    pub(super) limits: Limits,
+    pub(super) choice: Choice<'p>,
+}
+
+impl Tries<'_> {
+    /// Tries again until an answer is good enough or there may be no more tries.
+    pub(super) async fn more(
+        mut self,
+        exchange: &mut Exchange,
+        sending: &mut Sending<'_>,
+        mut attempted: Result<Box<Connection>, Lost>,
+    ) -> Result<Box<Connection>, Lost> {
+        let begun = exchange.call.as_ref().map_or_else(clock::recent, Call::started);
+        let mut target = self.last(exchange);
+        let mut tries = 1;
+        while let Some((why, pause)) = self.admit(exchange, sending, &attempted, &target, tries) {
+            target.stats.sent_again(why);
+            exchange.recording.sent_again();
+            self.put_away(exchange, sending, attempted);
+            tokio::time::sleep(pause).await;
+            tries += 1;
+            target = self.next(&target);
+            attempted = self.once_more(exchange, sending, &target).await;
+        }
+        if tries > 1 {
+            let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
+            exchange.recording.took(stage::RETRY, last.saturating_duration_since(begun));
+        }
+        if attempted.as_ref().is_err_and(|lost| lost.why == Some(Again::Connect)) {
+            sending.give_up();
+        }
+        attempted
+    }
+
+    /// The target of the first try; the one asked last if none could be connected to.
+    fn last(&mut self, exchange: &Exchange) -> Rc<Target> {
+        let targets = &self.choice.upstream.targets;
+        if let Some(call) = &exchange.call
+            && let Some(index) = targets.iter().position(|target| call.is_to(target))
+        {
+            self.choice.tried.push(index);
+        }
+        Rc::clone(&targets[self.choice.tried.last().copied().unwrap_or(0)])
+    }
+
+    /// Whether there is another try, why, and after which pause.
+    fn admit(
+        &self,
+        exchange: &Exchange,
+        sending: &Sending<'_>,
+        attempted: &Result<Box<Connection>, Lost>,
+        target: &Target,
+        tries: u32,
+    ) -> Option<(Again, Duration)> {
+        let why = match attempted {
+            Ok(_) if !self.retrying.wants_another(exchange.response.status) => return None,
+            Ok(_) => Again::Status,
+            Err(lost) => lost.why?,
+        };
+        let twice = self.retrying.any_method() || exchange.request.method.is_idempotent();
+        if !sending.may_be_sent_on(twice) {
+            return None;
+        }
+        let (now, pause) = (clock::now(), self.retrying.pause(tries));
+        let not = if tries >= self.retrying.tries() {
+            NotAgain::Tries
+        } else if !exchange.deadline.allows(now + pause) {
+            NotAgain::Deadline
+        } else if !self.retrying.spend(now) {
+            NotAgain::Budget
+        } else {
+            return Some((why, pause));
+        };
+        target.stats.not_sent_again(not);
+        None
+    }
+
+    /// Ends a try whose outcome nobody gets.
+    fn put_away(
+        &self,
+        exchange: &mut Exchange,
+        sending: &Sending<'_>,
+        attempted: Result<Box<Connection>, Lost>,
+    ) {
+        let method = exchange.request.method;
+        let call = exchange.call.take();
+        let error = match attempted {
+            Ok(connection) => {
+                let whole = sending.is_complete();
+                let (response, deadline) = (&exchange.response, &exchange.deadline);
+                UpstreamBody::discard(connection, whole, response, self.limits.idle, deadline);
+                exchange.deadline.progress();
+                ""
+            }
+            Err(lost) => lost.refusal.problem.slug(),
+        };
+        if let Some(mut call) = call {
+            if error.is_empty() {
+                call.answered(exchange.response.status);
+            }
+            call.end(method, error, clock::now());
+        }
+    }
+
+    /// A target that has had no try; when all have, one that did not have the last.
+    fn next(&mut self, last: &Rc<Target>) -> Rc<Target> {
+        let targets = &self.choice.upstream.targets;
+        let index =
+            self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or_else(|| {
+                let last = targets.iter().position(|target| Rc::ptr_eq(target, last));
+                self.choice.tried.clear();
+                self.choice.tried.extend(last.filter(|_| targets.len() > 1));
+                self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or(0)
+            });
+        self.choice.tried.push(index);
+        Rc::clone(&targets[index])
+    }
+
+    async fn once_more(
+        &self,
+        exchange: &mut Exchange,
+        sending: &mut Sending<'_>,
+        target: &Rc<Target>,
+    ) -> Result<Box<Connection>, Lost> {
+        let head = head::encode(exchange, self.proxy, &target.authority, sending.framing());
+        sending.readdress(&head);
+        let (started, method) = (clock::now(), exchange.request.method);
+        let connection = target
+            .take(&exchange.deadline)
+            .await
+            .map_err(|error| not_taken(target, error, method, started))?;
+        exchange.call = Some(Call::new(Rc::clone(target), started));
+        attempt(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
+    }
+}

@@ -1,0 +1,102 @@
+//! Requests of weir's own that ask targets how they are.
+//!
+//! One checker a process: whichever worker sees that a check is due takes it. Each goes over a
+//! connection of its own, since one that is kept may outlive a server that accepts no others.
+
+use super::{Health, Target};
+use crate::body::{Body, RequestBody};
+use crate::deadline::Deadline;
+use crate::outgoing::Outgoing;
+use crate::proxy::sending::Sending;
+use crate::proxy::{Limits, UpstreamBody, send_and_wait};
+use crate::upstream::TakeError;
+use crate::worker::Live;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_config::{Check, Credential};
+use weir_wire::{Method, ResponseHead, encode};
+
+/// Most bytes of an answer that are looked at.
+const BYTES: u64 = 64 * 1024;
+
+/// A check under way; whatever becomes of it, another may follow.
+struct Turn(Arc<Health>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.check_is_over();
+    }
+}
+
+/// Begins what checks are due.
+pub(crate) fn begin(live: &Rc<Live>) {
+    let now = Instant::now();
+    for (upstream, config) in live.upstreams.iter().zip(&live.site.config.upstreams) {
+        let Some(check) = &config.health.check else { continue };
+        for target in upstream.targets.iter().filter(|one| one.health.may_check(check, now)) {
+            let (target, check) = (Rc::clone(target), check.clone());
+            let credential = config.credential.clone();
+            let turn = Turn(Arc::clone(&target.health));
+            tokio::task::spawn_local(async move {
+                let asked = ask(&target, &check, credential.as_ref());
+                let good = tokio::time::timeout(check.timeout, asked).await.unwrap_or(Some(false));
+                turn.0.checked(&check, good, Instant::now());
+            });
+        }
+    }
+}
+
+/// Whether a target says that it is well; `None` if there is no place for a connection to it.
+async fn ask(target: &Rc<Target>, check: &Check, credential: Option<&Credential>) -> Option<bool> {
+    let deadline = Deadline::default();
+    let mut connection = match target.take_fresh(&deadline).await {
+        Ok(connection) => connection,
+        Err(TakeError::Busy) => return None,
+        Err(TakeError::Connect(_) | TakeError::Late(_)) => return Some(false),
+    };
+    let mut sending = Sending::new(head(target, check, credential), RequestBody::empty());
+    let limits = Limits { first_byte: check.timeout, idle: check.timeout };
+    let mut response = ResponseHead::default();
+    let answered = send_and_wait(
+        &mut connection,
+        &mut sending,
+        Method::Get,
+        &mut response,
+        &deadline,
+        limits,
+        None,
+    );
+    if answered.await.is_err() || !is_good(check, response.status) {
+        return Some(false);
+    }
+    let length = response.framing.length();
+    let body = UpstreamBody::unwatched(connection, &response, check.timeout);
+    if length.is_some_and(|length| length > BYTES) {
+        // The head says enough.
+        return Some(true);
+    }
+    let read = Body::Upstream(body).read_whole(&deadline, BYTES).await;
+    Some(read.is_ok_and(|body| length.is_none_or(|length| body.len() as u64 == length)))
+}
+
+fn is_good(check: &Check, status: u16) -> bool {
+    match check.statuses.as_slice() {
+        [] => (200..300).contains(&status),
+        statuses => statuses.contains(&status),
+    }
+}
+
+fn head(target: &Target, check: &Check, credential: Option<&Credential>) -> Outgoing {
+    let mut out = Outgoing::default();
+    let head = out.head();
+    encode::request_line(head, "GET", &check.path);
+    encode::field(head, "host", target.authority.as_bytes());
+    encode::field(head, "user-agent", b"weir-health-check");
+    encode::field(head, "connection", b"close");
+    if let Some(credential) = credential {
+        encode::field(head, &credential.header, credential.value.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    out
+}

@@ -1,0 +1,83 @@
+//! Requests that belong together go to the same target: rendezvous hashing, by weight.
+//!
+//! Every target has a score for a key, and the best one is chosen: a target that goes away changes
+//! nothing for the keys of others, and its own are spread over all of them. The scores of
+//! targets with weights are those of Schindelhauer and Schomaker (Weighted Distributed Hash
+//! Tables, 2005): the logarithm of a number between 0 and 1, divided by the weight.
+
+use crate::exchange::Exchange;
+use weir_config::HashKey;
+
+/// What a request is kept together by, in one number; `None` if it has nothing of the kind.
+pub(crate) fn key_of(exchange: &Exchange, by: &HashKey) -> Option<u64> {
+    match by {
+        HashKey::Address => Some(of(exchange.client.address.to_string().as_bytes())),
+        HashKey::Header(name) => exchange.request.headers.get(name).map(of),
+        HashKey::Expr(expr) => expr.value(&exchange.scope()).map(|value| match value {
+            serde_json::Value::String(text) => of(text.as_bytes()),
+            other => of(other.to_string().as_bytes()),
+        }),
+    }
+}
+
+/// The hash of a target or a key: FNV-1a, so that every worker and every process that fronts the
+/// same targets chooses alike.
+pub(super) fn of(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// The score of a target for a key; the largest is the best.
+pub(super) fn score(target: u64, weight: u32, key: u64) -> f64 {
+    // SplitMix64's finaliser: FNV alone leaves similar texts similar.
+    let mut mixed = target ^ key.rotate_left(32);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    let between = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    between.ln() / f64::from(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGETS: [&str; 4] = ["10.0.0.7:8000", "10.0.0.8:8000", "10.0.0.9:8000", "10.0.1.7:8000"];
+
+    fn chosen(weights: &[u32], key: usize) -> usize {
+        let scores = TARGETS.iter().zip(weights).map(|(target, weight)| {
+            score(of(target.as_bytes()), *weight, of(format!("user-{key}").as_bytes()))
+        });
+        scores.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0
+    }
+
+    fn shares(weights: &[u32]) -> Vec<usize> {
+        let mut shares = vec![0; weights.len()];
+        (0..40_000).for_each(|key| shares[chosen(weights, key)] += 1);
+        shares
+    }
+
+    #[test]
+    fn keys_are_spread_by_weight() {
+        assert!(shares(&[1, 1, 1, 1]).iter().all(|share| (9_500..10_500).contains(share)));
+        let got = shares(&[5, 1, 1, 1]);
+        assert!((24_000..26_000).contains(&got[0]), "{got:?}");
+        assert!(got[1..].iter().all(|share| (4_500..5_500).contains(share)), "{got:?}");
+    }
+
+    #[test]
+    fn a_target_that_goes_takes_no_other_keys_along() {
+        for key in 0..10_000 {
+            let (all, without) = (chosen(&[1, 1, 1, 1], key), chosen(&[1, 1, 1], key));
+            assert!(all == without || all == 3);
+        }
+    }
+
+    #[test]
+    fn more_weight_only_draws_keys_to_itself() {
+        for key in 0..10_000 {
+            let (before, after) = (chosen(&[1, 1, 1, 1], key), chosen(&[1, 2, 1, 1], key));
+            assert!(before == after || after == 1);
+        }
+    }
+}
