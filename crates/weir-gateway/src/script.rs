@@ -166,7 +166,7 @@ fn request(exchange: &Exchange, route: &Route, script: &Script, body: Vec<u8>) -
         path: head.path().to_owned(),
         query: head.query().unwrap_or_default().to_owned(),
         host: exchange.host.clone(),
-        client: exchange.client.address.to_string(),
+        client: Some(exchange.client.address),
         head: lines,
         parameters,
         principal,

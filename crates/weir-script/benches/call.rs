@@ -35,7 +35,7 @@ fn request(body: &[u8]) -> Request {
         method: "POST".to_owned(),
         path: "/open/script".to_owned(),
         host: "127.0.0.1:8080".to_owned(),
-        client: "127.0.0.1".to_owned(),
+        client: "127.0.0.1".parse().ok(),
         head: b"host: 127.0.0.1:8080\r\naccept: */*\r\nuser-agent: bench\r\n".to_vec(),
         body: body.to_vec(),
         ..Request::default()

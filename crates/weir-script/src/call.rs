@@ -2,6 +2,7 @@
 //! be driven from another thread than the engine's.
 
 use serde_json::Value;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A call of one engine.
@@ -26,7 +27,7 @@ pub struct Request {
     /// Host asked for.
     pub host: String,
     /// Address of the client.
-    pub client: String,
+    pub client: Option<IpAddr>,
     /// Header fields, one a line, each ended by CR LF, as they stand on the wire.
     pub head: Vec<u8>,
     /// Path parameters, decoded.

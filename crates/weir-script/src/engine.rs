@@ -6,7 +6,7 @@ mod native;
 mod tests;
 mod watch;
 
-use crate::call::{Answer, AnswerBody, CallId, End, Op, OpId, Outcome, Request, Step};
+use crate::call::{Answer, AnswerBody, CallId, End, Fetched, Op, OpId, Outcome, Request, Step};
 use crate::program::{Fault, Program, Settings};
 use host::{Call, Host};
 use rquickjs::context::EvalOptions;
@@ -176,26 +176,19 @@ impl Engine {
             self.waiting.insert(call.id, call);
             return None;
         }
-        let outcome = match outcome {
-            Outcome::Fetched(mut fetched) => {
-                call.keep_body(op, std::mem::take(&mut fetched.body));
-                Outcome::Fetched(fetched)
+        let told = match outcome {
+            Outcome::Elapsed => Ok(0),
+            Outcome::Failed(why) => Err(why),
+            Outcome::Fetched(Fetched { status, headers, body }) => {
+                call.keep_answer(op, headers, body);
+                Ok(status)
             }
-            other => other,
         };
         Some(self.turn(call, |ctx, functions| {
             let complete = functions.complete.clone().restore(ctx)?;
-            match outcome {
-                Outcome::Elapsed => complete.call::<_, ()>((op.0, true))?,
-                Outcome::Failed(why) => complete.call::<_, ()>((op.0, false, why))?,
-                Outcome::Fetched(fetched) => {
-                    let headers: Vec<String> = fetched
-                        .headers
-                        .into_iter()
-                        .flat_map(|(name, value)| [name, value])
-                        .collect();
-                    complete.call::<_, ()>((op.0, true, fetched.status, headers))?;
-                }
+            match told {
+                Ok(status) => complete.call::<_, ()>((op.0, true, status))?,
+                Err(why) => complete.call::<_, ()>((op.0, false, why))?,
             }
             Ok(None)
         }))

@@ -14,6 +14,8 @@ pub struct Program {
     pub(crate) modules: Vec<(String, String)>,
     /// Names of what the script exports, sorted.
     exports: Vec<String>,
+    /// The word `principal` stands somewhere in its modules.
+    reads_principal: bool,
     pub(crate) settings: Settings,
 }
 
@@ -82,11 +84,12 @@ impl Program {
             let message = "it has neither a default export nor one named as a method (`GET`, …)";
             return Err(Fault::new(entry, 0, message));
         }
-        let modules = modules
+        let modules: Vec<(String, String)> = modules
             .into_iter()
             .map(|loaded| (loaded.name, loaded.module.factory(&loaded.numbers)))
             .collect();
-        let program = Self { modules, exports, settings };
+        let reads_principal = modules.iter().any(|(_, text)| text.contains("principal"));
+        let program = Self { modules, exports, reads_principal, settings };
         Engine::check(&program, &Limits::default())?;
         Ok(program)
     }
@@ -106,7 +109,7 @@ impl Program {
 
     /// Whether it may ask who calls: the word for it stands somewhere in its modules.
     pub fn reads_principal(&self) -> bool {
-        self.modules.iter().any(|(_, text)| text.contains("principal"))
+        self.reads_principal
     }
 
     /// Name of the script.

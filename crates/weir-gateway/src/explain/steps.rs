@@ -153,7 +153,8 @@ impl Course<'_> {
         if step.outcome != Outcome::NotReached {
             step.parts = vec![Part {
                 name: self.exchange.client.address.to_string(),
-                outcome: if step.outcome == Outcome::Refused { "refused" } else { "admitted" }.to_owned(),
+                outcome: if step.outcome == Outcome::Refused { "refused" } else { "admitted" }
+                    .to_owned(),
                 why: String::new(),
             }];
         }

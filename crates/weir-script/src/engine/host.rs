@@ -10,6 +10,9 @@ const WAITING: usize = 64;
 const LINES: usize = 64;
 const LINE: usize = 4096;
 
+/// Names and values.
+type Headers = Vec<(String, String)>;
+
 /// A call, running or waiting.
 pub(super) struct Call {
     pub(super) id: u32,
@@ -17,8 +20,8 @@ pub(super) struct Call {
     pub(super) request: Request,
     /// Operations it waits for.
     pub(super) pending: Vec<u32>,
-    /// Bodies of answers to `fetch`, by operation.
-    bodies: Vec<(u32, Vec<u8>)>,
+    /// Headers and bodies of answers to `fetch`, by operation.
+    answers: Vec<(u32, Headers, Vec<u8>)>,
     pub(super) notes: Option<Box<Notes>>,
     lines: usize,
     /// Rejections that nobody has handled.
@@ -33,7 +36,7 @@ impl Call {
             cpu,
             request,
             pending: Vec::new(),
-            bodies: Vec::new(),
+            answers: Vec::new(),
             notes: None,
             lines: 0,
             rejections: 0,
@@ -50,8 +53,18 @@ impl Call {
         found.map(|at| self.pending.swap_remove(at)).is_some()
     }
 
-    pub(super) fn keep_body(&mut self, op: OpId, body: Vec<u8>) {
-        self.bodies.push((op.0, body));
+    /// Keeps what a script may look at.
+    pub(super) fn keep_answer(&mut self, op: OpId, headers: Headers, body: Vec<u8>) {
+        self.answers.push((op.0, headers, body));
+    }
+
+    /// Headers of an answer to `fetch`.
+    pub(super) fn headers(&self, number: u32) -> &[(String, String)] {
+        self.answer(number).map_or(&[], |(_, headers, _)| headers)
+    }
+
+    fn answer(&self, number: u32) -> Option<&(u32, Headers, Vec<u8>)> {
+        self.answers.iter().find(|(op, ..)| *op == number)
     }
 
     /// The body of the request (0) or of an answer to `fetch`.
@@ -59,8 +72,7 @@ impl Call {
         if number == 0 {
             return &self.request.body;
         }
-        let found = self.bodies.iter().find(|(op, _)| *op == number);
-        found.map_or(&[], |(_, body)| body.as_slice())
+        self.answer(number).map_or(&[], |(_, _, body)| body)
     }
 }
 
@@ -117,9 +129,9 @@ impl Host {
 
     pub(super) fn take_body(&self, number: u32) -> Vec<u8> {
         let mut current = self.current.borrow_mut();
-        let bodies = current.as_mut().map(|call| &mut call.bodies);
-        let found = bodies.and_then(|bodies| bodies.iter_mut().find(|(op, _)| *op == number));
-        found.map(|(_, body)| std::mem::take(body)).unwrap_or_default()
+        let answers = current.as_mut().map(|call| &mut call.answers);
+        let found = answers.and_then(|answers| answers.iter_mut().find(|(op, ..)| *op == number));
+        found.map(|(_, _, body)| std::mem::take(body)).unwrap_or_default()
     }
 
     /// Begins an operation; gives the call and its number, `None` if there is no call or it waits

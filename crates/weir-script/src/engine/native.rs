@@ -48,7 +48,7 @@ fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
                 2 => request.path.clone(),
                 3 => request.query.clone(),
                 4 => request.host.clone(),
-                _ => request.client.clone(),
+                _ => request.client.map(|address| address.to_string()).unwrap_or_default(),
             }
         })
         .ok_or_else(|| over(&ctx))
@@ -86,15 +86,31 @@ fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
 
 fn bodies(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
-    let text = move |ctx: Ctx<'_>, call: u32, number: u32| {
-        of.with(call, |call| String::from_utf8_lossy(call.body(number)).into_owned())
+    let answered = move |ctx: Ctx<'_>, call: u32, number: u32| {
+        let flat = |(name, value): &(String, String)| [name.clone(), value.clone()];
+        of.with(call, |call| call.headers(number).iter().flat_map(flat).collect::<Vec<_>>())
             .ok_or_else(|| over(&ctx))
     };
-    object.set("text", Func::from(text))?;
+    object.set("answered", Func::from(answered))?;
+    let of = Rc::clone(host);
+    object.set("text", Func::from(move |ctx, call, number| text(&of, ctx, call, number)))?;
     let of = Rc::clone(host);
     object.set("json", Func::from(move |ctx, call, number| json(&of, ctx, call, number)))?;
     let of = Rc::clone(host);
     object.set("bytes", Func::from(move |ctx, call, number| bytes(&of, ctx, call, number)))
+}
+
+fn text<'js>(
+    host: &Host,
+    ctx: Ctx<'js>,
+    call: u32,
+    number: u32,
+) -> Result<rquickjs::String<'js>, Error> {
+    let copied = host.with(call, |call| {
+        let text = String::from_utf8_lossy(call.body(number));
+        rquickjs::String::from_str(ctx.clone(), &text)
+    });
+    copied.unwrap_or_else(|| Err(over(&ctx)))
 }
 
 fn json<'js>(host: &Host, ctx: Ctx<'js>, call: u32, number: u32) -> Result<Value<'js>, Error> {

@@ -164,7 +164,11 @@
       return this.#status >= 200 && this.#status < 300;
     }
     get headers() {
-      return (this.#headers ??= new Headers());
+      if (this.#headers === undefined) {
+        const [call, number] = this.#source ?? [];
+        this.#headers = call === undefined ? new Headers() : headersOf(native.answered(call, number));
+      }
+      return this.#headers;
     }
     text() {
       if (this.#source) return native.text(this.#source[0], this.#source[1]);
@@ -194,17 +198,17 @@
       return response;
     }
     #kind = 0;
-    static fetched(call, number, status, flat) {
+    static fetched(source, status) {
       const response = new Response();
       response.#status = status;
-      response.#headers = headersOf(flat);
-      response.#source = [call, number];
+      response.#source = source;
       return response;
     }
     /** What weir sends. */
     static rendered(response) {
       const status = response.#status;
-      const headers = response.#headers === undefined ? [] : flatHeaders(response.#headers);
+      const untouched = response.#headers === undefined && response.#source === undefined;
+      const headers = untouched ? [] : flatHeaders(response.headers);
       if (response.#kind === VALUE) return [VALUE, status, headers, stringified(response.#body)];
       if (response.#source) return [FETCHED, status, headers, response.#source[1]];
       const body = response.#body;
@@ -321,21 +325,28 @@
 
   const waiting = new Map();
 
-  function complete(op, ok, ...values) {
+  function complete(op, ok, told) {
     const [resolve, reject] = waiting.get(op) ?? [];
     waiting.delete(op);
-    if (ok) resolve?.(...values);
-    else reject?.(new TypeError(values[0]));
+    if (ok) resolve?.(told);
+    else reject?.(new TypeError(told));
   }
 
   function forget(op) {
     waiting.delete(op);
   }
 
+  /** Says what a body is, unless its headers do. */
+  function typed(fields, type) {
+    for (let at = 0; at < fields.length; at += 2) if (fields[at] === "content-type") return;
+    fields.push("content-type", type);
+  }
+
   function fetch(input, init) {
     return new Promise((resolve, reject) => {
       const { method = "GET", headers, body, timeout } = init ?? {};
-      const fields = new Headers(headers);
+      // Most requests set none.
+      const fields = headers === undefined ? [] : flatHeaders(new Headers(headers));
       let kind = 0;
       let content = "";
       if (body !== undefined && body !== null) {
@@ -343,19 +354,18 @@
           [kind, content] = [2, packed(body)];
         } else if (typeof body === "string") {
           [kind, content] = [1, body];
-          if (!fields.has("content-type")) fields.set("content-type", "text/plain; charset=utf-8");
+          typed(fields, "text/plain; charset=utf-8");
         } else {
           [kind, content] = [1, stringified(body)];
-          if (!fields.has("content-type")) fields.set("content-type", "application/json");
+          typed(fields, "application/json");
         }
       }
       const milliseconds = timeout === undefined ? 0 : Math.max(1, Number(timeout) || 1);
       const started = native.fetch(
-        `${input}`, `${method}`, flatHeaders(fields), kind, content, milliseconds,
+        `${input}`, `${method}`, fields, kind, content, milliseconds,
       );
       if (typeof started === "string") throw new TypeError(started);
-      const [call, op] = started;
-      waiting.set(op, [(status, flat) => resolve(fetched(call, op, status, flat)), reject]);
+      waiting.set(started[1], [(status) => resolve(fetched(started, status)), reject]);
     });
   }
 

@@ -80,7 +80,7 @@ fn a_request_gives_what_is_asked_for() {
         path: "/x/1".into(),
         query: "q=a%20b".into(),
         host: "h".into(),
-        client: "::1".into(),
+        client: "::1".parse().ok(),
         head: b"X-One: 1\r\nx-one:2\r\n".to_vec(),
         parameters: vec![("id".into(), "1".into())],
         principal: Some(Principal { subject: Some("s".into()), ..Principal::default() }),
