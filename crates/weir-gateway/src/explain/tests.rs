@@ -454,12 +454,12 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     let near = &told.others[0];
     assert_eq!((near.path.as_str(), near.why.as_str()), ("/items/{id}", "it takes GET, not POST"));
     let names: Vec<&str> = told.steps.iter().map(|step| step.name.as_str()).collect();
-    assert_eq!(names[..4], ["head", "route", "auth", "limit"]);
+    assert_eq!(names[..5], ["head", "route", "clients", "auth", "limit"]);
     let later = Ask { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };
     let told = super::offline(config, later).unwrap().unwrap();
-    assert_eq!(told.steps[2].outcome, Outcome::Refused);
-    assert_eq!(told.steps[3].outcome, Outcome::NotReached);
-    let ways: Vec<&str> = told.steps[2].parts.iter().map(|part| part.outcome.as_str()).collect();
+    assert_eq!(told.steps[3].outcome, Outcome::Refused);
+    assert_eq!(told.steps[4].outcome, Outcome::NotReached);
+    let ways: Vec<&str> = told.steps[3].parts.iter().map(|part| part.outcome.as_str()).collect();
     assert_eq!(ways, ["refused", "absent"]);
 }
 
