@@ -1,6 +1,7 @@
 //! Response compression: whether, and how.
 
 use crate::cors::add_vary;
+use crate::exchange::Exchange;
 use crate::negotiate;
 use flate2::{Compress, FlushCompress, Status};
 use weir_config::Compression;
@@ -51,7 +52,7 @@ fn is_eligible(settings: &Compression, answer: &Answer<'_>) -> bool {
     let whole = !answer.head && !matches!(answer.status, 100..=199 | 204 | 205 | 206 | 304);
     whole
         && answer.length.is_none_or(|length| length >= settings.min_size)
-        && headers.known(Known::ContentEncoding).is_none_or(|e| e.eq_ignore_ascii_case(b"identity"))
+        && !Exchange::is_encoded(headers)
         && headers.known(Known::ContentType).is_some_and(is_worth_it)
         && !headers.get_all("cache-control").any(forbids_transformation)
         && ["content-range", "content-digest", "digest", "content-md5"]

@@ -401,7 +401,13 @@ impl Exchange {
         in_flight
     }
 
-    /// The media type of a body, without parameters.
+    /// Whether a body is encoded (RFC 9110 section 8.4), as a compressed one is.
+    pub(crate) fn is_encoded(headers: &weir_wire::Headers) -> bool {
+        let coding = headers.known(Known::ContentEncoding);
+        coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    }
+
+    /// Whether a body is JSON by its media type.
     pub(crate) fn is_json(headers: &weir_wire::Headers) -> bool {
         headers.known(Known::ContentType).is_some_and(|value| {
             let essence = value.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();

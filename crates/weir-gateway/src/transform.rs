@@ -1,4 +1,4 @@
-//! Maps applied to bodies: the only places where a body is held whole.
+//! Maps applied to bodies, which are held whole for that.
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
@@ -7,7 +7,6 @@ use crate::refusal::Refusal;
 use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
-use weir_wire::Known;
 
 /// Maps the request body.
 pub(crate) async fn request<'a>(
@@ -31,7 +30,7 @@ pub(crate) async fn read_json(
         let refusal = Refusal::new(Problem::UnsupportedMediaType);
         return Err(refusal.detail("the body must be application/json"));
     }
-    if headers.known(Known::ContentEncoding).is_some_and(|e| !e.eq_ignore_ascii_case(b"identity")) {
+    if Exchange::is_encoded(headers) {
         let refusal = Refusal::new(Problem::UnsupportedMediaType);
         return Err(refusal.detail("a body that is mapped must not be compressed"));
     }
@@ -60,7 +59,6 @@ pub(crate) async fn response<'a>(
     mut body: Body<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let response = &exchange.response;
-    let encoded = response.headers.known(Known::ContentEncoding);
     if !(200..300).contains(&response.status)
         || matches!(response.status, 204..=206)
         || !Exchange::is_json(&response.headers)
@@ -73,7 +71,7 @@ pub(crate) async fn response<'a>(
         remove_stale(exchange);
         return Ok(body);
     }
-    if encoded.is_some_and(|e| !e.eq_ignore_ascii_case(b"identity")) {
+    if Exchange::is_encoded(&exchange.response.headers) {
         let refusal = Refusal::new(Problem::UpstreamUnmappable);
         return Err(refusal.detail("the upstream's answer is compressed"));
     }

@@ -30,7 +30,7 @@ pub(crate) async fn request<'a>(
     let Some(rules) = &validation.body else { return Ok(body) };
     if matches!(body.framing(), Framing::None | Framing::Length(0)) {
         if rules.required {
-            judge(exchange, validation.requests, vec![missing_body()])?;
+            judge(exchange, validation.requests, vec![of_body("a body is required".to_owned())])?;
         }
         return Ok(body);
     }
@@ -44,7 +44,7 @@ pub(crate) async fn request<'a>(
     if !content.reads_body() {
         return Ok(body);
     }
-    if is_encoded(&exchange.request.headers) {
+    if Exchange::is_encoded(&exchange.request.headers) {
         let refusal = Refusal::new(Problem::UnsupportedMediaType)
             .detail("a body that is validated must not be compressed");
         return lenient(exchange, validation.requests, refusal).map(|()| body);
@@ -91,17 +91,9 @@ fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Ve
     })
 }
 
-fn missing_body() -> Violation {
-    Violation {
-        place: Place::Body,
-        name: String::new(),
-        pointer: String::new(),
-        detail: "a body is required".to_owned(),
-    }
-}
-
-fn is_encoded(headers: &weir_wire::Headers) -> bool {
-    headers.known(Known::ContentEncoding).is_some_and(|e| !e.eq_ignore_ascii_case(b"identity"))
+/// What is wrong with a body as a whole.
+fn of_body(detail: String) -> Violation {
+    Violation { place: Place::Body, name: String::new(), pointer: String::new(), detail }
 }
 
 /// Refuses what does not match, or notes it.
@@ -165,7 +157,7 @@ pub(crate) async fn response<'a>(
         return Ok(body);
     }
     let short = body.length().is_some_and(|length| length <= limit);
-    if is_encoded(&exchange.response.headers) || !(enforced || short) {
+    if Exchange::is_encoded(&exchange.response.headers) || !(enforced || short) {
         if enforced {
             let detail = "a compressed body cannot be looked into".to_owned();
             let name = "content-encoding".to_owned();
@@ -179,10 +171,7 @@ pub(crate) async fn response<'a>(
     let violations = match content.check(&bytes) {
         Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
         Err(BodyFault::Violations(violations)) => violations,
-        Err(BodyFault::Malformed(detail)) => {
-            let (name, pointer) = (String::new(), String::new());
-            vec![Violation { place: Place::Body, name, pointer, detail }]
-        }
+        Err(BodyFault::Malformed(detail)) => vec![of_body(detail)],
     };
     verdict(exchange, validation, violations)?;
     Ok(Body::Whole(Bytes::from(bytes)))

@@ -44,11 +44,8 @@ fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     aligned(&columns, &rows)
 }
 
-fn rate(value: f64) -> String {
-    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
-}
-
-fn ms(value: f64) -> String {
+/// A rate or milliseconds, with two places below a hundred.
+fn number(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
@@ -60,7 +57,7 @@ fn share(value: f64) -> String {
 fn times(figures: &LabelFigures) -> [String; 6] {
     let times = &figures.response;
     let [mean, p50, p95, p99, max] =
-        [times.mean, times.p50, times.p95, times.p99, times.max].map(ms);
+        [times.mean, times.p50, times.p95, times.p99, times.max].map(number);
     [mean, p50, p95, p99, max, share(figures.error_share())]
 }
 
@@ -71,12 +68,12 @@ fn cases(summary: &Summary) -> String {
     let row = |cell: &Cell| {
         let name = if cell.name.is_empty() { summary.name.clone() } else { cell.name.clone() };
         let mut row = vec![name, cell.verdict.to_string()];
-        row.push(cell.offered.map_or_else(String::new, rate));
-        row.push(cell.throughput.map_or_else(String::new, |spread| rate(spread.mean)));
+        row.push(cell.offered.map_or_else(String::new, number));
+        row.push(cell.throughput.map_or_else(String::new, |spread| number(spread.mean)));
         let interval = cell
             .interval
             .filter(|_| has_intervals)
-            .map(|found| format!("{}..{}", rate(found.low), rate(found.high)));
+            .map(|found| format!("{}..{}", number(found.low), number(found.high)));
         row.push(interval.unwrap_or_default());
         match cell.total().filter(|total| total.samples > 0) {
             Some(total) => row.extend(times(total)),
@@ -110,7 +107,7 @@ fn labels(summary: &Summary) -> String {
     for cell in summary.cells.iter().filter(|cell| cell.labels.len() > 2) {
         for figures in cell.labels.iter().skip(1) {
             let mut row = vec![cell.name.clone(), figures.label.clone()];
-            row.extend([figures.samples.to_string(), rate(figures.throughput)]);
+            row.extend([figures.samples.to_string(), number(figures.throughput)]);
             row.extend(times(figures));
             rows.push(row);
         }
@@ -143,7 +140,7 @@ fn holds(summary: &Summary) -> String {
             text.push_str(&format!(
                 "{}: {}/s is the highest rate that keeps the promise; {tried} were tried\n",
                 if cell.name.is_empty() { &summary.name } else { &cell.name },
-                rate(kept.rate),
+                number(kept.rate),
             ));
         }
     }
