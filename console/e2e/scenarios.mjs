@@ -10,6 +10,7 @@ const PAGES = {
   jobs: "/console/jobs",
   monitor: "/console/monitor",
   apis: "/console/apis",
+  description: "/console/apis/described",
   explain: "/console/explain?method=GET&target=%2Fmirror%2Fa",
   pools: "/console/pools",
   configuration: "/console/configuration",
@@ -252,7 +253,7 @@ async function explain({ server, browser, ids }) {
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/apis`);
   await page.locator("summary", { hasText: "/mirror/" }).click();
-  await page.getByRole("link", { name: "Explain a request" }).click();
+  await page.getByRole("link", { name: "Explain or try a request" }).click();
   assert.equal(await page.getByLabel("Path or URL").inputValue(), "/mirror/");
   await page.getByLabel("Headers, one a line").fill("x-a: b\nauthorization: Bearer s3cret");
   await page.getByRole("button", { name: "Explain" }).click();
@@ -265,10 +266,39 @@ async function explain({ server, browser, ids }) {
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("the option --proxy is not understood").waitFor();
   await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
-  await page.getByRole("link", { name: "Explain", exact: true }).last().click();
+  await page.getByRole("main").getByRole("link", { name: "Explain", exact: true }).click();
   assert.match(await page.getByLabel("Or a curl command").inputValue(), /^curl /);
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("Policies, in their order").waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** From an API's description to a request that is tried by the in-process door, and recorded. */
+async function tries({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "operator");
+  await page.goto(`${server.admin}/console/apis`);
+  await page.getByText(/since the start/).first().waitFor();
+  await page.getByRole("link", { name: "Description" }).click();
+  await page.getByRole("heading", { name: "Orders" }).waitFor();
+  await page.getByText("Place an order").waitFor();
+  await page.getByText("application/json").first().click();
+  await page.getByRole("button", { name: "Explain or try POST /orders", exact: true }).click();
+  const command = page.getByLabel("Or a curl command");
+  assert.match(await command.inputValue(), /^curl -X POST -H 'content-type: application\/json' -d /);
+  await page.getByRole("button", { name: "Try it" }).click();
+  await page.getByRole("status").filter({ hasText: "Answered" }).getByText("401").waitFor();
+  await command.fill(`curl -H 'x-api-key: ${server.keys.acme.key}' -H 'content-type: application/json' -d '{"sku":"A-100","quantity":2}' http://localhost/shop/v1/orders`);
+  await page.getByRole("button", { name: "Try it" }).click();
+  await page.getByRole("status").filter({ hasText: "Answered" }).getByText("201").waitFor();
+  await page.getByRole("region", { name: "Body of the answer" }).getByText("A-100").waitFor();
+  await picture(page, "tried");
+  assert.deepEqual(await violations(page), []);
+  await page.waitForTimeout(1500);
+  await page.getByRole("link", { name: "Its transaction" }).click();
+  await page.getByText("tried-by").waitFor();
+  await page.getByText("the operator").first().waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
@@ -289,4 +319,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, repair, bulk, throttled, explain, roles, hostile, configuration, pages, phone };
+export const scenarios = { first, list, repair, bulk, throttled, explain, tries, roles, hostile, configuration, pages, phone };

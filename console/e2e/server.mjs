@@ -1,7 +1,7 @@
 // The real binary with a configuration that has something of everything, on free ports.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,6 +29,8 @@ plans:
 consumers:
   acme: {plan: gold, api_keys: ["${keys.acme.hash}"]}
   beta: {plan: free, api_keys: ["${keys.beta.hash}"]}
+pools:
+  workers: {protocol: http, command: [python3, agent.py], agents: {min: 1, initial: 2, max: 3}, queue: {max: 20, wait: 5s}}
 upstreams:
   shop: {targets: ["http://${upstream}"]}
   gone: {targets: ["http://127.0.0.1:1"]}
@@ -48,6 +50,18 @@ apis:
   legacy:
     base: /legacy
     routes: [{op: book, post: /book, proxy: gone}]
+  pooled:
+    base: /pooled
+    routes: [{op: pooled, path: "/*", pool: workers}]
+  described:
+    base: /shop/v1
+    openapi: {file: orders.openapi.yaml, except: quote}
+    auth: {apiKey: keys}
+    routes:
+      - {op: listOrders, mock: true}
+      - {op: placeOrder, mock: true}
+      - {op: getOrder, mock: true}
+      - {op: cancelOrder, mock: true}
 tracker:
   enabled: true
   body_limit: 2MiB
@@ -105,6 +119,8 @@ export async function serve(binary) {
   const upstream = echo.ready.listen[0];
   const path = join(dir, "weir.yaml");
   writeFileSync(join(dir, "order.js"), SCRIPT);
+  copyFileSync(new URL("../../examples/openapi/orders.openapi.yaml", import.meta.url), join(dir, "orders.openapi.yaml"));
+  copyFileSync(new URL("../../examples/python/agent.py", import.meta.url), join(dir, "agent.py"));
   writeFileSync(path, config(upstream, keys, ""));
   const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "weir.yaml"], { cwd: dir });
   const admin = `http://${weir.ready.admin}`;

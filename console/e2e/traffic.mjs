@@ -45,6 +45,7 @@ export function flow(server) {
       await send(`${server.base}/hello`).catch(() => {});
       if (at % 2 === 0) await send(`${server.base}/orders`, { headers: key }).catch(() => {});
       if (at % 17 === 0) await send(`${server.base}/orders`).catch(() => {});
+      if (at % 5 === 0) await send(`${server.base}/pooled/a`).catch(() => {});
       if (at % 29 === 0) await send(`${server.base}/legacy/book`, { method: "POST", body: "x" }).catch(() => {});
       await new Promise((resolve) => setTimeout(resolve, 4));
     }

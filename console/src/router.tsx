@@ -65,6 +65,12 @@ const apis = createRoute({
   component: lazyRouteComponent(() => import("./apis/page"), "ApisPage"),
 });
 
+const description = createRoute({
+  getParentRoute,
+  path: "/apis/$api",
+  component: lazyRouteComponent(() => import("./apis/description-page"), "DescriptionPage"),
+});
+
 export const explain = createRoute({
   getParentRoute,
   path: "/explain",
@@ -93,7 +99,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, explain, pools, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

@@ -6,7 +6,10 @@ import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { facetTerm } from "../query/fields";
+import { count, duration, percent, short } from "../format/format";
 import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
+import type { Flow } from "./flows";
+import { useTraffic } from "./traffic";
 
 const STAGES: Record<string, string> = {
   auth: "Who may call",
@@ -19,6 +22,7 @@ const STAGES: Record<string, string> = {
 
 export function ApisPage() {
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), refetchInterval: 10_000 });
+  const traffic = useTraffic();
   const [filter, setFilter] = useState("");
   useEffect(() => {
     document.title = "APIs · weir";
@@ -41,7 +45,7 @@ export function ApisPage() {
         </section>
       )}
       {shown.map((one) => (
-        <Api key={one.api} one={one} />
+        <Api key={one.api} one={one} traffic={traffic} />
       ))}
     </>
   );
@@ -54,7 +58,21 @@ function example(hosts: string[], path: string): string {
   return host ? `http://${host}${below}` : below;
 }
 
-function Api({ one }: { one: Schemas["ApiInfo"] }) {
+/** How busy it is. */
+function Busy({ flow }: { flow: Flow | undefined }) {
+  if (!flow) return <span className="muted">no request yet</span>;
+  const failed = flow.server_errors > 0;
+  return (
+    <span className="busy">
+      <strong>{flow.rate === undefined ? "–" : short(flow.rate)}</strong>
+      <span className="muted">/s</span> <span>{count(flow.requests)}</span> <span className="muted">since the start,</span>{" "}
+      <span className={failed ? "failed" : "muted"}>{percent(flow.server_errors, flow.requests)} failed</span>
+      {flow.p99_us != null && <span className="muted">, p99 {duration(flow.p99_us)}</span>}
+    </span>
+  );
+}
+
+function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, Flow> }) {
   const mayExplain = useMay("operator");
   return (
     <Panel
@@ -66,10 +84,16 @@ function Api({ one }: { one: Schemas["ApiInfo"] }) {
       inside={false}
       actions={
         <>
+          <Busy flow={traffic.get(one.api)} />
           {one.hosts.length > 0 && <span className="muted">{one.hosts.join(", ")}</span>}
           <code className="muted wrap-any">
             {one.file}:{one.line}
           </code>
+          {one.described && (
+            <Link to="/apis/$api" params={{ api: one.api }} className="button small">
+              Description
+            </Link>
+          )}
           <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never} className="button small">
             Transactions
           </Link>
@@ -85,6 +109,7 @@ function Api({ one }: { one: Schemas["ApiInfo"] }) {
                 <span className="mono wrap-any">{route.path}</span>
                 <span className="muted wrap-any">{route.operation}</span>
                 <span className="grow" />
+                <Busy flow={traffic.get(`${one.api} ${route.operation}`)} />
                 <Badge>{route.handler}</Badge>
               </summary>
               <ol className="policies">
@@ -101,7 +126,7 @@ function Api({ one }: { one: Schemas["ApiInfo"] }) {
                 </code>
                 {mayExplain && (
                   <Link to="/explain" search={{ method: route.methods[0] ?? "GET", target: example(one.hosts, route.path) } as never}>
-                    Explain a request
+                    Explain or try a request
                   </Link>
                 )}
                 <Link to="/tracker" search={{ q: `${facetTerm("api", one.api)} ${facetTerm("operation", route.operation)}` } as never}>

@@ -7,6 +7,7 @@ import { api, data, type Schemas } from "../api/client";
 import { Badge, Failure, Panel, Status } from "../ui/parts";
 import { taken } from "./handed";
 import { asked, type Form } from "./request";
+import { Tried } from "./tried";
 
 type Explanation = Schemas["Explanation"];
 
@@ -27,27 +28,32 @@ export function ExplainPage() {
     document.title = "Explain · weir";
   }, []);
   const explain = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Explanation>(api.POST("/v1/explain", { body })) });
+  const attempt = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Schemas["TriedAnswer"]>(api.POST("/v1/try", { body })) });
   const field = (name: keyof Form) => ({
     value: form[name],
     onChange: (event: { target: { value: string } }) => setForm({ ...form, [name]: event.target.value }),
   });
-  const submit = () => {
+  const submit = (what: typeof explain | typeof attempt) => {
     const request = asked(form);
     setWrong(typeof request === "string" ? request : undefined);
-    if (typeof request !== "string") explain.mutate(request);
+    if (typeof request === "string") return;
+    explain.reset();
+    attempt.reset();
+    what.mutate(request);
   };
+  const isBusy = explain.isPending || attempt.isPending;
   return (
     <>
       <div className="page-head">
         <h1>Explain</h1>
-        <span className="muted">By the configuration in force. Nothing is sent, counted or recorded.</span>
+        <span className="muted">By the configuration in force. Nothing is sent, counted or recorded, unless you try it.</span>
       </div>
       <Panel title="Request">
         <form
           className="stack"
           onSubmit={(event) => {
             event.preventDefault();
-            submit();
+            submit(explain);
           }}
         >
           <div className="row">
@@ -82,13 +88,21 @@ export function ExplainPage() {
             </div>
           )}
           <div className="row">
-            <button type="submit" className="button primary" disabled={explain.isPending}>
+            <button type="submit" className="button primary" disabled={isBusy}>
               {explain.isPending ? "Explaining…" : "Explain"}
             </button>
+            <button type="button" className="button" disabled={isBusy || form.client.trim() !== ""} onClick={() => submit(attempt)} aria-describedby="try-note">
+              {attempt.isPending ? "Waiting for the answer…" : "Try it"}
+            </button>
+            <span id="try-note" className="muted">
+              Trying sends it: whatever it changes is changed, it is counted and recorded. It comes from this machine, with the credentials in its headers.
+            </span>
           </div>
         </form>
       </Panel>
       {explain.isError && <Failure error={explain.error} />}
+      {attempt.isError && <Failure error={attempt.error} />}
+      {attempt.data && <Tried answer={attempt.data} />}
       {explain.data && <Told told={explain.data} />}
     </>
   );

@@ -2,18 +2,20 @@
 // the document.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { Schemas } from "../api/client";
 import { bytes, count } from "../format/format";
 import { Icon } from "../ui/icons";
-import { Badge, Copy } from "../ui/parts";
-import { fromBase64, hexLines, imageType, type Kind, type Line, lines, pieces, prettyJson, prettyXml, visible } from "./text";
+import { Badge, Copy, Loading } from "../ui/parts";
+import { lineAt, type SetOut, type View } from "./set-out";
+import { fromBase64, hitPattern, type Kind, pieces, visible } from "./text";
+import { useSetOut } from "./use-set-out";
 
 const ROW = 20;
 const MOST_HEIGHT = 560;
 
-type View = "pretty" | "raw" | "hex" | "image";
 const NAMES: Record<View, string> = { pretty: "Pretty", raw: "Raw", hex: "Hex", image: "Image" };
+const NO_HITS: string[] = [];
 
 interface Props {
   title: string;
@@ -21,82 +23,76 @@ interface Props {
   side: "request-body" | "response-body";
   body: Schemas["Body"];
   facts: Schemas["BodyFacts"];
-  hits: RegExp | undefined;
+  /** Words that were searched for. */
+  hits: string[];
 }
 
+/** A recorded body, with what is known about it. */
 export function BodyView({ title, id, side, body, facts, hits }: Props) {
-  const shown = useShown(body);
-  const [chosen, setChosen] = useState<View>();
-  const view = chosen && shown.views.includes(chosen) ? chosen : shown.views[0];
-  const all = useMemo(() => (view && view !== "image" ? shown.lines(view) : []), [shown, view]);
   return (
-    <div className="body-view">
-      <div className="row body-head">
-        <h3>Body</h3>
-        <span className="muted">{bytes(facts.length)}</span>
-        <Flags body={body} facts={facts} />
-        <span className="grow" />
-        {shown.views.length > 1 &&
-          shown.views.map((one) => (
-            <button key={one} type="button" className="button small" aria-pressed={one === view} onClick={() => setChosen(one)}>
-              {NAMES[one]}
-            </button>
-          ))}
-        {body.text != null && body.text !== "" && <Copy text={body.text} label="Copy" />}
-        {facts.stored > 0 && (
+    <BodyText
+      title={title}
+      text={body.text ?? undefined}
+      base64={body.base64 ?? undefined}
+      cut={body.cut}
+      hits={hits}
+      head={
+        <>
+          <h3>Body</h3>
+          <span className="muted">{bytes(facts.length)}</span>
+          <Flags body={body} facts={facts} />
+        </>
+      }
+      actions={
+        facts.stored > 0 && (
           <a className="button quiet small" href={`/v1/transactions/${id}/${side}`} download={`${id}-${side}`}>
             <Icon name="download" size={15} />
             Bytes
           </a>
-        )}
-      </div>
-      <Why facts={facts} body={body} />
-      {view === "image" && shown.image && <Picture bytes={shown.image.bytes} type={shown.image.type} />}
-      {all.length > 0 && <Lines all={all} kind={view === "hex" ? "text" : shown.kind} hits={view === "hex" ? undefined : hits} label={title} />}
-    </div>
+        )
+      }
+      why={<Why facts={facts} body={body} />}
+    />
   );
 }
 
-interface Shown {
-  views: View[];
-  kind: Kind;
-  lines: (view: View) => Line[];
-  image?: { bytes: Uint8Array; type: string };
+interface TextProps {
+  title: string;
+  text: string | undefined;
+  base64: string | undefined;
+  cut: boolean;
+  hits?: string[];
+  head?: ReactNode;
+  actions?: ReactNode;
+  why?: ReactNode;
 }
 
-const NOTHING: Shown = { views: [], kind: "text", lines: () => [] };
-/** A body that is longer is set out in a task of its own. */
-const SHORT = 100_000;
-
-function useShown(body: Schemas["Body"]): Shown {
-  const isShort = (body.text ?? body.base64 ?? "").length < SHORT;
-  const now = useMemo(() => (isShort ? read(body) : undefined), [body, isShort]);
-  const [later, setLater] = useState<Shown>();
-  useEffect(() => {
-    if (isShort) return;
-    const timer = setTimeout(() => setLater(read(body)), 20);
-    return () => clearTimeout(timer);
-  }, [body, isShort]);
-  return now ?? later ?? NOTHING;
-}
-
-function read(body: Schemas["Body"]): Shown {
-  if (body.text != null && body.text !== "") {
-    const { text } = body;
-    const json = prettyJson(text);
-    const pretty = json ?? prettyXml(text);
-    const kind: Kind = json !== undefined ? "json" : pretty !== undefined ? "xml" : "text";
-    const hex = () => hexLines(new TextEncoder().encode(text));
-    const views: View[] = pretty === undefined ? ["raw", "hex"] : ["pretty", "raw", "hex"];
-    return { views, kind, lines: (view) => (view === "hex" ? hex() : lines(view === "pretty" ? (pretty ?? text) : text)) };
-  }
-  if (body.base64) {
-    const binary = fromBase64(body.base64);
-    const type = body.cut ? undefined : imageType(binary);
-    const shown: Shown = { views: type ? ["image", "hex"] : ["hex"], kind: "text", lines: () => hexLines(binary) };
-    return type ? { ...shown, image: { bytes: binary, type } } : shown;
-  }
-  return NOTHING;
+/** A body as data: text, hexadecimal, or a picture. */
+export function BodyText({ title, text, base64, cut, hits = NO_HITS, head, actions, why }: TextProps) {
+  const [chosen, setChosen] = useState<View>();
+  const shown = useSetOut(useMemo(() => ({ hits, ...(text ? { text } : base64 ? { base64 } : {}), isCut: cut, ...(chosen ? { view: chosen } : {}) }), [text, base64, cut, hits, chosen]));
+  const picture = useMemo(() => (shown?.type && base64 ? { bytes: fromBase64(base64), type: shown.type } : undefined), [shown?.type, base64]);
+  return (
+    <div className="body-view">
+      <div className="row body-head">
+        {head}
+        <span className="grow" />
+        {shown &&
+          shown.views.length > 1 &&
+          shown.views.map((one) => (
+            <button key={one} type="button" className="button small" aria-pressed={one === shown.view} onClick={() => setChosen(one)}>
+              {NAMES[one]}
+            </button>
+          ))}
+        {text && <Copy text={text} label="Copy" />}
+        {actions}
+      </div>
+      {why}
+      {!shown && <Loading what="the body" />}
+      {shown?.view === "image" && picture && <Picture bytes={picture.bytes} type={picture.type} />}
+      {shown && shown.lines.count > 0 && <LinesView shown={shown} hits={hits} label={title} />}
+    </div>
+  );
 }
 
 function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFacts"] }) {
@@ -140,18 +136,11 @@ function Picture({ bytes: binary, type }: { bytes: Uint8Array; type: string }) {
   );
 }
 
-function Lines({ all, kind, hits, label }: { all: Line[]; kind: Kind; hits: RegExp | undefined; label: string }) {
+function LinesView({ shown, hits, label }: { shown: SetOut; hits: string[]; label: string }) {
+  const { lines: all, found } = shown;
   const box = useRef<HTMLElement>(null);
-  const rows = useVirtualizer({ count: all.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 20 });
-  const found = useMemo(() => {
-    if (!hits) return [];
-    const at: number[] = [];
-    all.forEach((line, index) => {
-      hits.lastIndex = 0;
-      if (at.length < 1000 && hits.test(line.text)) at.push(index);
-    });
-    return at;
-  }, [all, hits]);
+  const rows = useVirtualizer({ count: all.count, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 20 });
+  const pattern = useMemo(() => (shown.view === "hex" ? undefined : hitPattern(hits)), [hits, shown.view]);
   const [hit, setHit] = useState(0);
   useEffect(() => {
     const first = found[0];
@@ -163,7 +152,6 @@ function Lines({ all, kind, hits, label }: { all: Line[]; kind: Kind; hits: RegE
     setHit(to);
     rows.scrollToIndex(found[to] ?? 0, { align: "center" });
   };
-  const widest = useMemo(() => all.reduce((most, line) => Math.max(most, line.text.length), 0), [all]);
   return (
     <>
       {found.length > 0 && (
@@ -179,19 +167,17 @@ function Lines({ all, kind, hits, label }: { all: Line[]; kind: Kind; hits: RegE
           </button>
         </div>
       )}
-      <section ref={box} className="lines" tabIndex={0} aria-label={label} style={{ height: Math.min(MOST_HEIGHT, all.length * ROW + 18) }}>
-        <div style={{ height: rows.getTotalSize(), minWidth: `calc(${widest}ch + 70px)` }} className="lines-inside">
+      <section ref={box} className="lines" tabIndex={0} aria-label={label} style={{ height: Math.min(MOST_HEIGHT, all.count * ROW + 18) }}>
+        <div style={{ height: rows.getTotalSize(), minWidth: `calc(${all.widest}ch + 70px)` }} className="lines-inside">
           {rows.getVirtualItems().map((item) => {
-            const line = all[item.index];
+            const line = lineAt(all, item.index);
             return (
-              line && (
-                <div key={item.key} className="line" style={{ transform: `translateY(${item.start}px)` }}>
-                  <span className="line-number" aria-hidden="true">
-                    {line.number ?? "↳"}
-                  </span>
-                  <Painted line={visible(line.text)} kind={kind} hits={hits} />
-                </div>
-              )
+              <div key={item.key} className="line" style={{ transform: `translateY(${item.start}px)` }}>
+                <span className="line-number" aria-hidden="true">
+                  {line.number ?? "↳"}
+                </span>
+                <Painted line={visible(line.text)} kind={shown.view === "hex" ? "text" : shown.kind} hits={pattern} />
+              </div>
             );
           })}
         </div>

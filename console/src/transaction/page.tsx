@@ -46,7 +46,8 @@ export function TransactionPage() {
 }
 
 function View({ transaction, query }: { transaction: Transaction; query: string }) {
-  const hits = useMemo(() => hitPattern(wordsOf(query)), [query]);
+  const words = useMemo(() => wordsOf(query), [query]);
+  const hits = useMemo(() => hitPattern(words), [words]);
   const { payload } = transaction;
   return (
     <>
@@ -63,10 +64,10 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
           <Extras payload={payload} hits={hits} />
           <div className="two halves">
             <Half title="Request" headers={payload.request_headers} hits={hits} first={<Target method={transaction.method} target={payload.target} hits={hits} />}>
-              <BodyView title="Body of the request" id={transaction.id} side="request-body" body={payload.request_body} facts={transaction.request} hits={hits} />
+              <BodyView title="Body of the request" id={transaction.id} side="request-body" body={payload.request_body} facts={transaction.request} hits={words} />
             </Half>
             <Half title="Response" headers={payload.response_headers} hits={hits} first={<Status status={transaction.status} />}>
-              <BodyView title="Body of the response" id={transaction.id} side="response-body" body={payload.response_body} facts={transaction.response} hits={hits} />
+              <BodyView title="Body of the response" id={transaction.id} side="response-body" body={payload.response_body} facts={transaction.response} hits={words} />
             </Half>
           </div>
         </>

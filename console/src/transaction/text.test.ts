@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Transaction } from "../api/client";
 import { curl, shellWord } from "./curl";
 import { diff } from "./diff";
-import { fromBase64, hexLines, hitPattern, imageType, lines, pieces, prettyJson, prettyXml, visible } from "./text";
+import { hex, lineAt, lines, setOut } from "./set-out";
+import { fromBase64, hitPattern, imageType, pieces, prettyJson, prettyXml, visible } from "./text";
 
 describe("bodies", () => {
   it("sets JSON out and keeps its tokens", () => {
@@ -24,14 +25,25 @@ describe("bodies", () => {
     expect(visible("a\0b\x1b[31m\u202Ec\uFEFF\x7f\ttab")).toBe("a⟨U+0000⟩b⟨U+001B⟩[31m⟨U+202E⟩c⟨U+FEFF⟩⟨U+007F⟩\ttab");
   });
   it("goes on with long lines", () => {
-    const all = lines(`${"x".repeat(2000)}\nshort\r\n`);
+    const of = (text: string) => {
+      const all = lines(text);
+      return Array.from({ length: all.count }, (_, at) => lineAt(all, at));
+    };
+    const all = of(`${"x".repeat(2000)}\nshort\r\n`);
     expect(all.map((line) => line.number)).toEqual([1, undefined, undefined, 2, 3]);
     expect(all.map((line) => line.text.length)).toEqual([800, 800, 400, 5, 0]);
-    const pair = lines(`${"x".repeat(799)}😀y`);
-    expect(pair[0]?.text.endsWith("😀")).toBe(true);
+    expect(of(`${"x".repeat(799)}😀y`)[0]?.text.endsWith("😀")).toBe(true);
+  });
+  it("is set out as it can be seen, with the lines that have what was searched for", () => {
+    const json = setOut({ text: '{"a":1,"b":"quokka"}', hits: ["quokka"] });
+    expect([json.views, json.view, json.kind, json.lines.count, json.found]).toEqual([["pretty", "raw", "hex"], "pretty", "json", 4, [2]]);
+    expect(setOut({ text: "a\nb", view: "pretty", hits: [] })).toMatchObject({ views: ["raw", "hex"], view: "raw", kind: "text" });
+    expect(setOut({ base64: "iVBORw0KGgo=", hits: [] })).toMatchObject({ views: ["image", "hex"], view: "image", type: "image/png" });
+    expect(setOut({ base64: "iVBORw0KGgo=", isCut: true, hits: [] })).toMatchObject({ views: ["hex"], view: "hex" });
+    expect(setOut({ hits: [] }).views).toEqual([]);
   });
   it("shows bytes", () => {
-    expect(hexLines(fromBase64("AAECaGk="))[0]?.text).toBe("00000000  00 01 02 68 69                                    ···hi");
+    expect(lineAt(hex(fromBase64("AAECaGk=")), 0).text).toBe("00000000  00 01 02 68 69                                    ···hi");
     expect(imageType(new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0]))).toBe("image/png");
     expect(imageType(new TextEncoder().encode("<svg/>"))).toBeUndefined();
   });

@@ -1,8 +1,5 @@
 // Bodies as lines to be read: set out, cut where they are too long, with nothing hidden in them.
 
-/** A line longer than this goes on in the next one. */
-const LONGEST = 800;
-
 export type Kind = "json" | "xml" | "text";
 
 /** What characters that are not seen, or that turn text round, are shown as. */
@@ -107,51 +104,6 @@ export function prettyXml(text: string): string | undefined {
     }
   }
   return open.length === 0 ? out.join("\n") : undefined;
-}
-
-/** A line as it is shown, and whether it goes on the one before. */
-export interface Line {
-  text: string;
-  /** Its number; none of what goes on the line before. */
-  number?: number;
-}
-
-export function lines(text: string): Line[] {
-  const all: Line[] = [];
-  let number = 0;
-  for (const part of text.split("\n")) {
-    const raw = part.endsWith("\r") ? part.slice(0, -1) : part;
-    number += 1;
-    if (raw.length <= LONGEST) {
-      all.push({ text: raw, number });
-      continue;
-    }
-    for (let at = 0; at < raw.length; ) {
-      let end = Math.min(at + LONGEST, raw.length);
-      // Not between the halves of a character.
-      const code = raw.charCodeAt(end - 1);
-      if (end < raw.length && code >= 0xd800 && code < 0xdc00) end += 1;
-      all.push(at === 0 ? { text: raw.slice(at, end), number } : { text: raw.slice(at, end) });
-      at = end;
-    }
-  }
-  return all;
-}
-
-const ROW = 16;
-
-/** Bytes in hexadecimal, sixteen a line, with what can be read of them. */
-export function hexLines(bytes: Uint8Array): Line[] {
-  const all: Line[] = [];
-  for (let at = 0; at < bytes.length; at += ROW) {
-    const row = bytes.subarray(at, at + ROW);
-    const hex = Array.from(row, (byte) => byte.toString(16).padStart(2, "0"));
-    const left = hex.slice(0, 8).join(" ").padEnd(23);
-    const right = hex.slice(8).join(" ").padEnd(23);
-    const readable = Array.from(row, (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·")).join("");
-    all.push({ text: `${at.toString(16).padStart(8, "0")}  ${left}  ${right}  ${readable}` });
-  }
-  return all;
 }
 
 export function fromBase64(text: string): Uint8Array {

@@ -15,6 +15,7 @@ mod session;
 mod stream;
 mod token;
 mod transaction;
+mod trial;
 mod usage;
 
 use crate::access::{self, Guard, needs};
@@ -85,15 +86,18 @@ pub(crate) struct Api {
         journal::verify,
         limit::limits,
         configuration::routes,
+        configuration::openapi,
         configuration::state,
         configuration::check,
         configuration::reload,
         live::follow,
         live::history,
+        live::traffic,
         pool::pools,
         pool::act,
         event::sinks,
         explain::explain,
+        trial::attempt,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -185,6 +189,8 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
         .route("/limits", needs(Role::Viewer, get(limit::limits)))
         .route("/apis", needs(Role::Viewer, get(configuration::routes)))
+        .route("/apis/{api}/openapi", needs(Role::Viewer, get(configuration::openapi)))
+        .route("/traffic", needs(Role::Viewer, get(live::traffic)))
         .route("/configuration", needs(Role::Operator, get(configuration::state)))
         .route("/configuration/check", needs(Role::Operator, post(configuration::check)))
         .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
@@ -193,6 +199,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/explain", needs(Role::Operator, post(explain::explain)))
+        .route("/try", needs(Role::Operator, post(trial::attempt)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))

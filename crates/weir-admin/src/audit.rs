@@ -20,6 +20,8 @@ pub(crate) enum Action {
     Export(String),
     /// Sends a transaction again; how.
     Resubmit(String, String),
+    /// Tries a request: method and path.
+    Try(String),
     /// Says what became of a transaction; what.
     Resolve(String, String),
     /// Makes a job for a query; how.
@@ -52,6 +54,7 @@ impl Action {
             Self::Count(query) => ("count", "query", query, none),
             Self::Export(query) => ("export", "query", query, none),
             Self::Resubmit(id, how) => ("resubmit", "transaction", id, how),
+            Self::Try(request) => ("try", "request", request, none),
             Self::Resolve(id, how) => ("resolve", "transaction", id, how),
             Self::MakeJob(query, how) => ("make-job", "query", query, how),
             Self::RunJob(action, number, how) => (action, "job", number.to_string(), how),
@@ -81,8 +84,8 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts`, `pool`, `configuration` or
-    /// `session`.
+    /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
+    /// `configuration` or `session`.
     pub about: String,
     /// What it was done to.
     pub subject: String,

@@ -1,10 +1,13 @@
-//! What may be asked about a request that is not sent.
+//! What may be asked about a request that is not sent, and requests that are only tried.
 
 pub mod curl;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
+use weir_gateway::door::Tried;
 use weir_gateway::explain::{Ask, AskError, Explanation, Pair};
 
 /// A request to be explained: by its parts, or as a curl command.
@@ -67,3 +70,84 @@ impl Explain {
 
 /// Who explains. Handed in by the binary; it may block.
 pub type Explainer = Box<dyn Fn(Ask) -> Result<Explanation, AskError> + Send + Sync>;
+
+/// Who serves a request of an operator's, whose name comes with it. Handed in by the binary; it
+/// blocks until the answer is there.
+pub type Attempt = Box<dyn Fn(Ask, &str) -> Result<Tried, AskError> + Send + Sync>;
+
+/// The answer to a request that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct TriedAnswer {
+    /// Its transaction id.
+    id: String,
+    /// Status.
+    status: u16,
+    /// If weir itself answered with an error, the last part of its type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    /// Header lines.
+    headers: Vec<Pair>,
+    /// The body, if it is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// The body in Base64, if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    /// Bytes that the body has.
+    bytes: u64,
+    /// Only its first MiB is here.
+    cut: bool,
+    /// The answer broke off.
+    broken: bool,
+    /// Microseconds until its end.
+    took_us: u64,
+}
+
+impl TriedAnswer {
+    pub(crate) fn of(tried: Tried) -> Self {
+        let cut = (tried.body.len() as u64) < tried.bytes;
+        let mut whole = tried.body;
+        if cut {
+            // Not in the middle of a character.
+            let torn =
+                std::str::from_utf8(&whole).err().filter(|error| error.error_len().is_none());
+            whole.truncate(torn.map_or(whole.len(), |error| error.valid_up_to()));
+        }
+        let (text, base64) = match String::from_utf8(whole) {
+            Ok(text) if text.is_empty() => (None, None),
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
+        };
+        Self {
+            id: tried.id,
+            status: tried.status,
+            problem: tried.problem.map(str::to_owned),
+            headers: tried.headers,
+            text,
+            base64,
+            bytes: tried.bytes,
+            cut,
+            broken: tried.broken,
+            took_us: tried.took_us,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_text_as_far_as_it_is_and_not_cut_within_a_character() {
+        let of = |body: &[u8], bytes| {
+            TriedAnswer::of(Tried { body: body.to_vec(), bytes, ..Tried::default() })
+        };
+        let whole = of("é".as_bytes(), 2);
+        assert_eq!((whole.text.as_deref(), whole.cut), (Some("é"), false));
+        let cut = of(b"a\xc3", 3);
+        assert_eq!((cut.text.as_deref(), cut.cut), (Some("a"), true));
+        let binary = of(b"\xff", 1);
+        assert_eq!((binary.text, binary.base64.as_deref()), (None, Some("/w==")));
+        assert_eq!(of(b"", 0), TriedAnswer::default());
+    }
+}

@@ -6,6 +6,7 @@
 
 mod history;
 mod rates;
+mod traffic;
 
 use crate::pages::{Readiness, Sources};
 use axum::body::Bytes;
@@ -20,6 +21,7 @@ use utoipa::ToSchema;
 use weir_gateway::limit::LimitStandings;
 
 pub(crate) use history::{History, LONGEST};
+pub(crate) use traffic::Traffic;
 
 /// Between two snapshots.
 const EVERY: Duration = Duration::from_secs(1);

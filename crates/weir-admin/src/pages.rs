@@ -4,7 +4,7 @@ use crate::api::{self, Access};
 use crate::configuration::Configuration;
 use crate::console;
 use crate::events::Events;
-use crate::explain::Explainer;
+use crate::explain::{Attempt, Explainer};
 use crate::host;
 use crate::invoice::Billing;
 use crate::live::Live;
@@ -50,6 +50,8 @@ pub struct Sources {
     pub pools: Doors,
     /// What would be done with a request.
     pub explain: Explainer,
+    /// How requests of operators are served.
+    pub attempt: Attempt,
     /// The configuration, if somebody answers for it.
     pub configuration: Option<Configuration>,
     /// Who may use the admin API; nobody without it.

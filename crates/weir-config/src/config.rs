@@ -136,6 +136,8 @@ pub struct Api {
     pub cors: Option<Cors>,
     /// Routes in the order they are written.
     pub routes: Vec<Route>,
+    /// Its OpenAPI document as one text in JSON, if it is described by one.
+    pub openapi: Option<Box<str>>,
     /// Where it is written.
     pub location: Location,
 }

@@ -7,9 +7,12 @@
 
 mod plan;
 mod serve;
+mod trial;
 
 pub(crate) use plan::InHand;
 pub(crate) use serve::receive;
+pub(crate) use trial::Trial;
+pub use trial::{TRIED_BY, Tried};
 
 use crate::problem::Problem;
 use crate::site::Site;
@@ -114,7 +117,15 @@ pub enum Ended {
 /// Whom to tell how it ended.
 pub type Tell = Box<dyn FnOnce(Ended) + Send>;
 
-/// A request on its way through the door. It always says how it ended.
+/// What comes through the door.
+pub(crate) enum Entry {
+    /// A recorded request, again.
+    Again(Order),
+    /// A new one, by an operator.
+    Trial(Box<Trial>),
+}
+
+/// A recorded request on its way through the door. It always says how it ended.
 pub(crate) struct Order {
     pub(crate) request: Box<Resubmission>,
     /// There until that was told.
@@ -136,12 +147,6 @@ impl Order {
         if let Some(tell) = self.tell.take() {
             tell(ended);
         }
-    }
-
-    /// It was not taken.
-    pub(crate) fn back(mut self) -> (Box<Resubmission>, Tell) {
-        let tell = self.tell.take().unwrap_or_else(|| Box::new(|_| {}));
-        (std::mem::take(&mut self.request), tell)
     }
 }
 

@@ -15,6 +15,7 @@ mod steps;
 mod told;
 mod trace;
 
+pub(crate) use arrival::Arrival;
 pub(crate) use desk::Desk;
 pub(crate) use sent::{note_recorded, stands_in};
 pub use told::{
@@ -106,7 +107,7 @@ pub fn offline(
 /// Explains a request by what `worker` serves now.
 async fn explain(worker: &'static Worker, ask: &Ask) -> Result<Explanation, AskError> {
     let live = worker.live();
-    let arrival = arrival::Arrival::of(&live.site.config, ask)?;
+    let arrival = Arrival::of(&live.site.config, ask)?;
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let mut exchange = worker.exchange(SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());

@@ -4,7 +4,7 @@ use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
-use crate::door::{self, Order, Refused, Resubmission, Tell};
+use crate::door::{self, Entry, Order, Refused, Resubmission, Tell, Trial, Tried};
 use crate::explain::{Ask, AskError, Desk, Explanation};
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
@@ -18,6 +18,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ pub struct Gateway {
     stats: Vec<(Arc<WorkerStats>, Arc<AuthCounters>)>,
     shared: Arc<Shared>,
     /// The door of each worker, and the one to be tried first next time.
-    doors: Vec<mpsc::Sender<Order>>,
+    doors: Vec<mpsc::Sender<Entry>>,
     next_door: AtomicUsize,
     /// There as soon as somebody has asked for an explanation.
     desk: OnceLock<Desk>,
@@ -91,6 +92,8 @@ const TAKEOVER: Duration = Duration::from_secs(2);
 /// How often it looks whether they have.
 const GLANCE: Duration = Duration::from_micros(200);
 
+/// Longest wait for the answer to a request of an operator's.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a stop looks whether everything is over.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -194,14 +197,31 @@ impl Gateway {
         if self.control.borrow().phase >= Phase::Draining {
             return Err((request, tell));
         }
-        let mut order = Order::new(request, tell, Arc::clone(&self.shared));
+        let Some(door) = self.free_door() else { return Err((request, tell)) };
+        door.send(Entry::Again(Order::new(request, tell, Arc::clone(&self.shared))));
+        Ok(())
+    }
+
+    /// A place at the door of the next worker that has one.
+    fn free_door(&self) -> Option<mpsc::Permit<'_, Entry>> {
         let first = self.next_door.fetch_add(1, Relaxed);
-        for at in 0..self.doors.len() {
-            let sent = self.doors[first.wrapping_add(at) % self.doors.len()].try_send(order);
-            let Err(back) = sent else { return Ok(()) };
-            order = back.into_inner();
+        let at = |at: usize| &self.doors[first.wrapping_add(at) % self.doors.len()];
+        (0..self.doors.len()).find_map(|one| at(one).try_reserve().ok())
+    }
+
+    /// Serves a request of an operator's, as if it came from this machine by a listener. Blocks until
+    /// its answer is there, a minute at most; it goes on then.
+    ///
+    /// # Errors
+    /// The request cannot be made, there is no room for it, or nobody knows what came of it.
+    pub fn attempt(&self, ask: Ask, by: &str) -> Result<Tried, AskError> {
+        if self.control.borrow().phase >= Phase::Draining {
+            return Err(AskError::Busy);
         }
-        Err(order.back())
+        let (sender, told) = sync_channel(1);
+        let door = self.free_door().ok_or(AskError::Busy)?;
+        door.send(Entry::Trial(Trial::new(ask, by, sender, &self.shared)));
+        told.recv_timeout(PATIENCE).unwrap_or(Err(AskError::Late))
     }
 
     /// Says what would be done with a request now, and why; nothing is sent, counted, recorded or

@@ -78,6 +78,7 @@ fn finished(exchange: &mut Exchange, script: &Script, step: Step) -> End {
     match (&mut exchange.notes, step.notes) {
         (Some(before), Some(mut own)) => {
             own.logs.splice(0..0, std::mem::take(&mut before.logs));
+            own.properties.splice(0..0, std::mem::take(&mut before.properties));
             exchange.notes = Some(own);
         }
         (Some(_), None) => {}

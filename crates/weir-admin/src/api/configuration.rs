@@ -8,8 +8,9 @@ use crate::configuration::{
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use crate::tracker::Failure;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
     responses((status = 200, description = "Those in force.", body = Vec<ApiInfo>)))]
 pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
     Ok(Json(apis(&(doors(&api)?.config)())))
+}
+
+/// The OpenAPI document of an API
+#[utoipa::path(get, path = "/v1/apis/{api}/openapi", tag = "configuration",
+    extensions(("x-weir-role" = json!("viewer"))),
+    params(("api" = String, Path, description = "Name of the API.")),
+    responses(
+        (status = 200, description = "The document, with all that it refers to.", body = Object),
+        (status = 404, description = "There is no such API, or nothing describes it.")))]
+pub(super) async fn openapi(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let config = (doors(&api)?.config)();
+    let found = config.apis.iter().find(|api| api.name == name);
+    let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| Problem {
+        status: StatusCode::NOT_FOUND,
+        kind: "not-found",
+        title: "There is no such document",
+        place: None,
+        detail: "No API of this name is described by OpenAPI.".to_owned(),
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response())
 }
 
 /// The configuration in force, and what became of those after it

@@ -3,7 +3,7 @@
 use super::stream::events;
 use super::transaction::bad;
 use super::{Api, busy};
-use crate::live::{History, LONGEST, Pulse};
+use crate::live::{History, LONGEST, Pulse, Traffic};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -66,4 +66,15 @@ pub(super) async fn history(
     }
     let from = from.max(to.saturating_sub(LONGEST));
     Ok(Json(api.live.history(from, to)))
+}
+
+/// Traffic of every route since the start
+#[utoipa::path(get, path = "/v1/traffic", tag = "live",
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
+pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
+    let told = api.asked(&api.turns, super::no_access, |sources| {
+        Some(Ok::<_, crate::tracker::Failure>(Traffic::of(&(sources.gateway)())))
+    });
+    told.await.map(Json)
 }

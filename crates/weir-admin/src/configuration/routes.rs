@@ -17,6 +17,8 @@ pub(crate) struct ApiInfo {
     pub(crate) file: String,
     /// Line in it.
     pub(crate) line: usize,
+    /// It is described by OpenAPI: `/v1/apis/{api}/openapi` has the document.
+    pub(crate) described: bool,
     /// Its routes, in the order they are written.
     pub(crate) routes: Vec<RouteInfo>,
 }
@@ -56,6 +58,7 @@ pub(crate) fn apis(config: &Config) -> Vec<ApiInfo> {
         api: api.name.clone(),
         base: api.base.clone(),
         hosts: api.hosts.clone(),
+        described: api.openapi.is_some(),
         file: api.location.file.display().to_string(),
         line: api.location.line,
         routes: api.routes.iter().map(|one| route(config, api, one)).collect(),

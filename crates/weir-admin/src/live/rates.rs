@@ -80,7 +80,7 @@ impl Totals {
 }
 
 impl Sums {
-    fn add(&mut self, status: u16, count: u64, buckets: &[u64; BUCKETS.len()]) {
+    pub(super) fn add(&mut self, status: u16, count: u64, buckets: &[u64; BUCKETS.len()]) {
         self.requests += count;
         match status / 100 {
             4 => self.client_errors += count,

@@ -111,8 +111,13 @@ impl Resolver<'_> {
         let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
         self.resubmit_targets(&fields, fields.many("routes"));
         let mut routes = self.routes(fields.many("routes"), &inherited, described.as_mut());
+        let mut openapi = None;
         if let (Some(described), Some(base)) = (described, &base) {
-            routes.extend(self.finish_description(described, base, &inherited));
+            openapi = self.finish_description(&described, base);
+            let serve = described.serve.as_deref().zip(openapi.as_deref());
+            routes.extend(
+                serve.and_then(|(path, text)| self.serving(&described, (path, text), &inherited)),
+            );
         }
         let file = self.draft.texts.path(member.at.file).to_owned();
         Some(Api {
@@ -121,6 +126,7 @@ impl Resolver<'_> {
             base: base?,
             cors,
             routes,
+            openapi: openapi.map(String::into_boxed_str),
             location: Location { file, line: member.at.line as usize },
         })
     }

@@ -35,7 +35,7 @@ pub(super) struct Described<'a> {
     missing: Vec<&'a str>,
     /// Where the configuration names the document.
     at: Spot,
-    serve: Option<String>,
+    pub(super) serve: Option<String>,
     except: Vec<String>,
 }
 
@@ -352,13 +352,12 @@ impl<'a> Resolver<'a> {
         description.mock(operation, wanted, &described.schemas, node.at, self.report)
     }
 
-    /// Reports what no route was bound to, and makes the route that serves the document.
+    /// Reports what no route was bound to, and gives the document as it is shown and served.
     pub(super) fn finish_description(
         &mut self,
-        described: Described<'a>,
+        described: &Described<'a>,
         base: &str,
-        inherited: &Inherited<'_>,
-    ) -> Option<Route> {
+    ) -> Option<String> {
         let bound = described.operations.iter().zip(&described.bound);
         let unbound: Vec<&Operation<'a>> = bound
             .filter(|(operation, bound)| !**bound && !described.except.contains(&operation.name))
@@ -388,25 +387,24 @@ impl<'a> Resolver<'a> {
             let message = format!("of `{range}`{others} only the type is checked");
             self.report.warning(codes::NOT_VALIDATED, *spot, message);
         }
-        self.serving(&described, base, inherited)
-    }
-
-    fn serving(
-        &mut self,
-        described: &Described<'a>,
-        base: &str,
-        inherited: &Inherited<'_>,
-    ) -> Option<Route> {
-        let serve = described.serve.as_deref()?;
         let operations = described.operations.iter();
         let left_out: Vec<(String, &str)> = operations
             .filter(|operation| described.except.contains(&operation.name))
             .map(|operation| (operation.method.to_ascii_lowercase(), operation.path))
             .collect();
-        let text = described.description.publish(base, &left_out)?;
+        described.description.publish(base, &left_out)
+    }
+
+    /// The route that serves the document.
+    pub(super) fn serving(
+        &mut self,
+        described: &Described<'a>,
+        (serve, text): (&str, &str),
+        inherited: &Inherited<'_>,
+    ) -> Option<Route> {
         let body = ReplyBody::Fixed(Representation {
             content_type: "application/json".to_owned(),
-            body: text.into_bytes(),
+            body: text.as_bytes().to_vec(),
         });
         let file = self.draft.texts.path(described.at.file).to_owned();
         Some(Route {

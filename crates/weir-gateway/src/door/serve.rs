@@ -1,7 +1,7 @@
 //! A worker's side of the door.
 
 use super::plan::{Planned, plan};
-use super::{AT_ONCE, Ended, Order, Refused, Resubmission};
+use super::{AT_ONCE, Ended, Entry, Order, Refused, Resubmission, trial};
 use crate::body::{AnswerError, Body, RequestBody};
 use crate::capture;
 use crate::exchange::{Exchange, Protocol};
@@ -17,9 +17,16 @@ use tokio::sync::{Semaphore, mpsc};
 use weir_wire::{Method, Version};
 
 /// Serves what comes through the door until nobody can send any more.
-pub(crate) async fn receive(worker: &'static Worker, mut orders: mpsc::Receiver<Order>) {
+pub(crate) async fn receive(worker: &'static Worker, mut entries: mpsc::Receiver<Entry>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    while let Some(order) = orders.recv().await {
+    while let Some(entry) = entries.recv().await {
+        let order = match entry {
+            Entry::Again(order) => order,
+            Entry::Trial(tried) => {
+                trial::receive(worker, tried, &places).await;
+                continue;
+            }
+        };
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         tokio::task::spawn_local(async move {
             let _place = place;

@@ -4,10 +4,10 @@ use super::{Ask, AskError, Listened};
 use weir_config::{Config, Listener};
 
 /// Where a request comes in.
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     /// Index of the listener.
-    pub(super) listener: usize,
-    pub(super) https: bool,
+    pub(crate) listener: usize,
+    pub(crate) https: bool,
     /// What its client would connect to.
     authority: String,
     /// Path and query.
@@ -17,7 +17,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     /// By what is asked, else by the URL, else the first listener.
-    pub(super) fn of(config: &Config, ask: &Ask) -> Result<Self, AskError> {
+    pub(crate) fn of(config: &Config, ask: &Ask) -> Result<Self, AskError> {
         let url = Url::of(&ask.target)?;
         let (listener, why) = choose(config, ask, &url)?;
         let found = &config.listen[listener];
@@ -32,7 +32,7 @@ impl Arrival {
     }
 
     /// The head as it stands on the wire.
-    pub(super) fn head(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
+    pub(crate) fn head(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
         let mut head = String::new();
         head.push_str(written("the method", &ask.method)?);
         head.push(' ');

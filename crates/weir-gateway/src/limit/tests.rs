@@ -64,6 +64,7 @@ fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -
             base: "/".into(),
             cors: None,
             routes: routes.into_iter().map(route).collect(),
+            openapi: None,
             location: weir_config::Location::default(),
         }],
         ..crate::sample::config()

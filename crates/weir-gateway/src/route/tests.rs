@@ -45,6 +45,7 @@ fn api(hosts: &[&str], base: &str, routes: Vec<Route>) -> Api {
         base: base.to_owned(),
         cors: None,
         routes,
+        openapi: None,
         location: Location::default(),
     }
 }

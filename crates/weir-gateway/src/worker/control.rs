@@ -49,7 +49,7 @@ pub(crate) fn run(
     worker: &'static Worker,
     listeners: Vec<TcpListener>,
     parting: Parting,
-    orders: mpsc::Receiver<door::Order>,
+    orders: mpsc::Receiver<door::Entry>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
     weir_journal::take_short_turns();

@@ -158,7 +158,7 @@ impl Control {
             Box::new(move || gateway.stats())
         };
         let pools = self.pools();
-        let explainer = Arc::clone(&self.gateway);
+        let (explainer, trier) = (Arc::clone(&self.gateway), Arc::clone(&self.gateway));
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
@@ -183,6 +183,7 @@ impl Control {
             limits,
             pools,
             explain: Box::new(move |ask| explainer.explain(ask)),
+            attempt: Box::new(move |ask, by| trier.attempt(ask, by)),
             configuration: Some(self.configuration()),
             access,
             billing,

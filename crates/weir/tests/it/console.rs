@@ -124,6 +124,40 @@ fn ask_host(server: &Server, host: &str) -> Response {
     client.response()
 }
 
+#[test]
+fn a_request_that_is_tried_is_served_recorded_and_audited() {
+    let (server, _echo) = start();
+    let tokens = tokens(&server);
+    let tried = r#"{"method":"POST","target":"/a?secret=1","headers":[{"name":"content-type","value":"text/plain"}],"body":"quokka"}"#;
+    for token in &tokens[..2] {
+        assert_eq!(ask(&server, "POST", "/v1/try", Some(token), tried).status, 403);
+    }
+    let answer = ask(&server, "POST", "/v1/try", Some(&tokens[2]), tried);
+    let told = answer.json();
+    assert_eq!((told["status"].as_u64(), told["text"].as_str()), (Some(200), Some("quokka")));
+    let path = format!("/v1/transactions/{}", told["id"].as_str().unwrap());
+    let found = (0..100).find_map(|_| {
+        let answer = get(&server, &path, &tokens[2]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        (answer.status == 200).then(|| answer.json())
+    });
+    let found = found.expect("it is recorded");
+    let by = &found["payload"]["properties"][0];
+    assert_eq!((by["name"].as_str(), by["value"].as_str()), (Some("tried-by"), Some("operator")));
+    let audit = get(&server, "/v1/audit", &tokens[3]).text();
+    assert!(audit.contains("POST /a") && !audit.contains("secret"), "{audit}");
+    let wrong = [r#"{"target":"nonsense"}"#, r#"{"target":"/a","client":"192.0.2.1"}"#];
+    for wrong in wrong {
+        assert_eq!(ask(&server, "POST", "/v1/try", Some(&tokens[2]), wrong).status, 400, "{wrong}");
+    }
+    let hosts = ask(&server, "POST", "/v1/try", Some(&tokens[2]), r#"{"target":"/a b"}"#);
+    assert_eq!(hosts.json()["status"], 400, "what cannot be read is answered as a client's is");
+    let traffic = get(&server, "/v1/traffic", &tokens[0]).json();
+    let of = |api| traffic["routes"].as_array().unwrap().iter().find(|one| one["api"] == api);
+    assert_eq!(of("all").unwrap()["requests"], 1, "{traffic}");
+    assert_eq!(get(&server, "/v1/apis/all/openapi", &tokens[0]).status, 404);
+}
+
 /// The scenarios of `console/e2e`, if this binary has a console and there is a browser.
 #[test]
 fn in_a_browser() {
