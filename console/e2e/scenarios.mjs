@@ -13,6 +13,7 @@ const PAGES = {
   description: "/console/apis/described",
   explain: "/console/explain?method=GET&target=%2Fmirror%2Fa",
   pools: "/console/pools",
+  lab: "/console/lab",
   configuration: "/console/configuration",
   access: "/console/access",
 };
@@ -303,6 +304,62 @@ async function tries({ server, browser }) {
   await context.close();
 }
 
+/** A suite's load on a listener of this server: capped, watched, ended, its result read and compared. */
+async function lab({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "admin");
+  await page.goto(`${server.admin}/console/lab`);
+  await page.getByText("There are no results yet").waitFor();
+  assert.deepEqual(await violations(page), []);
+  for (const [round, seconds] of [[0, 60], [1, 4]]) {
+    await page.getByRole("button", { name: "Start a suite…" }).click();
+    assert.equal(await page.getByLabel("Suite").inputValue(), "toro", "what this server answers comes first");
+    await page.getByLabel("Most requests a second").fill("40");
+    await page.getByLabel("Longest time in seconds").fill(String(seconds));
+    assert.equal(await page.getByRole("button", { name: "Start", exact: true }).isDisabled(), true, "not without saying so");
+    await page.getByLabel(/^Put this load on/).check();
+    if (round === 0) {
+      await picture(page, "lab-start");
+      assert.deepEqual(await violations(page), []);
+    }
+    await page.getByRole("button", { name: "Start", exact: true }).click();
+    await page.getByRole("heading", { name: "Running: toro" }).waitFor();
+    await page.getByRole("img", { name: "Requests and errors a second" }).waitFor();
+    const running = JSON.parse((await server.ask("GET", "/v1/lab/run")).text);
+    assert.ok(running.seconds.every((second) => second.samples <= 50), JSON.stringify(running.seconds));
+    assert.equal((await server.ask("POST", "/v1/lab/run", running.start)).status, 409);
+    if (round === 0) {
+      await page.waitForTimeout(2500);
+      await picture(page, "lab-running");
+      await page.getByRole("button", { name: "End it" }).click();
+    }
+    await page.getByRole("heading", { name: "The last load: toro" }).waitFor({ timeout: 20_000 });
+  }
+  await page.getByRole("link", { name: "Result" }).click();
+  await page.getByText("Its case").waitFor();
+  await picture(page, "lab-result");
+  assert.deepEqual(await violations(page), []);
+  const report = await page.getByRole("link", { name: "Report in a tab" }).getAttribute("href");
+  const tab = await context.newPage();
+  const answer = await tab.goto(server.admin + report);
+  assert.match(answer.headers()["content-security-policy"], /^sandbox allow-scripts; default-src 'none'/);
+  assert.equal(await tab.evaluate(() => globalThis.origin), "null", "it has no session");
+  assert.match(await tab.evaluate(() => fetch("/v1/session").catch(() => "refused")), /refused/);
+  await picture(tab, "lab-report");
+  await tab.close();
+  await page.getByRole("link", { name: "Lab", exact: true }).first().click();
+  for (const box of await page.getByRole("checkbox", { name: /^Compare/ }).all()) await box.check();
+  await picture(page, "lab-results");
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.getByText("Case by case").waitFor();
+  await picture(page, "lab-compare");
+  assert.deepEqual(await violations(page), []);
+  const audit = await server.ask("GET", "/v1/audit");
+  assert.match(audit.text, /start-load/);
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
 /** The first view with an empty cache: all there is, and nothing from elsewhere. */
 async function first({ server, browser }) {
   const { page, context, problems } = await visit(browser);
@@ -319,4 +376,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, repair, bulk, throttled, explain, tries, roles, hostile, configuration, pages, phone };
+export const scenarios = { first, list, repair, bulk, throttled, explain, tries, lab, roles, hostile, configuration, pages, phone };

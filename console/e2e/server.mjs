@@ -53,6 +53,9 @@ apis:
   pooled:
     base: /pooled
     routes: [{op: pooled, path: "/*", pool: workers}]
+  examples:
+    base: /api/examples-services
+    routes: [{get: /sayHello, reply: {value: {result: OK, message: Hello World}, as: [json], indent: 4}}]
   described:
     base: /shop/v1
     openapi: {file: orders.openapi.yaml, except: quote}

@@ -87,6 +87,28 @@ const pools = createRoute({
   component: lazyRouteComponent(() => import("./pools/page"), "PoolsPage"),
 });
 
+const lab = createRoute({
+  getParentRoute,
+  path: "/lab",
+  component: lazyRouteComponent(() => import("./lab/page"), "LabPage"),
+});
+
+const labCompare = createRoute({
+  getParentRoute,
+  path: "/lab/compare",
+  validateSearch: (search: Record<string, unknown>): { before?: string; after?: string } => {
+    const [before, after] = [text(search.before), text(search.after)];
+    return { ...(before && { before }), ...(after && { after }) };
+  },
+  component: lazyRouteComponent(() => import("./lab/compare-page"), "LabComparePage"),
+});
+
+const labRun = createRoute({
+  getParentRoute,
+  path: "/lab/$run",
+  component: lazyRouteComponent(() => import("./lab/run-page"), "LabRunPage"),
+});
+
 const configuration = createRoute({
   getParentRoute,
   path: "/configuration",
@@ -99,7 +121,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

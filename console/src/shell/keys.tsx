@@ -46,6 +46,7 @@ const KEYS: [string[], string][] = [
   [["g", "m"], "Monitor"],
   [["g", "a"], "APIs"],
   [["g", "e"], "Explain"],
+  [["g", "l"], "Lab"],
   [["g", "c"], "configuration"],
   [["?"], "these keys"],
 ];

@@ -27,6 +27,7 @@ const PLACES: Place[] = [
   { to: "/apis", label: "APIs", icon: "apis", role: "viewer" },
   { to: "/explain", label: "Explain", icon: "explain", role: "operator" },
   { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
+  { to: "/lab", label: "Lab", icon: "lab", role: "viewer" },
   { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
   { to: "/access", label: "Access", icon: "access", role: "admin" },
 ];
@@ -46,6 +47,7 @@ export function Shell({ session, children }: { session: Session; children: React
     "g t": () => void navigate({ to: "/tracker" }),
     "g a": () => void navigate({ to: "/apis" }),
     "g e": () => void navigate({ to: "/explain" }),
+    "g l": () => void navigate({ to: "/lab" }),
     "g c": () => void navigate({ to: "/configuration" }),
     "g m": () => void navigate({ to: "/monitor" }),
   });

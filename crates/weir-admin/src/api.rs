@@ -7,6 +7,7 @@ mod event;
 mod explain;
 mod invoice;
 mod journal;
+mod lab;
 mod limit;
 mod live;
 mod pool;
@@ -93,6 +94,13 @@ pub(crate) struct Api {
         live::follow,
         live::history,
         live::traffic,
+        lab::state,
+        lab::progress,
+        lab::start,
+        lab::stop,
+        lab::run,
+        lab::report,
+        lab::compare,
         pool::pools,
         pool::act,
         event::sinks,
@@ -196,6 +204,16 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
         .route("/live", needs(Role::Viewer, get(live::follow)))
         .route("/live/history", needs(Role::Viewer, get(live::history)))
+        .route("/lab", needs(Role::Viewer, get(lab::state)))
+        .route(
+            "/lab/run",
+            needs(Role::Viewer, get(lab::progress))
+                .merge(needs(Role::Admin, post(lab::start)))
+                .merge(needs(Role::Operator, delete(lab::stop))),
+        )
+        .route("/lab/compare", needs(Role::Viewer, get(lab::compare)))
+        .route("/lab/results/{run}", needs(Role::Viewer, get(lab::run)))
+        .route("/lab/results/{run}/report", needs(Role::Viewer, get(lab::report)))
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/explain", needs(Role::Operator, post(explain::explain)))

@@ -34,6 +34,10 @@ pub(crate) enum Action {
     RevokeToken(String),
     /// Replaces or trims the agents of a pool.
     Pool(&'static str, String),
+    /// Puts a suite's load on this server; how.
+    StartLoad(String, String),
+    /// Ends it.
+    StopLoad,
     /// Has calls counted again.
     Rebuild,
     /// Has the configuration loaded again.
@@ -61,6 +65,8 @@ impl Action {
             Self::MakeToken(id) => ("make-token", "token", id, none),
             Self::RevokeToken(id) => ("revoke-token", "token", id, none),
             Self::Pool(action, name) => (action, "pool", name, none),
+            Self::StartLoad(suite, how) => ("start-load", "suite", suite, how),
+            Self::StopLoad => ("stop-load", "suite", String::new(), none),
             Self::Rebuild => ("rebuild", "counts", String::new(), none),
             Self::Reload => ("reload", "configuration", String::new(), none),
             Self::SignIn => ("sign-in", "session", String::new(), none),
@@ -84,7 +90,7 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
+    /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`, `suite`,
     /// `configuration` or `session`.
     pub about: String,
     /// What it was done to.

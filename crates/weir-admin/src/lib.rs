@@ -13,6 +13,7 @@ pub mod events;
 pub mod explain;
 mod host;
 pub mod invoice;
+pub mod lab;
 pub mod limits;
 mod live;
 pub mod metrics;

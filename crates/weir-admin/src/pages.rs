@@ -7,6 +7,7 @@ use crate::events::Events;
 use crate::explain::{Attempt, Explainer};
 use crate::host;
 use crate::invoice::Billing;
+use crate::lab::Lab;
 use crate::live::Live;
 use crate::metrics::{self, Family};
 use crate::monitor::Monitor;
@@ -60,6 +61,8 @@ pub struct Sources {
     pub billing: Option<Billing>,
     /// What is told to others, if anything may be.
     pub events: Option<Events>,
+    /// The Lab, if there is a folder for its results.
+    pub lab: Option<Lab>,
     /// What was recorded, if anything is.
     pub tracker: Option<Tracker>,
     /// What was counted, if anything is.

@@ -9,11 +9,13 @@
 //! A [`Measurement`] holds the protocol of every case, says whose round is next, writes what happens
 //! into the folder, and judges. Whoever runs it starts servers and the engine; nothing here does.
 
+mod capped;
 mod case;
 mod seen;
 mod size;
 mod stretches;
 
+pub use capped::capped;
 pub use case::Case;
 pub use size::{extent, offered, rate, sized};
 

@@ -9,6 +9,7 @@ mod control;
 mod delivery;
 mod events;
 mod journal;
+mod lab;
 mod loaded;
 mod messages;
 mod metrics;
@@ -95,7 +96,9 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     // Somebody waits for what the admin listener is asked, as for any request. Threads that were
     // started before have longer turns.
     weir_journal::take_short_turns();
-    let sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
+    let listeners: Vec<_> = listening.addrs.iter().copied().zip(listening.tls).collect();
+    let mut sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
+    sources.lab = Some(control.lab(&listeners));
     runtime.spawn(admin.serve(sources));
     let exit = runtime.block_on(control.run());
     // The journal's lock is given up when everything is written and read.

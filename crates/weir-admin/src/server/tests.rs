@@ -23,6 +23,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
         explain: Box::new(|_| Err(weir_gateway::explain::AskError::Late)),
+        lab: None,
         attempt: Box::new(|_, _| Err(weir_gateway::explain::AskError::Late)),
         configuration: None,
         access: None,

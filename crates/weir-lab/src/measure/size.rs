@@ -118,7 +118,7 @@ pub(super) fn lateness(program: &Program) -> Option<Duration> {
 }
 
 /// Requests of an iteration; `None` if it depends.
-fn requests(steps: &[Step]) -> Option<f64> {
+pub(super) fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;
     for step in steps {
         count += match step {

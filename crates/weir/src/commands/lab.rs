@@ -64,3 +64,14 @@ fn is_local(host: &str) -> bool {
     let loopback = |ip: std::net::IpAddr| ip.is_loopback();
     host == "localhost" || host.parse().is_ok_and(loopback)
 }
+
+/// Parses requests a second for clap.
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let valid = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 10_000_000.0;
+    number
+        .parse()
+        .ok()
+        .filter(valid)
+        .ok_or_else(|| format!("'{text}' is no rate; write it like 500 or 500/s"))
+}

@@ -10,6 +10,7 @@ use super::watch::{State, Watch};
 use crate::billing::{self, Prices};
 use crate::exit::Exit;
 use crate::tracker::Tracker;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -187,11 +188,17 @@ impl Control {
             configuration: Some(self.configuration()),
             access,
             billing,
+            lab: None,
             events,
             tracker,
             monitor,
             resubmission,
         }
+    }
+
+    /// The Lab, for listeners at these addresses, and whether they speak TLS.
+    pub(crate) fn lab(&self, listening: &[(SocketAddr, bool)]) -> weir_admin::lab::Lab {
+        super::lab::doors(&self.config.data, listening, &self.gateway)
     }
 
     fn pools(&self) -> weir_admin::pools::Doors {

@@ -46,6 +46,15 @@ pub(crate) struct Args {
     /// The whole, as long as it takes
     #[arg(long)]
     full: bool,
+    /// Send at most so many requests a second, whatever the scenario says
+    #[arg(long, value_name = "RATE", value_parser = super::rate)]
+    most: Option<f64>,
+    /// End after this time, with the result so far
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    within: Option<std::time::Duration>,
+    /// End when standard input does: whoever started it is gone, or does not want it any more
+    #[arg(long, hide = true)]
+    attended: bool,
     /// Set a value of the scenario, as YAML; may be repeated (`--set load.0.vus=50`)
     #[arg(long, value_name = "PATH=VALUE", value_parser = crate::source::parse_set)]
     set: Vec<(String, String)>,
@@ -155,9 +164,11 @@ fn usual_folder(what: &Path) -> PathBuf {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.what.extension().is_some_and(|extension| extension == "jmx") {
         let others = args.target.is_some() || args.level() != Level::Usual || !args.set.is_empty();
+        let capped = args.most.is_some() || args.within.is_some() || args.attended;
         ensure!(
-            !others,
-            "--target, --quick, --full and --set are for scenarios; a plan has properties (-J)"
+            !others && !capped,
+            "--target, --quick, --full, --set, --most and --within are for scenarios; a plan has \
+             properties (-J)"
         );
         return plan::run(args);
     }

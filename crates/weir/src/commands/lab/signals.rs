@@ -1,5 +1,7 @@
-//! Signals that end a load.
+//! What ends a load: signals, its time, or whoever started it.
 
+use std::io::Read;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_lab::engine::Control;
 
@@ -24,4 +26,26 @@ pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
     };
     std::thread::Builder::new().name("lab-signals".to_owned()).spawn(wait)?;
     Ok(())
+}
+
+/// Lets a load end after some time.
+pub(super) fn within(control: &Control, time: Duration) -> std::io::Result<()> {
+    let control = control.clone();
+    let wait = move || {
+        std::thread::sleep(time);
+        control.stop();
+    };
+    std::thread::Builder::new().name("lab-within".to_owned()).spawn(wait).map(drop)
+}
+
+/// Lets a load end when standard input does.
+pub(super) fn attended(control: &Control) -> std::io::Result<()> {
+    let control = control.clone();
+    let wait = move || {
+        let mut rest = [0; 256];
+        let mut input = std::io::stdin().lock();
+        while matches!(input.read(&mut rest), Ok(1..)) {}
+        control.stop();
+    };
+    std::thread::Builder::new().name("lab-attended".to_owned()).spawn(wait).map(drop)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
     /// Requests a second, sent on a schedule whatever the server does
-    #[arg(short, long, value_name = "R", value_parser = rate)]
+    #[arg(short, long, value_name = "R", value_parser = crate::commands::lab::rate)]
     pub(super) rate: Option<f64>,
     /// Grid of the schedule: a coarser one costs less CPU
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::parse,
@@ -86,16 +86,6 @@ pub(crate) struct Args {
     /// Print a line a second and the result as the last line, as JSON
     #[arg(long)]
     pub(super) json: bool,
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    let valid = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 10_000_000.0;
-    number
-        .parse()
-        .ok()
-        .filter(valid)
-        .ok_or_else(|| format!("'{text}' is no rate; write it like 500 or 500/s"))
 }
 
 fn statuses(text: &str) -> Result<StatusSet, String> {

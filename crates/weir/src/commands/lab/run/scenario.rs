@@ -8,6 +8,7 @@ use crate::{descriptors, findings, output};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use weir_lab::engine::Control;
+use weir_lab::measure::capped;
 use weir_lab::results::Run;
 use weir_lab::runner::{self, Options, Step};
 use weir_lab::scenario::{self, Level, Over, Server, Start};
@@ -18,7 +19,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let folder = args.folder()?;
     let file = file(&args.what, &folder)?;
     let over = Over { level: args.level(), target: args.target.clone(), sets: args.set.clone() };
-    let scenario = match scenario::load(&file, &over) {
+    let mut scenario = match scenario::load(&file, &over) {
         Ok((scenario, found)) => {
             findings::print(&found);
             scenario
@@ -28,9 +29,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             return Ok(Exit::Findings);
         }
     };
+    if let Some(most) = args.most {
+        for cell in &mut scenario.cells {
+            cell.program = capped(&cell.program, most);
+        }
+    }
     descriptors::raise_limit();
     let control = Control::default();
     signals::stop(&control).context("cannot listen for signals")?;
+    if let Some(time) = args.within {
+        signals::within(&control, time).context("cannot start a thread")?;
+    }
+    if args.attended {
+        signals::attended(&control).context("cannot start a thread")?;
+    }
     let options = Options {
         weir: std::env::current_exe().context("where this program is cannot be found out")?,
         folder,

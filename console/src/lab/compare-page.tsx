@@ -1,0 +1,107 @@
+// Two runs side by side.
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect } from "react";
+import type { Schemas } from "../api/client";
+import { percent, short } from "../format/format";
+import { Icon } from "../ui/icons";
+import { Badge, Failure, Loading, Panel } from "../ui/parts";
+import { compareQuery, TONES } from "./queries";
+
+export function LabComparePage() {
+  const { before = "", after = "" } = useSearch({ strict: false }) as { before?: string; after?: string };
+  const navigate = useNavigate();
+  const asked = useQuery(compareQuery(before, after));
+  useEffect(() => {
+    document.title = "Two runs · weir";
+  }, []);
+  return (
+    <>
+      <div className="page-head">
+        <Link to="/lab" className="button quiet small">
+          <Icon name="back" size={15} />
+          Lab
+        </Link>
+        <h1>Two runs</h1>
+        {asked.data && <Badge tone={TONES[asked.data.verdict] ?? ""}>{asked.data.verdict}</Badge>}
+        <span className="grow" />
+        <button type="button" className="button small" onClick={() => void navigate({ to: "/lab/compare", search: { before: after, after: before } as never })}>
+          The other way round
+        </button>
+      </div>
+      <p>
+        Before:{" "}
+        <Link to="/lab/$run" params={{ run: before }} className="wrap-any">
+          {before}
+        </Link>
+        . After:{" "}
+        <Link to="/lab/$run" params={{ run: after }} className="wrap-any">
+          {after}
+        </Link>
+        .
+      </p>
+      {asked.isPending && <Loading what="the comparison" />}
+      {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
+      {asked.data && <Compared all={asked.data} />}
+    </>
+  );
+}
+
+function Compared({ all }: { all: Schemas["LabComparison"] }) {
+  return (
+    <>
+      {[...all.differences, ...all.others].length > 0 && (
+        <ul className="notice warn stack">
+          {[...all.differences, ...all.others].map((one) => (
+            <li key={one} className="wrap-any">
+              {one}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Panel title="Case by case" inside={false} actions={<span className="muted">up to {percent(all.margin, 1)} less is no loss; intervals are of 95 %</span>}>
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>Case</th>
+                <th>Throughput</th>
+                <th className="num">Before</th>
+                <th className="num">After</th>
+                <th className="num">After / before</th>
+                <th className="num">Interval</th>
+                <th className="num">Response times, before → after</th>
+                <th className="num">Errors</th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.cases.map((one) => (
+                <tr key={one.name}>
+                  <td className="wrap-any">{one.name || "all of it"}</td>
+                  <td>
+                    <Badge tone={TONES[one.judgement] ?? ""}>{one.judgement}</Badge>
+                  </td>
+                  <td className="num">{short(one.before)}/s</td>
+                  <td className="num">{short(one.after)}/s</td>
+                  <td className="num">{one.ratio ? one.ratio[0]?.toFixed(3) : "–"}</td>
+                  <td className="num">{one.ratio ? `${one.ratio[1]?.toFixed(3)} to ${one.ratio[2]?.toFixed(3)}` : "too few rounds"}</td>
+                  <td className="num">
+                    {one.times.map((time) => (
+                      <p key={time.name}>
+                        <span className="muted">{time.name}</span> {short(time.before)} → {short(time.after)} ms
+                      </p>
+                    ))}
+                  </td>
+                  <td className="num">
+                    {percent(one.errors[0] ?? 0, 1)} → {percent(one.errors[1] ?? 0, 1)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </Panel>
+    </>
+  );
+}

@@ -1,0 +1,119 @@
+// The Lab: results of runs, and load on this server itself.
+
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { useMay } from "../api/session";
+import { count, short } from "../format/format";
+import { Badge, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
+import { type LabResult, labQuery, progressQuery, TONES } from "./queries";
+import { Running } from "./running";
+import { StartDialog } from "./start";
+
+export function LabPage() {
+  const lab = useQuery(labQuery);
+  const progress = useQuery(progressQuery);
+  const queries = useQueryClient();
+  const isAdmin = useMay("admin");
+  const [start, setStart] = useState(false);
+  useEffect(() => {
+    document.title = "Lab · weir";
+  }, []);
+  const isRunning = progress.data?.running ?? false;
+  useEffect(() => {
+    // What has ended has left results.
+    if (!isRunning) void queries.invalidateQueries({ queryKey: ["lab"] });
+  }, [isRunning, queries]);
+  return (
+    <>
+      <div className="page-head">
+        <h1>Lab</h1>
+        <span className="muted">What was measured, and load on this server itself.</span>
+        <span className="grow" />
+        {isAdmin && (
+          <button type="button" className="button primary" disabled={!lab.data || isRunning} onClick={() => setStart(true)}>
+            Start a suite…
+          </button>
+        )}
+      </div>
+      {lab.isError && <Failure error={lab.error} retry={() => void lab.refetch()} />}
+      {lab.isPending && <Loading what="results" />}
+      {progress.data && <Running progress={progress.data} />}
+      {lab.data && <Results all={lab.data.runs} folder={lab.data.folder} />}
+      {start && lab.data && <StartDialog lab={lab.data} onClose={() => setStart(false)} />}
+    </>
+  );
+}
+
+function Results({ all, folder }: { all: LabResult[]; folder: string }) {
+  const [chosen, setChosen] = useState<string[]>([]);
+  const navigate = useNavigate();
+  if (all.length === 0) {
+    return (
+      <section className="panel">
+        <Empty title="There are no results yet">
+          <p>Suites that are started here leave their results in this folder. Folders of `weir lab run` can be put there as well:</p>
+          <pre>{`weir lab run scenario.yaml --out ${folder}/today`}</pre>
+        </Empty>
+      </section>
+    );
+  }
+  // The older one is the one before.
+  const pair = all.filter((one) => chosen.includes(one.run)).map((one) => one.run);
+  const toggle = (run: string) => setChosen(chosen.includes(run) ? chosen.filter((one) => one !== run) : [...chosen, run].slice(-2));
+  return (
+    <Panel
+      title="Results"
+      inside={false}
+      actions={
+        <>
+          <span className="muted">{pair.length === 2 ? "" : "Choose two to compare them."}</span>
+          <button type="button" className="button small" disabled={pair.length !== 2} onClick={() => void navigate({ to: "/lab/compare", search: { before: pair[1], after: pair[0] } as never })}>
+            Compare
+          </button>
+        </>
+      }
+    >
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>
+                <span className="sr-only">Compare</span>
+              </th>
+              <th>Run</th>
+              <th>Verdict</th>
+              <th>Started</th>
+              <th>Target</th>
+              <th className="num">Cases</th>
+              <th className="num">Samples</th>
+              <th className="num">Most requests/s</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((one) => (
+              <tr key={one.run}>
+                <td>
+                  <input type="checkbox" checked={chosen.includes(one.run)} disabled={!one.verdict} onChange={() => toggle(one.run)} aria-label={`Compare ${one.run}`} />
+                </td>
+                <td>
+                  <Link to="/lab/$run" params={{ run: one.run }} className="wrap-any">
+                    {one.run}
+                  </Link>
+                </td>
+                <td>{one.verdict ? <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge> : <span className="muted">{one.ended ? "none" : "no result"}</span>}</td>
+                <td>
+                  <Time at={one.started} style="day" />
+                </td>
+                <td className="mono wrap-any">{one.target}</td>
+                <td className="num">{count(one.cases)}</td>
+                <td className="num">{count(one.samples)}</td>
+                <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,118 @@
+// A run, case by case.
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useEffect } from "react";
+import type { Schemas } from "../api/client";
+import { count, percent, short } from "../format/format";
+import { Icon } from "../ui/icons";
+import { Badge, Copy, Failure, Loading, Panel, Time } from "../ui/parts";
+import { runQuery, TONES } from "./queries";
+
+export function LabRunPage() {
+  const { run: name = "" } = useParams({ strict: false }) as { run?: string };
+  const asked = useQuery(runQuery(name));
+  useEffect(() => {
+    document.title = `${name} · weir`;
+  }, [name]);
+  return (
+    <>
+      <div className="page-head">
+        <Link to="/lab" className="button quiet small">
+          <Icon name="back" size={15} />
+          Lab
+        </Link>
+        <h1 className="wrap-any">{name}</h1>
+        {asked.data?.result.verdict && <Badge tone={TONES[asked.data.result.verdict] ?? ""}>{asked.data.result.verdict}</Badge>}
+        <span className="grow" />
+        {asked.data?.report && (
+          <a className="button" href={`/v1/lab/results/${encodeURIComponent(name)}/report`} target="_blank" rel="noreferrer">
+            Report in a tab
+          </a>
+        )}
+      </div>
+      {asked.isPending && <Loading what="the result" />}
+      {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
+      {asked.data && <Told run={asked.data} />}
+    </>
+  );
+}
+
+function Told({ run }: { run: Schemas["LabRun"] }) {
+  const { result } = run;
+  return (
+    <>
+      {run.reasons.length > 0 && (
+        <ul className="notice warn stack">
+          {run.reasons.map((reason) => (
+            <li key={reason} className="wrap-any">
+              {reason}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Panel title={result.name}>
+        <dl className="facts">
+          <dt>Started</dt>
+          <dd>
+            <Time at={result.started} style="full" />
+          </dd>
+          <dt>Ended</dt>
+          <dd>{result.ended ? <Time at={result.ended} style="full" /> : "not yet, or it was broken off"}</dd>
+          <dt>Target</dt>
+          <dd className="mono wrap-any">{result.target}</dd>
+          <dt>Machine</dt>
+          <dd className="wrap-any">{run.host}</dd>
+          <dt>Command</dt>
+          <dd>
+            <code className="wrap-any">{run.command}</code> <Copy text={run.command} label="Copy" />
+          </dd>
+        </dl>
+      </Panel>
+      <Panel title={run.cases.length === 1 ? "Its case" : `${count(run.cases.length)} cases`} inside={false}>
+        <div className="table-box">
+          <table className="data">
+            <thead>
+              <tr>
+                <th>Case</th>
+                <th>Verdict</th>
+                <th className="num">Requests/s</th>
+                <th className="num">Samples</th>
+                <th className="num">Errors</th>
+                <th className="num">Mean</th>
+                <th className="num">p50</th>
+                <th className="num">p90</th>
+                <th className="num">p99</th>
+              </tr>
+            </thead>
+            <tbody>
+              {run.cases.map((one) => (
+                <tr key={one.name}>
+                  <td className="wrap-any">
+                    {one.name || "all of it"}
+                    {one.reasons.map((reason) => (
+                      <p key={reason} className="muted">
+                        {reason}
+                      </p>
+                    ))}
+                  </td>
+                  <td>
+                    <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge>
+                  </td>
+                  <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
+                  <td className="num">{count(one.samples)}</td>
+                  <td className="num">{percent(one.errors, 1)}</td>
+                  {one.times_ms.map((ms, at) => (
+                    <td key={at} className="num">
+                      {short(ms)} ms
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </Panel>
+    </>
+  );
+}

@@ -1,0 +1,104 @@
+// Starting a suite against a listener of this server, within caps.
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data } from "../api/client";
+import { span } from "../format/format";
+import { Dialog } from "../ui/dialog";
+import { Failure } from "../ui/parts";
+import { type LabProgress, type LabState, progressQuery } from "./queries";
+
+const LEVELS = ["quick", "usual", "full"];
+
+export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => void }) {
+  const usual = lab.suites.find((suite) => suite.missing.length === 0) ?? lab.suites[0];
+  const [form, setForm] = useState({ suite: usual?.name ?? "", level: "quick", target: lab.targets[0] ?? "", rate: "200", seconds: "60" });
+  const [sure, setSure] = useState(false);
+  const queries = useQueryClient();
+  const start = useMutation({
+    mutationFn: () => data<LabProgress>(api.POST("/v1/lab/run", { body: { ...form, rate: Number(form.rate), seconds: Number(form.seconds) } }) as Promise<{ data?: LabProgress }>),
+    onSuccess: (progress) => {
+      queries.setQueryData(progressQuery.queryKey, progress);
+      onClose();
+    },
+  });
+  const field = (name: keyof typeof form) => ({ value: form[name], onChange: (event: { target: { value: string } }) => setForm({ ...form, [name]: event.target.value }) });
+  const suite = lab.suites.find((one) => one.name === form.suite);
+  const within = (text: string, most: number) => Number.isInteger(Number(text)) && Number(text) >= 1 && Number(text) <= most;
+  const isRight = within(form.rate, lab.most_rate) && within(form.seconds, lab.most_seconds);
+  return (
+    <Dialog
+      title="Put load on this server"
+      open
+      onClose={onClose}
+      footer={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" className="button danger" disabled={!sure || !isRight || start.isPending} onClick={() => start.mutate()}>
+            Start
+          </button>
+        </>
+      }
+    >
+      <p className="notice warn">
+        <strong>This is real load.</strong> The generator takes CPU of this machine, and its requests are served, recorded and counted like those of clients, who may wait longer meanwhile. Figures are of both together.
+      </p>
+      <label className="field">
+        Suite
+        <select {...field("suite")}>
+          {lab.suites.map((one) => (
+            <option key={one.name} value={one.name}>
+              {one.name}
+            </option>
+          ))}
+        </select>
+        <small>{suite?.about}</small>
+      </label>
+      {suite && suite.missing.length > 0 && (
+        <p className="notice bad">
+          <strong>This server does not answer {suite.missing.length === suite.requests.length ? "what it asks for" : "all that it asks for"}:</strong> <code className="wrap-any">{suite.missing.join(", ")}</code>{" "}
+          <span>Each of those would be an error. The suite's own configuration has them.</span>
+        </p>
+      )}
+      <label className="field">
+        Length
+        <select {...field("level")}>
+          {LEVELS.map((level, at) => (
+            <option key={level} value={level}>
+              {level}, about {suite?.lengths[at]} at full speed
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="field">
+        Listener
+        <select {...field("target")}>
+          {lab.targets.map((target) => (
+            <option key={target} value={target}>
+              {target}
+            </option>
+          ))}
+        </select>
+      </label>
+      <div className="row">
+        <label className="field grow">
+          Most requests a second
+          <input type="number" min="1" max={lab.most_rate} {...field("rate")} />
+          <small>1 to {lab.most_rate}</small>
+        </label>
+        <label className="field grow">
+          Longest time in seconds
+          <input type="number" min="1" max={lab.most_seconds} {...field("seconds")} />
+          <small>1 to {lab.most_seconds}, which is {span(lab.most_seconds)}</small>
+        </label>
+      </div>
+      <label className="row">
+        <input type="checkbox" checked={sure} onChange={(event) => setSure(event.target.checked)} />
+        Put this load on {form.target}
+      </label>
+      {start.isError && <Failure error={start.error} />}
+    </Dialog>
+  );
+}
