@@ -67,6 +67,17 @@ impl Resolver<'_> {
         })
     }
 
+    /// A script that maps: what it does for which method is its own affair.
+    pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
+        let script = self.script(node)?;
+        if !script.program.exports().iter().any(|name| name == "default") {
+            let message = format!("{} maps, and has no default export", script.program.name());
+            self.report.error(codes::BAD_SCRIPT, node.at, message);
+            return None;
+        }
+        Some(script)
+    }
+
     fn program(&mut self, file: &Node, settings: Settings) -> Option<Program> {
         if self.draft.sealed {
             self.report.error(codes::BAD_FILE, file.at, "no file is read here");

@@ -1,6 +1,6 @@
 //! The call that is running, and what it leaves behind when its turn is over.
 
-use crate::call::{Console, End, Note, Notes, Op, OpId, OpKind, Request, cut};
+use crate::call::{Console, End, Note, Notes, Op, OpId, OpKind, Request, Role, cut};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ const WAITING: usize = 64;
 /// Most lines of a call for the log, and the longest of them in bytes.
 const LINES: usize = 64;
 const LINE: usize = 4096;
+
+/// Number of the answer that a map is given; operations have greater ones, the request has 0.
+const MAPPED: u32 = 1;
 
 /// Names and values.
 type Headers = Vec<(String, String)>;
@@ -30,13 +33,17 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(id: u32, cpu: Duration, request: Request) -> Self {
+    pub(super) fn new(id: u32, cpu: Duration, mut request: Request) -> Self {
+        let answers = match std::mem::take(&mut request.role) {
+            Role::ResponseMap(answer) => vec![(MAPPED, answer.headers, answer.body)],
+            Role::Handler | Role::RequestMap => Vec::new(),
+        };
         Self {
             id,
             cpu,
             request,
             pending: Vec::new(),
-            answers: Vec::new(),
+            answers,
             notes: None,
             lines: 0,
             rejections: 0,
@@ -139,8 +146,7 @@ impl Host {
     pub(super) fn start(&self, kind: OpKind) -> Option<(u32, u32)> {
         let mut current = self.current.borrow_mut();
         let call = current.as_mut().filter(|call| call.pending.len() < WAITING)?;
-        // Never 0, which is the request.
-        let id = self.next_op.get().wrapping_add(1).max(1);
+        let id = self.next_op.get().wrapping_add(1).max(MAPPED + 1);
         self.next_op.set(id);
         call.pending.push(id);
         self.turn.borrow_mut().ops.push(super::op(id, kind));

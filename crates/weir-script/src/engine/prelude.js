@@ -136,7 +136,32 @@
     bytes() {
       return native.bytes(this.#call, 0);
     }
+    /** What a request map gives that changes headers, too. */
+    with(init) {
+      return new Changed(init);
+    }
   }
+
+  class Changed {
+    #set = [];
+    #remove = [];
+    #body;
+    constructor(init) {
+      const { headers = {}, body } = init ?? {};
+      const pairs = typeof headers[Symbol.iterator] === "function" ? headers : Object.entries(headers);
+      for (const [name, value] of pairs) {
+        if (value === null || value === undefined) this.#remove.push(lower(name));
+        else this.#set.push(lower(name), `${value}`);
+      }
+      this.#body = body;
+    }
+    static rendered(changed) {
+      const [kind, content] = contentOf(changed.#body);
+      return [kind, 200, changed.#set, content, changed.#remove];
+    }
+  }
+  const renderedChange = Changed.rendered;
+  delete Changed.rendered;
 
   function* pairs(flat) {
     for (let at = 0; at < flat.length; at += 2) yield [flat[at], flat[at + 1]];
@@ -239,6 +264,17 @@
   const BYTES = 3;
   const EMPTY = 4;
   const FETCHED = 5;
+  // What a map leaves as it is.
+  const KEPT = 6;
+
+  /** Kind and content of a body; a text is a text, anything else a value. */
+  function contentOf(body) {
+    if (body === undefined) return [KEPT, ""];
+    if (body === null) return [EMPTY, ""];
+    if (isBytes(body)) return [BYTES, packed(body)];
+    if (typeof body === "string") return [TEXT, body];
+    return [VALUE, stringified(body)];
+  }
 
   function stringified(value) {
     const text = stringify(value);
@@ -257,8 +293,20 @@
       if (prototype === objects || prototype === arrays) return stringified(value);
       if (value instanceof Response) return renderedResponse(value);
       if (isBytes(value)) return [BYTES, 200, [], packed(value)];
+      if (value instanceof Changed) {
+        throw new TypeError("a changed request is what a request map gives, and nothing else does");
+      }
     }
     return stringified(value);
+  }
+
+  /** What a map of a request gives: a body in place of its own, a change, or an answer. */
+  function renderedMap(value) {
+    if (value instanceof Response) return renderedResponse(value);
+    if (value instanceof Changed) return renderedChange(value);
+    if (value === undefined) return [KEPT, 200, [], "", []];
+    if (isBytes(value)) return [BYTES, 200, [], packed(value), []];
+    return [VALUE, 200, [], stringified(value), []];
   }
 
   /** A description of what was thrown, whatever it is; a row if it is an answer. */
@@ -276,6 +324,8 @@
     }
   }
 
+  /** Number of the answer that a map is given. */
+  const MAPPED = 1;
   const programs = [];
 
   function add(factories, names, shared, config) {
@@ -302,23 +352,37 @@
     const program = programs[at];
     const exported = program.instance ?? instance(program);
     const result = exported[program.names[name]](new Request(call, program));
-    if (typeof result === "object" && result !== null && typeof result.then === "function") {
-      const promise = isPromise(result) ? result : Promise.resolve(result);
-      apply(then, promise, [
-        (value) => {
-          let end;
-          try {
-            end = rendered(value);
-          } catch (error) {
-            return native.failed(call, described(error));
-          }
-          native.done(call, end);
-        },
-        (error) => native.failed(call, described(error)),
-      ]);
-      return undefined;
-    }
-    return rendered(result);
+    return isThenable(result) ? later(call, result, rendered) : rendered(result);
+  }
+
+  /** Calls a map of a request, or of an answer if there is a status. */
+  function map(at, name, call, status) {
+    const program = programs[at];
+    const exported = program.instance ?? instance(program);
+    const request = new Request(call, program);
+    const given = status === 0 ? [request] : [fetched([call, MAPPED], status), request];
+    const result = exported[program.names[name]](...given);
+    return isThenable(result) ? later(call, result, renderedMap) : renderedMap(result);
+  }
+
+  const isThenable = (result) =>
+    typeof result === "object" && result !== null && typeof result.then === "function";
+
+  /** Ends the call when the promise is settled. */
+  function later(call, result, render) {
+    const promise = isPromise(result) ? result : Promise.resolve(result);
+    apply(then, promise, [
+      (value) => {
+        let end;
+        try {
+          end = render(value);
+        } catch (error) {
+          return native.failed(call, described(error));
+        }
+        native.done(call, end);
+      },
+      (error) => native.failed(call, described(error)),
+    ]);
   }
 
   // ---- what takes time: fetch and timers
@@ -679,5 +743,5 @@
   ];
   hardened([globalThis, ...hidden]);
 
-  return { add, unusable, run, complete, forget, described };
+  return { add, unusable, run, map, complete, forget, described };
 });
