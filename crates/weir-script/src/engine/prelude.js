@@ -277,11 +277,11 @@
   }
 
   function stringified(value) {
-    const text = stringify(value);
-    if (text === undefined) {
-      throw new TypeError(`a ${typeof value} has no representation in JSON`);
-    }
-    return text;
+    return stringify(value) ?? unwritable(value);
+  }
+
+  function unwritable(value) {
+    throw new TypeError(`a ${typeof value} has no representation in JSON`);
   }
 
   /** A text is the JSON of a value with status 200; everything else is a row. */
@@ -290,7 +290,9 @@
     if (typeof value === "object" && value !== null) {
       const prototype = getPrototypeOf(value);
       // What most calls give: to ask what it is an instance of would cost as much as the call.
-      if (prototype === objects || prototype === arrays) return stringified(value);
+      if (prototype === objects || prototype === arrays) {
+        return stringify(value) ?? unwritable(value);
+      }
       if (value instanceof Response) return renderedResponse(value);
       if (isBytes(value)) return [BYTES, 200, [], packed(value)];
       if (value instanceof Changed) {
@@ -329,44 +331,46 @@
   const programs = [];
 
   function add(factories, names, shared, config) {
-    const program = { factories, names, config: hardened(parse(config)), instance: undefined };
-    if (shared) program.instance = instance(program);
+    const all = () => {
+      const made = [];
+      const load = (at) => (made[at] ??= factories[at](load));
+      return load(0);
+    };
+    const program = {
+      names,
+      config: hardened(parse(config)),
+      all,
+      only: factories.length === 1 ? factories[0] : undefined,
+      instance: shared ? all() : undefined,
+    };
     return programs.push(program) - 1;
-  }
-
-  function instance(program) {
-    const { factories } = program;
-    if (factories.length === 1) return factories[0]();
-    const made = [];
-    const load = (at) => (made[at] ??= factories[at](load));
-    return load(0);
   }
 
   /** Which of the names are exported and no functions. */
   function unusable(at) {
-    const exported = instance(programs[at]);
+    const exported = programs[at].all();
     return programs[at].names.filter((name) => typeof exported[name] !== "function");
   }
 
   function run(at, name, call) {
     const program = programs[at];
-    const exported = program.instance ?? instance(program);
+    // Every call pays for each function on this way, so there are few.
+    const exported = program.instance ?? (program.only ?? program.all)();
     const result = exported[program.names[name]](new Request(call, program));
-    return isThenable(result) ? later(call, result, rendered) : rendered(result);
+    const promised = typeof result === "object" && typeof result?.then === "function";
+    return promised ? later(call, result, rendered) : rendered(result);
   }
 
   /** Calls a map of a request, or of an answer if there is a status. */
   function map(at, name, call, status) {
     const program = programs[at];
-    const exported = program.instance ?? instance(program);
+    const exported = program.instance ?? program.all();
     const request = new Request(call, program);
     const given = status === 0 ? [request] : [fetched([call, MAPPED], status), request];
     const result = exported[program.names[name]](...given);
-    return isThenable(result) ? later(call, result, renderedMap) : renderedMap(result);
+    const promised = typeof result === "object" && typeof result?.then === "function";
+    return promised ? later(call, result, renderedMap) : renderedMap(result);
   }
-
-  const isThenable = (result) =>
-    typeof result === "object" && result !== null && typeof result.then === "function";
 
   /** Ends the call when the promise is settled. */
   function later(call, result, render) {
