@@ -149,7 +149,7 @@ class Workshop:
             shutil.copy(self.folder / name, folder)
         for name in ("static", "packed"):
             shutil.copytree(self.folder / name, folder / name)
-        for beside in ("hello.js", "map.js", "record.openapi.yaml"):
+        for beside in ("hello.js", "map.js", "fetch.js", "record.openapi.yaml"):
             shutil.copy(CONFIGS / beside, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
@@ -257,7 +257,7 @@ def verify(case: Case, contender: Contender, server: Server, workshop: Workshop)
         expected = payload.grid()
     token = workshop.tokens.read_text().split()[0] if contender.token else None
     status, headers, answer, tls = _ask(contender, server, body, token)
-    if contender.path.endswith(("/mediate", "/script-map")):
+    if contender.path.endswith(("/mediate", "/script-map", "/script-fetch")):
         answer, expected = _members(answer), _members(expected)
     if status != 200 or answer != expected:
         raise RuntimeError(f"{case.name}: {contender.name} answers {status}, {answer[:200]!r}\n"

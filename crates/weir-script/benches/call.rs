@@ -17,8 +17,12 @@ const CALLS: u32 = 20_000;
 const ROUNDS: usize = 7;
 
 fn engine(text: &str) -> Engine {
-    let settings =
-        Settings { shared: false, config: "null".to_owned(), cpu: Duration::from_millis(20) };
+    let settings = Settings {
+        shared: false,
+        config: "null".to_owned(),
+        cpu: Duration::from_millis(20),
+        indent: 0,
+    };
     let program = Program::load("a.js", settings, &mut |_| Ok(text.to_owned())).expect("a program");
     Engine::new(&[Arc::new(program)], &Limits::default()).expect("an engine")
 }

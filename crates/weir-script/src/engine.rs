@@ -61,8 +61,8 @@ pub struct Engine {
     runtime: Runtime,
     host: Rc<Host>,
     watch: Rc<Watch>,
-    /// Longest CPU time, by program.
-    cpu: Vec<Duration>,
+    /// Longest CPU time, and spaces a level in JSON, by program.
+    settings: Vec<(Duration, u8)>,
     waiting: HashMap<u32, Box<Call>>,
     next_call: u32,
     memory: usize,
@@ -127,7 +127,7 @@ impl Engine {
             runtime,
             host,
             watch,
-            cpu: programs.iter().map(|program| program.settings.cpu).collect(),
+            settings: programs.iter().map(|p| (p.settings.cpu, p.settings.indent)).collect(),
             waiting: HashMap::new(),
             next_call: 0,
             memory: limits.memory,
@@ -162,14 +162,14 @@ impl Engine {
     pub fn begin(&mut self, program: usize, export: usize, request: Request) -> Step {
         self.next_call = self.next_call.wrapping_add(1);
         let id = self.next_call;
-        let cpu = self.cpu.get(program).copied().unwrap_or_default();
+        let settings = self.settings.get(program).copied().unwrap_or_default();
         // The status of an answer that is mapped, 0 for a request.
         let mapped = match &request.role {
             Role::Handler => None,
             Role::RequestMap => Some(0),
             Role::ResponseMap(answer) => Some(answer.status),
         };
-        let call = Box::new(Call::new(id, cpu, request));
+        let call = Box::new(Call::new(id, settings, request));
         self.turn(call, |ctx, functions| {
             let value: Value<'_> = match mapped {
                 None => functions.run.clone().restore(ctx)?.call((program, export, id))?,
@@ -334,7 +334,9 @@ impl Engine {
         }
         let thrown = ctx.catch();
         let described = self.functions.described.clone().restore(ctx);
-        match described.and_then(|described| described.call::<_, Value<'_>>((thrown,))) {
+        match described
+            .and_then(|described| described.call::<_, Value<'_>>((thrown, self.host.indent())))
+        {
             Ok(value) => self.host.failure(value),
             // Describing takes next to nothing. If there is no memory for that, there is none.
             Err(_) => {
@@ -379,8 +381,8 @@ fn add<'js>(ctx: &Ctx<'js>, add: &Function<'js>, program: &Program) -> Result<()
         factories.push(ctx.eval_with_options::<Function<'_>, _>(text.as_str(), options)?);
     }
     let names: Vec<&str> = program.exports().iter().map(String::as_str).collect();
-    let Settings { shared, config, .. } = &program.settings;
-    add.call((factories, names, *shared, config.as_str()))
+    let Settings { shared, config, indent, .. } = &program.settings;
+    add.call((factories, names, *shared, config.as_str(), *indent))
 }
 
 /// What is wrong with a program that cannot be compiled.

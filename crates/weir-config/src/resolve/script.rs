@@ -58,10 +58,11 @@ impl Resolver<'_> {
             None => "null".to_owned(),
         };
         let shared = fields.text("state") == Some("shared");
-        let program = self.program(file, Settings { shared, config, cpu });
+        let indent = fields.number("indent", 0);
+        let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
             program: Arc::new(program?),
-            formats: reply::formats(&fields, fields.number("indent", 0)),
+            formats: reply::formats(&fields, usize::from(indent)),
             fetch: fetch?,
             isolated: fields.text("isolation") == Some("thread"),
         })

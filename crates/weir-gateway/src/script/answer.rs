@@ -118,9 +118,9 @@ fn render<'s>(
 /// A value in a format.
 pub(super) fn in_format(format: &Format, json: Vec<u8>) -> Result<Bytes, Unfit> {
     let bytes = match format {
-        // As the engine writes it.
-        Format::Json { indent: 0 } => json,
-        format => {
+        // As the engine writes it, which knows the indentation.
+        Format::Json { .. } => json,
+        Format::Xml { .. } => {
             format.render(&json).map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?
         }
     };

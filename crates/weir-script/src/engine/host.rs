@@ -20,6 +20,8 @@ type Headers = Vec<(String, String)>;
 pub(super) struct Call {
     pub(super) id: u32,
     pub(super) cpu: Duration,
+    /// Spaces a level in JSON.
+    indent: u8,
     pub(super) request: Request,
     /// Operations it waits for.
     pub(super) pending: Vec<u32>,
@@ -33,7 +35,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(id: u32, cpu: Duration, mut request: Request) -> Self {
+    pub(super) fn new(id: u32, (cpu, indent): (Duration, u8), mut request: Request) -> Self {
         let answers = match std::mem::take(&mut request.role) {
             Role::ResponseMap(answer) => vec![(MAPPED, answer.headers, answer.body)],
             Role::Handler | Role::RequestMap => Vec::new(),
@@ -41,6 +43,7 @@ impl Call {
         Self {
             id,
             cpu,
+            indent,
             request,
             pending: Vec::new(),
             answers,
@@ -108,7 +111,7 @@ impl Host {
     pub(super) fn leave(&self) -> (Box<Call>, Turn) {
         let call = self.current.borrow_mut().take();
         let mut call =
-            call.unwrap_or_else(|| Box::new(Call::new(0, Duration::ZERO, Request::default())));
+            call.unwrap_or_else(|| Box::new(Call::new(0, (Duration::ZERO, 0), Request::default())));
         let mut turn = std::mem::take(&mut *self.turn.borrow_mut());
         if call.end.is_some() && call.rejections > 0 {
             call.lines = 0;
@@ -128,6 +131,11 @@ impl Host {
         if let (Some(call), Some(end)) = (self.current.borrow_mut().as_mut(), end) {
             call.end.get_or_insert(end);
         }
+    }
+
+    /// Spaces a level in the JSON of the call that is running.
+    pub(super) fn indent(&self) -> u8 {
+        self.current.borrow().as_deref().map_or(0, |call| call.indent)
     }
 
     pub(super) fn is_current(&self, id: u32) -> bool {

@@ -155,8 +155,8 @@
       }
       this.#body = body;
     }
-    static rendered(changed) {
-      const [kind, content] = contentOf(changed.#body);
+    static rendered(changed, indent) {
+      const [kind, content] = contentOf(changed.#body, indent);
       return [kind, 200, changed.#set, content, changed.#remove];
     }
   }
@@ -230,11 +230,13 @@
       return response;
     }
     /** What weir sends. */
-    static rendered(response) {
+    static rendered(response, indent) {
       const status = response.#status;
       const untouched = response.#headers === undefined && response.#source === undefined;
       const headers = untouched ? [] : flatHeaders(response.headers);
-      if (response.#kind === VALUE) return [VALUE, status, headers, stringified(response.#body)];
+      if (response.#kind === VALUE) {
+        return [VALUE, status, headers, stringified(response.#body, indent)];
+      }
       if (response.#source) return [FETCHED, status, headers, response.#source[1]];
       const body = response.#body;
       if (body === undefined || body === null) return [EMPTY, status, headers, ""];
@@ -268,16 +270,16 @@
   const KEPT = 6;
 
   /** Kind and content of a body; a text is a text, anything else a value. */
-  function contentOf(body) {
+  function contentOf(body, indent) {
     if (body === undefined) return [KEPT, ""];
     if (body === null) return [EMPTY, ""];
     if (isBytes(body)) return [BYTES, packed(body)];
     if (typeof body === "string") return [TEXT, body];
-    return [VALUE, stringified(body)];
+    return [VALUE, stringified(body, indent)];
   }
 
-  function stringified(value) {
-    return stringify(value) ?? unwritable(value);
+  function stringified(value, indent = 0) {
+    return stringify(value, null, indent) ?? unwritable(value);
   }
 
   function unwritable(value) {
@@ -285,36 +287,36 @@
   }
 
   /** A text is the JSON of a value with status 200; everything else is a row. */
-  function rendered(value) {
+  function rendered(value, indent) {
     if (value === undefined) return [EMPTY, 204, [], ""];
     if (typeof value === "object" && value !== null) {
       const prototype = getPrototypeOf(value);
       // What most calls give: to ask what it is an instance of would cost as much as the call.
       if (prototype === objects || prototype === arrays) {
-        return stringify(value) ?? unwritable(value);
+        return stringify(value, null, indent) ?? unwritable(value);
       }
-      if (value instanceof Response) return renderedResponse(value);
+      if (value instanceof Response) return renderedResponse(value, indent);
       if (isBytes(value)) return [BYTES, 200, [], packed(value)];
       if (value instanceof Changed) {
         throw new TypeError("a changed request is what a request map gives, and nothing else does");
       }
     }
-    return stringified(value);
+    return stringified(value, indent);
   }
 
   /** What a map of a request gives: a body in place of its own, a change, or an answer. */
-  function renderedMap(value) {
-    if (value instanceof Response) return renderedResponse(value);
-    if (value instanceof Changed) return renderedChange(value);
+  function renderedMap(value, indent) {
+    if (value instanceof Response) return renderedResponse(value, indent);
+    if (value instanceof Changed) return renderedChange(value, indent);
     if (value === undefined) return [KEPT, 200, [], "", []];
     if (isBytes(value)) return [BYTES, 200, [], packed(value), []];
-    return [VALUE, 200, [], stringified(value), []];
+    return [VALUE, 200, [], stringified(value, indent), []];
   }
 
   /** A description of what was thrown, whatever it is; a row if it is an answer. */
-  function described(error) {
+  function described(error, indent) {
     try {
-      if (error instanceof Response) return renderedResponse(error);
+      if (error instanceof Response) return renderedResponse(error, indent);
       if (error instanceof Error) {
         const text = `${error.name}: ${error.message}`;
         const stack = error.stack;
@@ -330,7 +332,7 @@
   const MAPPED = 1;
   const programs = [];
 
-  function add(factories, names, shared, config) {
+  function add(factories, names, shared, config, indent) {
     const all = () => {
       const made = [];
       const load = (at) => (made[at] ??= factories[at](load));
@@ -338,6 +340,7 @@
     };
     const program = {
       names,
+      indent,
       config: hardened(parse(config)),
       all,
       only: factories.length === 1 ? factories[0] : undefined,
@@ -358,7 +361,8 @@
     const exported = program.instance ?? (program.only ?? program.all)();
     const result = exported[program.names[name]](new Request(call, program));
     const promised = typeof result === "object" && typeof result?.then === "function";
-    return promised ? later(call, result, rendered) : rendered(result);
+    if (promised) return later(call, program, result, rendered);
+    return rendered(result, program.indent);
   }
 
   /** Calls a map of a request, or of an answer if there is a status. */
@@ -369,23 +373,24 @@
     const given = status === 0 ? [request] : [fetched([call, MAPPED], status), request];
     const result = exported[program.names[name]](...given);
     const promised = typeof result === "object" && typeof result?.then === "function";
-    return promised ? later(call, result, renderedMap) : renderedMap(result);
+    if (promised) return later(call, program, result, renderedMap);
+    return renderedMap(result, program.indent);
   }
 
   /** Ends the call when the promise is settled. */
-  function later(call, result, render) {
+  function later(call, program, result, render) {
     const promise = isPromise(result) ? result : Promise.resolve(result);
     apply(then, promise, [
       (value) => {
         let end;
         try {
-          end = render(value);
+          end = render(value, program.indent);
         } catch (error) {
-          return native.failed(call, described(error));
+          return native.failed(call, described(error, program.indent));
         }
         native.done(call, end);
       },
-      (error) => native.failed(call, described(error)),
+      (error) => native.failed(call, described(error, program.indent)),
     ]);
   }
 

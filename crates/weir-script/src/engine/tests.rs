@@ -8,7 +8,7 @@ fn program(text: &str) -> Program {
 
 fn program_with(text: &str, shared: bool, config: &str) -> Program {
     let cpu = Duration::from_millis(200);
-    let settings = Settings { shared, config: config.to_owned(), cpu };
+    let settings = Settings { shared, config: config.to_owned(), cpu, indent: 0 };
     let mut read = |_: &str| Ok(text.to_owned());
     Program::load("a.js", settings, &mut read).unwrap_or_else(|fault| panic!("{fault}"))
 }
@@ -438,4 +438,25 @@ fn a_response_map_is_given_the_answer_and_the_request() {
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let body = AnswerBody::Bytes(answer().body);
     assert_eq!(map(same), End::Answer(Box::new(Answer { status: 404, headers, body })));
+}
+
+#[test]
+fn values_are_indented_as_the_program_says_and_thrown_ones_too() {
+    let settings = Settings {
+        shared: false,
+        config: "null".to_owned(),
+        cpu: Duration::from_millis(200),
+        indent: 2,
+    };
+    for text in [
+        "export default () => ({ a: [1] })",
+        "export default async () => ({ a: [1] })",
+        "export default () => Response.value({ a: [1] })",
+        "export default () => { throw Response.value({ a: [1] }) }",
+    ] {
+        let mut read = |_: &str| Ok(text.to_owned());
+        let program = Program::load("a.js", settings.clone(), &mut read).unwrap();
+        let mut engine = Engine::new(&[Arc::new(program)], &Limits::default()).unwrap();
+        assert_eq!(value(end(&mut engine)), "{\n  \"a\": [\n    1\n  ]\n}", "{text}");
+    }
 }
