@@ -4,6 +4,7 @@
 //! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
 //! Nothing in here is ever "as written"; that is the draft's business.
 
+mod auth;
 mod events;
 mod files;
 mod handler;
@@ -18,6 +19,10 @@ mod server;
 mod tracker;
 mod upstream;
 
+pub use auth::{
+    Algorithm, ApiKeySource, Auth, AuthKind, CertificateName, IntrospectAuth, JwtAuth, RemoteKeys,
+    TokenRules, VerificationKey,
+};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
@@ -26,9 +31,8 @@ pub use handler::{
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
-    Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Clients, Compression, Consumer,
-    Cors, HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate,
-    RateLimit, RemoteKeys, VerificationKey,
+    Access, AccessRule, Clients, Compression, Consumer, ContentCoding, Cors, HeaderEdits, KeyHash,
+    LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
 };
 pub use pool::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
@@ -36,7 +40,9 @@ pub use pool::{
 };
 pub use resubmit::Resubmit;
 pub use script::{Script, Scripts};
-pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+pub use server::{
+    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
+};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };

@@ -1,6 +1,7 @@
 //! One request in flight, from its head to the last byte of its answer.
 
 use crate::auth::Principal;
+use crate::auth::certificate::Certificate;
 use crate::body::AnswerError;
 use crate::capture::{self, Recording};
 use crate::clock;
@@ -34,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Rc<Deadline>,
     /// The other end of the connection, or who the PROXY protocol says it is.
     pub(crate) peer: SocketAddr,
+    /// What the client showed in the handshake.
+    pub(crate) certificate: Option<Rc<Certificate>>,
     /// Who it comes from, as far as trusted hops tell.
     pub(crate) client: Client,
     /// Host asked for: lower case, without port.
@@ -150,6 +153,7 @@ impl Exchange {
             deadline,
             peer,
             client: nobody,
+            certificate: None,
             host: String::new(),
             live: None,
             api: None,
@@ -178,6 +182,7 @@ impl Exchange {
         self.peer = peer;
         self.protocol = protocol;
         self.deadline = deadline;
+        self.certificate = None;
         self.resubmission = None;
         self.trace = None;
     }

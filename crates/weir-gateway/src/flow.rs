@@ -1,7 +1,7 @@
 //! The life of a request, in order: route → auth → limit → validate → map → handler → map →
 //! compress → client. The stages know nothing of each other; what they share is the Exchange.
 
-use crate::auth::{AuthFailure, FailureKind, key_set};
+use crate::auth::{self, AuthFailure, FailureKind, introspect, key_set};
 use crate::body::{Body, RequestBody};
 use crate::capture;
 use crate::compress::{self, Decision};
@@ -198,28 +198,38 @@ fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
 
 /// Finds out who calls.
 async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
-    let Err(failure) = authenticate_now(exchange, route) else { return Ok(()) };
-    let fetched = match failure.auth() {
-        // Another set may have the key.
-        Some(auth)
-            if exchange.trace.is_none()
-                && matches!(failure.kind(), FailureKind::UnknownKey | FailureKind::NoKeys) =>
-        {
-            let live = Rc::clone(exchange.live());
-            let latest = route.timeout.map(|timeout| exchange.started + timeout);
-            Box::pin(key_set::wait(&live, auth, latest)).await
+    let Err(mut failure) = authenticate_now(exchange, route) else { return Ok(()) };
+    // Each way in may need something from elsewhere, once.
+    for _ in 0..=route.access.any_of.len() {
+        if !learn(exchange, route, failure).await {
+            break;
         }
-        _ => false,
-    };
-    let failure = match fetched {
-        true => match authenticate_now(exchange, route) {
+        match authenticate_now(exchange, route) {
             Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        },
-        false => failure,
-    };
+            Err(again) if again == failure => break,
+            Err(other) => failure = other,
+        }
+    }
     let challenge = failure.challenge(&exchange.live().site.config, &route.access);
     Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
+}
+
+/// Gets what is not known and may let the request in: another key set may have the key, and the
+/// server may know the token. Says whether to try again.
+async fn learn(exchange: &Exchange, route: &Route, failure: AuthFailure) -> bool {
+    let Some(auth) = failure.auth().filter(|_| exchange.trace.is_none()) else { return false };
+    let live = Rc::clone(exchange.live());
+    let latest = route.timeout.map(|timeout| exchange.started + timeout);
+    match failure.kind() {
+        FailureKind::UnknownKey | FailureKind::NoKeys => {
+            Box::pin(key_set::wait(&live, auth, latest)).await
+        }
+        FailureKind::NotAsked => {
+            let Ok(Some(token)) = auth::bearer(&exchange.request.headers) else { return false };
+            Box::pin(introspect::ask(&live, auth, token, exchange.unix, latest)).await
+        }
+        _ => false,
+    }
 }
 
 /// By what is known.
@@ -232,9 +242,12 @@ fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFa
     let live = Rc::clone(exchange.live());
     let config = &live.site.config;
     let request = &exchange.request;
-    let query = request.query().map(str::as_bytes);
-    let headers = &request.headers;
-    match live.authenticator.authenticate(config, &route.access, headers, query, exchange.unix) {
+    let shown = auth::Shown {
+        headers: &request.headers,
+        query: request.query().map(str::as_bytes),
+        certificate: exchange.certificate.as_deref(),
+    };
+    match live.authenticator.authenticate(config, &route.access, shown, exchange.unix) {
         Ok(principal) => {
             exchange.principal = Some(principal);
             if !route.access.any_of.is_empty() {
@@ -318,14 +331,15 @@ fn compress<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<
         head: exchange.request.method == Method::Head,
     };
     let decision = compress::decide(&route.compress, &exchange.request.headers, &answer);
-    if decision == Decision::Plain {
-        return body;
-    }
-    compress::mark(decision, &mut response.headers);
-    match decision {
-        Decision::Gzip => body.gzip(route.compress.level),
-        Decision::Plain | Decision::PlainVaries => body,
-    }
+    let (body, done) = match decision {
+        Decision::Plain | Decision::PlainVaries => (body, decision),
+        Decision::Encode(coding) => match body.encode(coding, route.compress.level) {
+            Ok(body) => (body, decision),
+            Err(body) => (body, Decision::PlainVaries),
+        },
+    };
+    compress::mark(done, &mut response.headers);
+    body
 }
 
 /// Says which origins may read the answer.

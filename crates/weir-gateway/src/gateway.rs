@@ -152,6 +152,8 @@ impl Gateway {
         let sets = site.config.auths.iter().zip(&site.key_sets);
         let sets = sets.filter_map(|(auth, set)| Some(set.as_ref()?.series(&auth.name)));
         snapshot.key_sets = sets.collect();
+        let asked = site.introspections.iter().flatten();
+        snapshot.introspections = asked.map(|source| source.series()).collect();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;

@@ -150,6 +150,28 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             ),
         },
         Family {
+            name: "weir_introspections_total",
+            help: "Questions to authorization servers about tokens, by what became of them.",
+            samples: Samples::Counter(
+                stats
+                    .introspections
+                    .iter()
+                    .flat_map(|of| {
+                        [
+                            (of, "active", of.active),
+                            (of, "inactive", of.inactive),
+                            (of, "failed", of.failed),
+                            (of, "crowded", of.crowded),
+                        ]
+                    })
+                    .map(|(of, result, count)| {
+                        let labels = vec![("auth", of.auth.clone()), ("result", result.to_owned())];
+                        Sample::new(labels, count as f64)
+                    })
+                    .collect(),
+            ),
+        },
+        Family {
             name: "weir_jwks_keys",
             help: "Keys in use of key sets that are fetched.",
             samples: Samples::Gauge(

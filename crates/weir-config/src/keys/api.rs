@@ -79,7 +79,8 @@ const LIMIT_KEYS: Key = Key::new(
     "Rate limits beside the consumer's plan; those of the API and of the route all hold.",
 );
 const COMPRESS_KEY: Key =
-    Key::new("compress", COMPRESSION, "gzip, where the client accepts it.").default("false");
+    Key::new("compress", COMPRESSION, "zstd, brotli or gzip, as the client wants.")
+        .default("false");
 
 const CLIENTS_KEY: Key = Key::new(
     "clients",
@@ -263,11 +264,17 @@ pub(crate) static LIMIT_KEY: Shape = Shape::new(
 /// `compress`.
 pub(crate) static COMPRESS: Shape = Shape::new(
     "compression",
-    "gzip, where the client accepts it and the answer is neither small nor compressed already.",
+    "zstd, brotli or gzip, as the client wants, where the answer is neither small nor compressed already.",
     &[
         Key::new("min_size", Kind::Form(Form::Size), "Smallest body that is worth it.")
             .default("1KiB"),
-        Key::new("level", Kind::Integer(1, 9), "Level.").default("1"),
+        Key::new("level", Kind::Integer(1, 9), "Level, as each coding understands it; brotli is dear above 4.").default("1"),
+        Key::new(
+            "codings",
+            Kind::OneOrMany(&Kind::Word(&["zstd", "br", "gzip"])),
+            "Codings on offer; a client gets the one it wants most, of those it wants alike the first.",
+        )
+        .default("zstd, br, gzip"),
     ],
 );
 

@@ -3,8 +3,8 @@
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
-    Access, Api, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits, Location,
-    Origins, RateLimit, Resubmit,
+    Access, Api, Capture, Clients, Compression, ContentCoding, Cors, HeaderEdits, LimitKey, Limits,
+    Location, Origins, RateLimit, Resubmit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
@@ -199,7 +199,12 @@ impl Resolver<'_> {
     }
 }
 
-const OFF: Compression = Compression { enabled: false, min_size: 1024, level: 1 };
+const OFF: Compression = Compression {
+    enabled: false,
+    min_size: 1024,
+    level: 1,
+    codings: [Some(ContentCoding::Zstd), Some(ContentCoding::Br), Some(ContentCoding::Gzip)],
+};
 
 /// `compress` of an API or a route.
 pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
@@ -209,7 +214,25 @@ pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
             enabled: true,
             min_size: own.size("min_size").unwrap_or(OFF.min_size),
             level: own.number("level", OFF.level),
+            codings: codings(&own),
         },
         None => Compression { enabled: fields.bool("compress").unwrap_or(false), ..OFF },
     })
+}
+
+/// Those that are named, each once, in their order.
+fn codings(fields: &Fields<'_>) -> [Option<ContentCoding>; 3] {
+    if fields.get("codings").is_none() {
+        return OFF.codings;
+    }
+    let mut codings = [None; 3];
+    let mut free = 0;
+    for name in fields.texts("codings") {
+        let coding = ContentCoding::ALL.into_iter().find(|coding| coding.name() == name);
+        if coding.is_some() && !codings.contains(&coding) {
+            codings[free] = coding;
+            free += 1;
+        }
+    }
+    codings
 }

@@ -271,7 +271,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
+    pub(super) fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
         let (header, value, node) = if let Some(basic) = fields.object("basic", &keys::BASIC) {
             let (user, password) = (basic.line("user")?, basic.line("password")?);
             if user.contains(':') {

@@ -1,6 +1,6 @@
 //! The body of an answer, on its way to the client.
 
-use crate::compress::Gzip;
+use crate::compress::{Encoder, EncoderError};
 use crate::deadline::{Deadline, Expired};
 use crate::files::FileBody;
 use crate::pool::AgentBody;
@@ -11,6 +11,7 @@ use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use weir_config::ContentCoding;
 use weir_wire::BodyError;
 use weir_wire::fastcgi::FastCgiError;
 
@@ -29,7 +30,7 @@ pub(crate) enum Body<'a> {
     /// A file, as it is read.
     File(Box<FileBody>),
     /// Another body, compressed on the way.
-    Gzip(Box<GzipBody<'a>>),
+    Encoded(Box<EncodedBody<'a>>),
 }
 
 /// Why an answer broke off.
@@ -81,7 +82,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.length(),
             Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
-            Self::Gzip(_) => None,
+            Self::Encoded(_) => None,
         }
     }
 
@@ -106,14 +107,14 @@ impl<'a> Body<'a> {
                 Err(body) => Err(Self::Agent(body)),
             },
             Self::File(body) => Ok(Body::File(body)),
-            Self::Gzip(body) => {
-                let GzipBody { inner, encoder, holding, out } = *body;
+            Self::Encoded(body) => {
+                let EncodedBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
                     Ok(inner) => {
-                        Ok(Body::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                        Ok(Body::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
                     }
                     Err(inner) => {
-                        Err(Self::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                        Err(Self::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
                     }
                 }
             }
@@ -121,13 +122,17 @@ impl<'a> Body<'a> {
     }
 
     /// Compresses it on the way.
-    pub(crate) fn gzip(self, level: u32) -> Self {
-        Self::Gzip(Box::new(GzipBody {
+    ///
+    /// # Errors
+    /// The body as it is: there is no memory for an encoder.
+    pub(crate) fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
+        let Ok(encoder) = Kept::take(coding, level) else { return Err(self) };
+        Ok(Self::Encoded(Box::new(EncodedBody {
             inner: self,
-            encoder: Some(Encoder::take(level)),
+            encoder: Some(encoder),
             holding: false,
             out: Bytes::new(),
-        }))
+        })))
     }
 
     /// The bytes at hand.
@@ -138,7 +143,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.data(),
             Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
-            Self::Gzip(body) => &body.out,
+            Self::Encoded(body) => &body.out,
         }
     }
 
@@ -150,7 +155,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.consume(count),
             Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
-            Self::Gzip(body) => body.out.advance(count),
+            Self::Encoded(body) => body.out.advance(count),
         }
     }
 
@@ -161,7 +166,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.is_last(),
             Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
-            Self::Gzip(body) => body.encoder.is_none(),
+            Self::Encoded(body) => body.encoder.is_none(),
         }
     }
 
@@ -179,7 +184,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
-            Self::Gzip(body) => body.poll_data(cx, deadline),
+            Self::Encoded(body) => body.poll_data(cx, deadline),
         }
     }
 
@@ -219,55 +224,57 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Agent(body) => body.poll_request(cx),
-            Self::Gzip(body) => body.inner.poll_request(cx),
+            Self::Encoded(body) => body.inner.poll_request(cx),
         }
     }
 }
 
-/// Encoders kept for reuse by one worker: each holds a quarter of a MiB.
+/// Encoders kept for reuse by one worker: each holds a quarter of a MiB to a few.
 const ENCODERS: usize = 16;
 
 thread_local! {
-    static FREE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An encoder and the level it was made for.
-struct Encoder {
-    gzip: Gzip,
+/// An encoder and what it was made for.
+struct Kept {
+    encoder: Encoder,
+    coding: ContentCoding,
     level: u32,
 }
 
-impl Encoder {
-    fn take(level: u32) -> Self {
+impl Kept {
+    fn take(coding: ContentCoding, level: u32) -> Result<Self, EncoderError> {
         let found = FREE.with_borrow_mut(|free| {
-            let at = free.iter().position(|encoder| encoder.level == level)?;
+            let fits = |kept: &Self| kept.coding == coding && kept.level == level;
+            let at = free.iter().position(fits)?;
             Some(free.swap_remove(at))
         });
-        found.unwrap_or_else(|| Self { gzip: Gzip::new(level), level })
+        found.map_or_else(|| Ok(Self { encoder: Encoder::new(coding, level)?, coding, level }), Ok)
     }
 
     /// Keeps it for the next answer; one that broke off is dropped instead.
-    fn give_back(mut self) {
-        self.gzip.reset();
+    fn give_back(self) {
+        let Some(encoder) = self.encoder.again() else { return };
         FREE.with_borrow_mut(|free| {
             if free.len() < ENCODERS {
-                free.push(self);
+                free.push(Self { encoder, ..self });
             }
         });
     }
 }
 
 /// A body compressed as it passes.
-pub(crate) struct GzipBody<'a> {
+pub(crate) struct EncodedBody<'a> {
     inner: Body<'a>,
     /// Gone once the end has been written.
-    encoder: Option<Encoder>,
+    encoder: Option<Kept>,
     /// The encoder holds something back.
     holding: bool,
     out: Bytes,
 }
 
-impl GzipBody<'_> {
+impl EncodedBody<'_> {
     fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -275,26 +282,26 @@ impl GzipBody<'_> {
     ) -> Poll<Result<bool, AnswerError>> {
         let mut out = Vec::new();
         while out.is_empty() {
-            let Some(encoder) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
-            let gzip = &mut encoder.gzip;
+            let Some(kept) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
+            let encoder = &mut kept.encoder;
             let polled = self.inner.poll_data(cx, deadline);
             let encoded = match polled {
                 Poll::Pending if self.holding => {
                     // The source pauses: what has come so far must not wait for the rest.
                     self.holding = false;
-                    gzip.flush(&mut out)
+                    encoder.flush(&mut out)
                 }
                 _ if ready!(polled)? => {
                     let data = self.inner.data();
                     let count = data.len();
-                    let encoded = gzip.write(data, &mut out);
+                    let encoded = encoder.write(data, &mut out);
                     self.inner.consume(count);
                     self.holding = true;
                     encoded
                 }
                 _ => {
-                    let finished = gzip.finish(&mut out);
-                    self.encoder.take().into_iter().for_each(Encoder::give_back);
+                    let finished = encoder.finish(&mut out);
+                    self.encoder.take().into_iter().for_each(Kept::give_back);
                     finished
                 }
             };

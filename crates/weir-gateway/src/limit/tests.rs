@@ -33,7 +33,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         handler: Handler::Reply(Reply { status: 200, headers: vec![], body: ReplyBody::Empty }),
         response_map: None,
         response_headers: HeaderEdits::default(),
-        compress: Compression { enabled: false, min_size: 0, level: 1 },
+        compress: Compression { enabled: false, min_size: 0, level: 1, codings: [None; 3] },
         capture: weir_config::Capture::default(),
         count: weir_config::CountRule::default(),
         resubmit: weir_config::Resubmit::default(),

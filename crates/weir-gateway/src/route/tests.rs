@@ -30,7 +30,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         handler: Handler::Reply(Reply { status: 204, headers: Vec::new(), body: ReplyBody::Empty }),
         response_map: None,
         response_headers: HeaderEdits::default(),
-        compress: Compression { enabled: false, min_size: 0, level: 1 },
+        compress: Compression { enabled: false, min_size: 0, level: 1, codings: [None; 3] },
         capture: Capture::default(),
         count: weir_config::CountRule::default(),
         resubmit: weir_config::Resubmit::default(),

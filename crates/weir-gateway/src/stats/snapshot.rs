@@ -1,7 +1,7 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
-use crate::auth::KeySetSeries;
+use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::upstream::{Healths, Out};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub token_evictions: u64,
     /// Key sets that are fetched, in the order of their auths.
     pub key_sets: Vec<KeySetSeries>,
+    /// Tokens that servers are asked about, in the order of their auths.
+    pub introspections: Vec<IntrospectionSeries>,
     /// Requests refused by a rate limit.
     pub limited: u64,
     /// Requests refused by a quota.
