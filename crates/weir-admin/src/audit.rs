@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Count(String),
     /// Takes headers, bodies and keys of all that a query finds.
     Export(String),
+    /// Asks what would become of a request (method and path).
+    Explain(String),
     /// Sends a transaction again; how.
     Resubmit(String, String),
     /// Says what became of a transaction; what.
@@ -51,6 +53,7 @@ impl Action {
             Self::Search(query) => ("search", "query", query, none),
             Self::Count(query) => ("count", "query", query, none),
             Self::Export(query) => ("export", "query", query, none),
+            Self::Explain(request) => ("explain", "request", request, none),
             Self::Resubmit(id, how) => ("resubmit", "transaction", id, how),
             Self::Resolve(id, how) => ("resolve", "transaction", id, how),
             Self::MakeJob(query, how) => ("make-job", "query", query, how),
@@ -81,7 +84,7 @@ pub struct AuditEntry {
     pub role: String,
     /// What was done.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `job`, `token`, `counts`, `pool`, `configuration` or
+    /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`, `configuration` or
     /// `session`.
     pub about: String,
     /// What it was done to.

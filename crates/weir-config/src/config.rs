@@ -5,6 +5,7 @@
 //! Nothing in here is ever "as written"; that is the draft's business.
 
 mod auth;
+mod cache;
 mod events;
 mod files;
 mod handler;
@@ -23,11 +24,12 @@ pub use auth::{
     Algorithm, ApiKeySource, Auth, AuthKind, CertificateName, IntrospectAuth, JwtAuth, RemoteKeys,
     TokenRules, VerificationKey,
 };
+pub use cache::{Cache, Credentials};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
-    Representation,
+    Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply,
+    ReplyBody, Representation, Share,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
@@ -178,6 +180,8 @@ pub struct Route {
     pub rate_limits: Vec<RateLimit>,
     /// Largest request body in bytes.
     pub body_limit: u64,
+    /// Largest answer body of a handler in bytes, before maps and compression; `None`: any.
+    pub answer_limit: Option<u64>,
     /// Time from the end of the request head to the last byte of the answer.
     /// `None`: no limit (for event streams).
     pub timeout: Option<Duration>,
@@ -187,6 +191,8 @@ pub struct Route {
     pub validation: Option<Box<Validation>>,
     /// Map of the request body, before the handler.
     pub request_map: Option<JsonMap>,
+    /// Answers of the handler that are given again.
+    pub cache: Option<Cache>,
     /// What answers.
     pub handler: Handler,
     /// Map of the handler's JSON answer (2xx with a JSON content type only).

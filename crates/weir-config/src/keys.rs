@@ -4,6 +4,7 @@
 //! so they cannot say different things.
 
 mod api;
+mod cache;
 mod events;
 mod files;
 mod form;
@@ -18,9 +19,10 @@ mod traffic;
 mod upstream;
 
 pub(crate) use api::{
-    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, METHODS, PROXY, QUERY, REPLY,
-    REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
+    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, INSTEAD, LIMIT, LIMIT_KEY, METHODS, PROXY,
+    QUERY, REPLY, REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
+pub(crate) use cache::CACHE;
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use files::FILES;
 pub(crate) use form::network;

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Api, Route, Segment};
+use weir_config::{Api, Proxy, Route, Segment, UpstreamId};
 use weir_wire::{Known, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
@@ -48,6 +48,8 @@ pub(crate) struct Exchange {
     /// Index of API and route.
     pub(crate) route: Option<(usize, usize)>,
     pub(crate) principal: Option<Rc<Principal>>,
+    /// The upstream it goes to, if that is another one than the route's.
+    pub(crate) instead: Option<UpstreamId>,
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
@@ -159,6 +161,7 @@ impl Exchange {
             api: None,
             route: None,
             principal: None,
+            instead: None,
             standing: None,
             recording: Recording::default(),
             resubmission: None,
@@ -225,6 +228,7 @@ impl Exchange {
         self.api = None;
         self.route = None;
         self.principal = None;
+        self.instead = None;
         self.standing = None;
         self.problem = None;
         self.notes = None;
@@ -253,6 +257,11 @@ impl Exchange {
         let (api, route) = self.route?;
         let api = &self.live.as_ref()?.site.config.apis[api];
         Some((api, &api.routes[route]))
+    }
+
+    /// The upstream that a proxy hands it to.
+    pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
+        self.instead.unwrap_or(proxy.upstream)
     }
 
     /// Protocol version as `Via` names it.

@@ -3,6 +3,7 @@
 
 use crate::auth::{self, AuthFailure, FailureKind, introspect, key_set};
 use crate::body::{Body, RequestBody};
+use crate::cache::{self, Looked};
 use crate::capture;
 use crate::compress::{self, Decision};
 use crate::cors;
@@ -69,6 +70,9 @@ pub(crate) async fn stages<'a>(
         body = validate::request(exchange, route, validation, body).await?;
         exchange.recording.stage_ended(stage::VALIDATE, begun);
     }
+    if let Handler::Proxy(proxy) = &route.handler {
+        exchange.instead = proxy::instead(exchange, proxy);
+    }
     match &mut exchange.trace {
         None => body.tee(begin_recording(exchange, route, &body)?),
         Some(_) => explain::note_recorded(exchange),
@@ -84,7 +88,19 @@ pub(crate) async fn stages<'a>(
     if exchange.trace.is_some() && explain::stands_in(exchange, route, &body)? {
         return Ok(Body::Empty);
     }
+    let looked = match &route.cache {
+        Some(settings) if exchange.trace.is_none() => {
+            Box::pin(cache::look(exchange, settings, &body)).await
+        }
+        _ => Looked::Nothing,
+    };
+    let (stored, fetch) = match looked {
+        Looked::Answer(body) => (Some(body), None),
+        Looked::Fetch(fetch) => (None, Some(fetch)),
+        Looked::Nothing => (None, None),
+    };
     let mut body = match &route.handler {
+        _ if stored.is_some() => stored.unwrap_or_default(),
         Handler::Reply(reply) => {
             let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
             reply::answer(exchange, reply, plan, body).await?
@@ -97,6 +113,13 @@ pub(crate) async fn stages<'a>(
         }
         Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
+    if let Some(fetch) = fetch {
+        body = fetch.take(exchange, body);
+    }
+    cache::changed(exchange);
+    if let Some(limit) = route.answer_limit {
+        body = body.within(limit)?;
+    }
     exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;

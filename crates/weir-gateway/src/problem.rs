@@ -187,6 +187,8 @@ problems! {
     UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
     /// The upstream's answer cannot be mapped: it is not JSON, or too large.
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
+    /// The answer is larger than the route allows.
+    AnswerTooLarge = 502 "answer-too-large" "The answer is too large" Upstream IfIdempotent,
     /// The handler's answer is not as the API's description says, and answers are held to that. What
     /// is wrong with it is in the Tracker.
     InvalidAnswer = 502 "invalid-answer" "The answer does not match the API's description" Upstream IfIdempotent,

@@ -2,6 +2,7 @@
 
 use crate::auth::introspect::{self, Introspection};
 use crate::auth::key_set::{self, KeySet};
+use crate::cache::Stores;
 use crate::capture::Masks;
 use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
@@ -28,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
     /// Tokens by auth that are asked about.
     pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
+    /// Stored answers by API.
+    pub(crate) caches: Vec<Stores>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
@@ -95,6 +98,7 @@ impl Site {
             replies: replies.collect(),
             pools: Vec::new(),
             masks: Masks::new(&config),
+            caches: Stores::of(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,
                 fields: config.limits.headers,

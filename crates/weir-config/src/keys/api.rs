@@ -1,9 +1,10 @@
 //! Keys of APIs and routes.
 
+use super::cache::CACHE_KEY;
 use super::files::FILES_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
+use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "tracker"];
 
@@ -44,6 +45,7 @@ pub(crate) static API: Shape = Shape {
                 "Bounds for its routes, instead of the server's.",
             ),
             COMPRESS_KEY,
+            CACHE_KEY,
             capture("the Tracker's"),
             RESUBMIT_KEY,
             Key::new(
@@ -182,6 +184,7 @@ pub(crate) static ROUTE: Shape = Shape {
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
             COMPRESS_KEY,
+            CACHE_KEY,
             capture("the API's"),
             RESUBMIT_KEY,
             Key::new(
@@ -219,9 +222,10 @@ pub(crate) static ROUTE: Shape = Shape {
 /// `limits` of an API or a route.
 pub(crate) static ROUTE_LIMITS: Shape = Shape::new(
     "the limits of an API or a route",
-    "Bounds on requests.",
+    "Bounds on requests and answers.",
     &[
         Key::new("body", Kind::Form(Form::Size), "Largest request body."),
+        Key::new("answer", Kind::Form(Form::Size), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").default("any"),
         Key::new(
             "request",
             Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::PositiveDuration)]),
@@ -415,6 +419,7 @@ pub(crate) static PROXY: Shape = Shape::new(
     "An upstream answers.",
     &[
         Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+        Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").default("none"),
         Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep"),
         Key::new("host", Kind::Text, "The Host header it gets: `upstream` (the target's own), `client`, or this one.").default("upstream"),
         Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
@@ -422,6 +427,40 @@ pub(crate) static PROXY: Shape = Shape::new(
         Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
     ],
 );
+
+/// An item of `instead`.
+pub(crate) static INSTEAD: Shape = Shape {
+    slips: &[
+        ("weight", "write `share: 5%`"),
+        ("percent", "write `share: 5%`"),
+        ("hash", "write `by`"),
+    ],
+    ..Shape::new(
+        "another upstream",
+        "An upstream that gets those requests for which `when` holds, and of them the `share`.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new(
+                "when",
+                Kind::Form(Form::Cel),
+                "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.",
+            )
+            .default("always"),
+            Key::new(
+                "share",
+                Kind::Form(Form::Percent),
+                "How much of them, from `0.01%` to `100%`.",
+            )
+            .default("all"),
+            Key::new(
+                "by",
+                Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]),
+                "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.",
+            )
+            .default("address"),
+        ],
+    )
+};
 
 /// `query` of a proxy.
 pub(crate) static QUERY: Shape = Shape::new(

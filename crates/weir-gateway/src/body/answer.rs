@@ -29,6 +29,10 @@ pub(crate) enum Body<'a> {
     Agent(Box<AgentBody<'a>>),
     /// A file, as it is read.
     File(Box<FileBody>),
+    /// Another body that may not be longer than it may.
+    Limited(Box<Limited<'a>>),
+    /// Another body that somebody wants to have, too.
+    Kept(Box<KeptBody<'a>>),
     /// Another body, compressed on the way.
     Encoded(Box<EncodedBody<'a>>),
 }
@@ -54,6 +58,9 @@ pub(crate) enum AnswerError {
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
+    /// It is longer than it may be.
+    #[error("the answer is too large")]
+    TooLarge,
     /// It is whole, but its record is not on the disk.
     #[error("the disk did not take the record")]
     NotKept,
@@ -68,6 +75,7 @@ impl AnswerError {
             Self::Late(expired) => Refusal::from(*expired).problem,
             Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
+            Self::TooLarge => Problem::AnswerTooLarge,
             Self::NotKept => Problem::JournalFull,
         }
     }
@@ -82,7 +90,20 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.length(),
             Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
-            Self::Encoded(_) => None,
+            Self::Kept(body) => body.inner.length(),
+            Self::Limited(_) | Self::Encoded(_) => None,
+        }
+    }
+
+    /// Sees to it that there are at most so many bytes.
+    ///
+    /// # Errors
+    /// It is known to have more.
+    pub(crate) fn within(self, limit: u64) -> Result<Self, Refusal> {
+        match self.length() {
+            Some(length) if length > limit => Err(Problem::AnswerTooLarge.into()),
+            Some(_) => Ok(self),
+            None => Ok(Self::Limited(Box::new(Limited { inner: self, left: limit }))),
         }
     }
 
@@ -107,6 +128,22 @@ impl<'a> Body<'a> {
                 Err(body) => Err(Self::Agent(body)),
             },
             Self::File(body) => Ok(Body::File(body)),
+            Self::Kept(body) => {
+                let KeptBody { inner, bytes, limit, whole } = *body;
+                match inner.detach() {
+                    Ok(inner) => Ok(Body::Kept(Box::new(KeptBody { inner, bytes, limit, whole }))),
+                    Err(inner) => {
+                        Err(Self::Kept(Box::new(KeptBody { inner, bytes, limit, whole })))
+                    }
+                }
+            }
+            Self::Limited(body) => {
+                let Limited { inner, left } = *body;
+                match inner.detach() {
+                    Ok(inner) => Ok(Body::Limited(Box::new(Limited { inner, left }))),
+                    Err(inner) => Err(Self::Limited(Box::new(Limited { inner, left }))),
+                }
+            }
             Self::Encoded(body) => {
                 let EncodedBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
@@ -119,6 +156,12 @@ impl<'a> Body<'a> {
                 }
             }
         }
+    }
+
+    /// Hands all of it, unless it has more than so many bytes or breaks off, to `whole` in the end.
+    pub(crate) fn kept(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
+        let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
+        Self::Kept(Box::new(KeptBody { inner: self, bytes: Vec::new(), limit, whole: Some(whole) }))
     }
 
     /// Compresses it on the way.
@@ -143,6 +186,8 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.data(),
             Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
+            Self::Limited(body) => body.inner.data(),
+            Self::Kept(body) => body.inner.data(),
             Self::Encoded(body) => &body.out,
         }
     }
@@ -155,6 +200,11 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.consume(count),
             Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
+            Self::Kept(body) => body.consume(count),
+            Self::Limited(body) => {
+                body.left = body.left.saturating_sub(count as u64);
+                body.inner.consume(count);
+            }
             Self::Encoded(body) => body.out.advance(count),
         }
     }
@@ -166,6 +216,8 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.is_last(),
             Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
+            Self::Limited(body) => body.inner.is_last(),
+            Self::Kept(body) => body.inner.is_last(),
             Self::Encoded(body) => body.encoder.is_none(),
         }
     }
@@ -176,7 +228,7 @@ impl<'a> Body<'a> {
         cx: &mut Context<'_>,
         deadline: &Deadline,
     ) -> Poll<Result<bool, AnswerError>> {
-        if !self.data().is_empty() {
+        if !self.data().is_empty() && !matches!(self, Self::Limited(_)) {
             return Poll::Ready(Ok(true));
         }
         match self {
@@ -184,6 +236,20 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
+            Self::Kept(body) => {
+                let more = ready!(body.inner.poll_data(cx, deadline))?;
+                if !more {
+                    body.end();
+                }
+                Poll::Ready(Ok(more))
+            }
+            Self::Limited(body) => {
+                let more = ready!(body.inner.poll_data(cx, deadline))?;
+                if body.inner.data().len() as u64 > body.left {
+                    return Poll::Ready(Err(AnswerError::TooLarge));
+                }
+                Poll::Ready(Ok(more))
+            }
             Self::Encoded(body) => body.poll_data(cx, deadline),
         }
     }
@@ -224,7 +290,47 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Agent(body) => body.poll_request(cx),
+            Self::Limited(body) => body.inner.poll_request(cx),
+            Self::Kept(body) => body.inner.poll_request(cx),
             Self::Encoded(body) => body.inner.poll_request(cx),
+        }
+    }
+}
+
+/// A body of unknown length, and how much it may still have.
+pub(crate) struct Limited<'a> {
+    inner: Body<'a>,
+    left: u64,
+}
+
+/// A body that somebody wants to have whole when it is over.
+pub(crate) struct KeptBody<'a> {
+    inner: Body<'a>,
+    bytes: Vec<u8>,
+    limit: u64,
+    /// Gone once it is over, or too long.
+    whole: Option<Box<dyn FnOnce(Bytes)>>,
+}
+
+impl KeptBody<'_> {
+    fn consume(&mut self, count: usize) {
+        if self.whole.is_some() {
+            if (self.bytes.len() + count) as u64 > self.limit {
+                self.whole = None;
+                self.bytes = Vec::new();
+            } else if let Some(data) = self.inner.data().get(..count) {
+                self.bytes.extend_from_slice(data);
+            }
+        }
+        self.inner.consume(count);
+        if self.inner.is_last() && self.inner.data().is_empty() {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            whole(Bytes::from(std::mem::take(&mut self.bytes)));
         }
     }
 }

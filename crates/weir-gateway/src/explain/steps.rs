@@ -7,7 +7,7 @@ use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Rate, Route};
+use weir_config::{AccessRule, AuthKind, Credentials, Handler, LimitKey, Origins, Rate, Route};
 
 /// Why a request was refused.
 pub(super) struct Refused {
@@ -51,6 +51,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     steps.push(course.step("body-size", Stage::BodySize, &longest));
     steps.push(course.validation(route));
     steps.push(course.request_map(route));
+    steps.push(course.cache(route));
     steps.push(course.handler(route));
     let mapped = route.response_map.is_some();
     steps.push(course.later("response-map", mapped, Stage::ResponseMap, "maps the answer"));
@@ -363,13 +364,34 @@ impl Course<'_> {
         step
     }
 
+    /// Stored answers are for real requests only.
+    fn cache(&self, route: &Route) -> Step {
+        let Some(cache) = &route.cache else { return Self::off("cache") };
+        let credentials = match cache.credentials {
+            Credentials::None => "not with credentials",
+            Credentials::Shared => "one answer for whoever is let in",
+            Credentials::Each => "answers of each caller apart",
+        };
+        let setting = format!("bodies up to {} bytes; {credentials}", cache.entry);
+        let mut step = self.step("cache", Stage::Handler, &setting);
+        if step.outcome != Outcome::NotReached {
+            step.outcome = Outcome::Later;
+            step.why = "a real request may be given a stored answer here".to_owned();
+        }
+        step
+    }
+
     fn handler(&self, route: &Route) -> Step {
         let config = &self.exchange.live().site.config;
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files of {}", files.root.display()),
             Handler::Proxy(proxy) => {
-                format!("proxy to the upstream {}", config.upstreams[proxy.upstream.0].name)
+                let name = &config.upstreams[self.exchange.upstream_of(proxy).0].name;
+                match self.exchange.instead {
+                    Some(_) => format!("proxy to the upstream {name}, by `instead`"),
+                    None => format!("proxy to the upstream {name}"),
+                }
             }
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),
