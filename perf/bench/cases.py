@@ -203,6 +203,12 @@ CASES = (
          (Bar("1 KiB against a schema of 20 properties", "weir validated", "weir echo", 6,
               figure="above"),),
          upstream="echo", body=KIB, record=True, loads=(SATURATED, FIXED)),
+    Case("routes-1000",
+         (Contender("weir echo", "weir", path="/open/echo"),
+          Contender("weir 1000 routes", "weir thousand", path="/thousand/record-777", token=True)),
+         (Bar("1000 routes of an OpenAPI document, every policy", "weir 1000 routes", "weir echo",
+              1.3),),
+         upstream="echo", body=KIB, record=True, loads=(SATURATED, FIXED)),
     _fastcgi(),
     _cgi(),
 )

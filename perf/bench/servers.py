@@ -73,10 +73,11 @@ class Workshop:
 
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
               backend: int, connections: int = 4096, wait: bool = True) -> Server:
-        """Starts `weir`, `weir pools`, `nginx`, `haproxy` or `apache`, in front of the upstream on
-        port `backend` if there is one."""
+        """Starts `weir`, `weir pools`, `weir thousand`, `nginx`, `haproxy` or `apache`, in front of
+        the upstream on port `backend` if there is one."""
         starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
-                   "weir pools": self._weir_pools, "apache": self._apache}[kind]
+                   "weir pools": self._weir_pools, "apache": self._apache,
+                   "weir thousand": self._weir_thousand}[kind]
         command, ports, environment = starter(workers, backend, connections)
         process = fleet.start(kind, command, cores=cores, environment=environment)
         if wait:
@@ -153,6 +154,14 @@ class Workshop:
             shutil.copy(CONFIGS / beside, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
+    def _weir_thousand(self, workers: int, backend: int, connections: int):
+        command, ports, environment = self._weir(workers, backend, connections)
+        config = Path(command[2])
+        write_thousand(config.parent)
+        with config.open("a") as file:
+            file.write("include: thousand.yaml\n")
+        return command, ports, environment
+
     def _weir_pools(self, workers: int, backend: int, _connections: int):
         folder = self.new_folder("weir")
         for script in ("hello.php", "slow.php"):
@@ -214,6 +223,39 @@ class Workshop:
         folder = self.folder / f"{name}-{len(os.listdir(self.folder))}"
         folder.mkdir()
         return folder
+
+
+#: Operations of the document of the case with many routes.
+_ROUTES = 1000
+
+
+def write_thousand(folder: Path) -> None:
+    """An API of a thousand operations, each with the body of `record.openapi.yaml`, and with every
+    policy there is for requests; the document, and the routes bound to it."""
+    one = (_CONFIGS / "record.openapi.yaml").read_text()
+    head, operation = one.split("paths:\n")
+    operation, _, components = operation.partition("components:\n")
+    path, operation = operation.split("\n", 1)
+    paths = "".join(
+        f"  /record-{number}:\n" + operation.replace("takeRecord", f"takeRecord{number}")
+        for number in range(_ROUTES))
+    components = f"components:\n{components}" if components else ""
+    (folder / "thousand.openapi.yaml").write_text(f"{head}paths:\n{paths}{components}")
+    routes = "".join(f"      - {{op: takeRecord{number}, proxy: {{upstream: backend, path: /echo}}}}\n"
+                     for number in range(_ROUTES))
+    (folder / "thousand.yaml").write_text(f"""apis:
+  thousand:
+    base: /thousand
+    openapi: thousand.openapi.yaml
+    auth: issuer
+    clients: {{allow: [127.0.0.0/8], deny: [127.9.0.0/16]}}
+    limit: {{rate: 10000000/s, key: consumer}}
+    cors: {{origins: ["https://app.perf.invalid"]}}
+    compress: true
+    request: {{headers: {{set: {{x-from: perf}}, remove: [x-none]}}}}
+    response: {{headers: {{set: {{x-by: weir}}}}}}
+    routes:
+{routes}""")
 
 
 def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, backend: int,

@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Count(String),
     /// Takes headers, bodies and keys of all that a query finds.
     Export(String),
+    /// Asks what would become of a request (method and path).
+    Explain(String),
     /// Sends a transaction again; how.
     Resubmit(String, String),
     /// Tries a request: method and path.
@@ -57,6 +59,7 @@ impl Action {
             Self::Search(query) => ("search", "query", query, none),
             Self::Count(query) => ("count", "query", query, none),
             Self::Export(query) => ("export", "query", query, none),
+            Self::Explain(request) => ("explain", "request", request, none),
             Self::Resubmit(id, how) => ("resubmit", "transaction", id, how),
             Self::Try(request) => ("try", "request", request, none),
             Self::Resolve(id, how) => ("resolve", "transaction", id, how),

@@ -4,6 +4,8 @@
 //! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
 //! Nothing in here is ever "as written"; that is the draft's business.
 
+mod auth;
+mod cache;
 mod events;
 mod files;
 mod handler;
@@ -18,17 +20,21 @@ mod server;
 mod tracker;
 mod upstream;
 
+pub use auth::{
+    Algorithm, ApiKeySource, Auth, AuthKind, CertificateName, IntrospectAuth, JwtAuth, RemoteKeys,
+    TokenRules, VerificationKey,
+};
+pub use cache::{Cache, Credentials};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    BodyMap, Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply,
-    ReplyBody, Representation,
+    BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
+    Reply, ReplyBody, Representation, Share,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
-    Access, AccessRule, Algorithm, ApiKeySource, Auth, AuthKind, Clients, Compression, Consumer,
-    Cors, HeaderEdits, JwtAuth, KeyHash, LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate,
-    RateLimit, RemoteKeys, VerificationKey,
+    Access, AccessRule, Clients, Compression, Consumer, ContentCoding, Cors, HeaderEdits, KeyHash,
+    LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
 };
 pub use pool::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
@@ -36,7 +42,9 @@ pub use pool::{
 };
 pub use resubmit::Resubmit;
 pub use script::{Script, Scripts};
-pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+pub use server::{
+    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
+};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
@@ -173,6 +181,8 @@ pub struct Route {
     pub rate_limits: Vec<RateLimit>,
     /// Largest request body in bytes.
     pub body_limit: u64,
+    /// Largest answer body of a handler in bytes, before maps and compression; `None`: any.
+    pub answer_limit: Option<u64>,
     /// Time from the end of the request head to the last byte of the answer.
     /// `None`: no limit (for event streams).
     pub timeout: Option<Duration>,
@@ -182,6 +192,8 @@ pub struct Route {
     pub validation: Option<Box<Validation>>,
     /// Map of the request, before the handler.
     pub request_map: Option<BodyMap>,
+    /// Answers of the handler that are given again.
+    pub cache: Option<Cache>,
     /// What answers.
     pub handler: Handler,
     /// Map of the handler's answer.

@@ -4,6 +4,7 @@
 //! so they cannot say different things.
 
 mod api;
+mod cache;
 mod events;
 mod files;
 mod form;
@@ -18,9 +19,10 @@ mod traffic;
 mod upstream;
 
 pub(crate) use api::{
-    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, LIMIT, LIMIT_KEY, METHODS, PROXY, QUERY, REPLY,
-    REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
+    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, INSTEAD, LIMIT, LIMIT_KEY, METHODS, PROXY,
+    QUERY, REPLY, REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
+pub(crate) use cache::CACHE;
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use files::FILES;
 pub(crate) use form::network;
@@ -30,11 +32,13 @@ pub(crate) use openapi::{MOCK, OPENAPI, VALIDATE};
 pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
 pub(crate) use resubmit::RESUBMIT;
 pub(crate) use script::{SCRIPT, SCRIPTS};
-pub(crate) use server::{ADMIN, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS};
+pub(crate) use server::{
+    ADMIN, CLIENT_CERTIFICATES, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS,
+};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
-    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, JWT, MATCH, PLAN, PRICE, QUOTA,
-    TIER, UPSTREAM, UPSTREAM_TLS,
+    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, INTROSPECT, JWT, MATCH, PLAN,
+    PRICE, QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
 };
 pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET};
 

@@ -1,4 +1,4 @@
-//! Authentication: who calls, proved by a JSON Web Token or an API key.
+//! Authentication: who calls, proved by a token, an API key or a certificate.
 //!
 //! Only this module makes a [`Principal`], so a request that has one went through here; for one that
 //! is sent again who was verified then stands in (`stand_in`).
@@ -9,17 +9,24 @@
 //! those who must never store them.
 
 mod api_key;
+pub(crate) mod certificate;
 mod failure;
+pub(crate) mod introspect;
 mod jwt;
 pub(crate) mod key_set;
 mod stand_in;
 mod token_cache;
 
 pub use failure::{AuthFailure, FailureKind};
+pub use introspect::IntrospectionSeries;
 pub use key_set::KeySetSeries;
 pub(crate) use stand_in::{NotAdmitted, StandIn, stand_in};
 
+pub(crate) use jwt::bearer;
+
 use api_key::KeyRing;
+use certificate::Certificate;
+use introspect::{Answer, Introspection};
 use key_set::KeySet;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -28,7 +35,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use token_cache::TokenCache;
 use weir_config::config::Config;
-use weir_config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, ConsumerId};
+use weir_config::{
+    Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName, ConsumerId,
+    IntrospectAuth,
+};
 use weir_wire::Headers;
 
 /// Who calls, as proved; or nobody in particular.
@@ -60,7 +70,7 @@ impl Principal {
         self.auth
     }
 
-    /// The token's `sub`.
+    /// The token's `sub`, or the certificate's name.
     pub fn subject(&self) -> Option<&str> {
         self.subject.as_deref()
     }
@@ -70,7 +80,7 @@ impl Principal {
         self.consumer
     }
 
-    /// The token's claims, an object.
+    /// The claims of the token or the certificate, an object.
     pub fn claims(&self) -> Option<&Value> {
         self.claims.as_ref()
     }
@@ -105,15 +115,27 @@ pub enum Carrier<'a> {
     Query(&'a str),
 }
 
-/// Where credentials of this auth stand; whoever stores or logs requests withholds it.
-pub fn carrier(auth: &Auth) -> Carrier<'_> {
+/// Where credentials of this auth stand; whoever stores or logs requests withholds it. `None` if
+/// they are no part of requests.
+pub fn carrier(auth: &Auth) -> Option<Carrier<'_>> {
     match &auth.kind {
-        AuthKind::Jwt(_) | AuthKind::ApiKey(ApiKeySource::Basic) => {
-            Carrier::Header("authorization")
+        AuthKind::Jwt(_) | AuthKind::Introspect(_) | AuthKind::ApiKey(ApiKeySource::Basic) => {
+            Some(Carrier::Header("authorization"))
         }
-        AuthKind::ApiKey(ApiKeySource::Header(name)) => Carrier::Header(name),
-        AuthKind::ApiKey(ApiKeySource::Query(name)) => Carrier::Query(name),
+        AuthKind::ApiKey(ApiKeySource::Header(name)) => Some(Carrier::Header(name)),
+        AuthKind::ApiKey(ApiKeySource::Query(name)) => Some(Carrier::Query(name)),
+        AuthKind::Certificate(_) => None,
     }
+}
+
+/// Everything of a request that can prove who calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) headers: &'a Headers,
+    /// The raw query without its question mark.
+    pub(crate) query: Option<&'a [u8]>,
+    /// What the client showed in the handshake.
+    pub(crate) certificate: Option<&'a Certificate>,
 }
 
 /// What authentication did, all workers together. Each counter only grows.
@@ -143,8 +165,16 @@ pub struct Authenticator {
     tokens: RefCell<TokenCache>,
     anonymous: Rc<Principal>,
     counters: Arc<AuthCounters>,
-    /// Keys by auth that are fetched.
-    key_sets: Vec<Option<Arc<KeySet>>>,
+    remote: Remote,
+}
+
+/// What others know, by auth.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remote {
+    /// Keys that are fetched.
+    pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
+    /// Tokens that are asked about.
+    pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
 }
 
 /// The outcome of one way in.
@@ -159,11 +189,7 @@ pub(crate) enum Tried {
 
 impl Authenticator {
     /// Ready for the auths and consumers of this Config.
-    pub(crate) fn new(
-        config: &Config,
-        counters: Arc<AuthCounters>,
-        key_sets: Vec<Option<Arc<KeySet>>>,
-    ) -> Self {
+    pub(crate) fn new(config: &Config, counters: Arc<AuthCounters>, remote: Remote) -> Self {
         let mut candidates = vec![Vec::new(); config.auths.len()];
         for (index, consumer) in config.consumers.iter().enumerate() {
             if let Some((auth, _)) = &consumer.matches {
@@ -176,30 +202,28 @@ impl Authenticator {
             tokens: RefCell::new(TokenCache::default()),
             anonymous: Rc::new(Principal::anonymous()),
             counters,
-            key_sets,
+            remote,
         }
     }
 
     /// Finds out who calls, or why the request is refused.
     ///
-    /// `config` is the one given to [`Authenticator::new`], `query` the raw query without its
-    /// question mark, `now` seconds since 1970. The ways in are tried in order and the first that
+    /// `config` is the one given to [`Authenticator::new`], `now` seconds since 1970. The ways in are tried in order and the first that
     /// succeeds is it. A wrong credential is refused even where anonymous callers are admitted, so
     /// that nobody is silently taken for somebody else.
     ///
     /// # Errors
     /// Nobody is admitted; of several failures the one that came closest is told.
-    pub fn authenticate(
+    pub(crate) fn authenticate(
         &self,
         config: &Config,
         access: &Access,
-        headers: &Headers,
-        query: Option<&[u8]>,
+        shown: Shown<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, AuthFailure> {
         let mut failure: Option<AuthFailure> = None;
         for rule in &access.any_of {
-            match self.try_rule(config, rule, headers, query, now) {
+            match self.try_rule(config, rule, shown, now) {
                 Tried::Absent => {}
                 Tried::Granted(principal) => return Ok(principal),
                 Tried::Refused(kind) => {
@@ -225,36 +249,94 @@ impl Authenticator {
         &self,
         config: &Config,
         rule: &AccessRule,
-        headers: &Headers,
-        query: Option<&[u8]>,
+        shown: Shown<'_>,
         now: u64,
     ) -> Tried {
-        match &config.auths[rule.auth.0].kind {
-            AuthKind::Jwt(jwt) => match jwt::bearer(headers) {
-                Ok(None) => Tried::Absent,
-                Ok(Some(token)) => match self.token(config, rule.auth, jwt, token, now) {
-                    Ok(principal) if principal.lacks(jwt.scopes.iter().chain(&rule.scopes)) => {
-                        Tried::Refused(FailureKind::InsufficientScope)
-                    }
-                    Ok(principal) => Tried::Granted(principal),
-                    Err(kind) => Tried::Refused(kind),
-                },
-                Err(kind) => Tried::Refused(kind),
-            },
-            AuthKind::ApiKey(source) => match self.keys.find(source, headers, query) {
-                Ok(None) => Tried::Absent,
-                // A key grants no scopes, so it cannot pass a rule that wants some.
-                Ok(Some(_)) if !rule.scopes.is_empty() => {
-                    Tried::Refused(FailureKind::InsufficientScope)
-                }
-                Ok(Some(consumer)) => Tried::Granted(Rc::new(Principal {
-                    auth: Some(rule.auth),
-                    consumer: Some(consumer),
-                    ..Principal::anonymous()
-                })),
-                Err(kind) => Tried::Refused(kind),
-            },
+        let kind = &config.auths[rule.auth.0].kind;
+        let found = match kind {
+            AuthKind::Jwt(jwt) => jwt::bearer(shown.headers).and_then(|token| {
+                token.map(|token| self.token(config, rule.auth, jwt, token, now)).transpose()
+            }),
+            AuthKind::Introspect(settings) => jwt::bearer(shown.headers).and_then(|token| {
+                token.map(|token| self.asked(config, rule.auth, settings, token, now)).transpose()
+            }),
+            AuthKind::ApiKey(source) => {
+                let found = self.keys.find(source, shown.headers, shown.query);
+                found.map(|consumer| {
+                    consumer.map(|consumer| {
+                        Rc::new(Principal {
+                            auth: Some(rule.auth),
+                            consumer: Some(consumer),
+                            ..Principal::anonymous()
+                        })
+                    })
+                })
+            }
+            AuthKind::Certificate(name) => {
+                let owner = |certificate| self.owner(config, rule.auth, *name, certificate, now);
+                shown.certificate.map(owner).transpose()
+            }
+        };
+        // What is no token grants no scopes, so it cannot pass a rule that wants some.
+        let wanted = kind.token().map_or(&[][..], |token| token.scopes.as_slice());
+        match found {
+            Ok(None) => Tried::Absent,
+            Ok(Some(principal)) if principal.lacks(wanted.iter().chain(&rule.scopes)) => {
+                Tried::Refused(FailureKind::InsufficientScope)
+            }
+            Ok(Some(principal)) => Tried::Granted(principal),
+            Err(kind) => Tried::Refused(kind),
         }
+    }
+
+    /// The principal of a token that the server was asked about.
+    fn asked(
+        &self,
+        config: &Config,
+        id: AuthId,
+        settings: &IntrospectAuth,
+        token: &[u8],
+        now: u64,
+    ) -> Result<Rc<Principal>, FailureKind> {
+        let key = token_cache::Key::new(id, 0, token);
+        if let Some(principal) = self.tokens.borrow().get(&key, now) {
+            count(&self.counters.cache_hits);
+            return Ok(principal);
+        }
+        count(&self.counters.cache_misses);
+        let source = self.remote.introspections.get(id.0).and_then(Option::as_ref);
+        match source.and_then(|source| source.known(&key, now)) {
+            None => Err(FailureKind::NotAsked),
+            Some(Answer::Inactive) => Err(FailureKind::Inactive),
+            Some(Answer::Active(claims, until)) => {
+                let mut verified = jwt::accept(&settings.rules, (*claims).clone(), now)?;
+                verified.expires = Some(verified.expires.map_or(until, |exp| exp.min(until)));
+                Ok(self.remember(config, id, key, verified, now))
+            }
+        }
+    }
+
+    /// The principal of a certificate.
+    fn owner(
+        &self,
+        config: &Config,
+        id: AuthId,
+        name: CertificateName,
+        certificate: &Certificate,
+        now: u64,
+    ) -> Result<Rc<Principal>, FailureKind> {
+        let key = token_cache::Key::of_hash(id, certificate.fingerprint);
+        if let Some(principal) = self.tokens.borrow().get(&key, now) {
+            return Ok(principal);
+        }
+        let (owner, expires) = certificate.owner(name, now)?;
+        let verified = jwt::Verified {
+            claims: certificate.claims.clone(),
+            subject: Some(owner),
+            scopes: Vec::new(),
+            expires: Some(expires),
+        };
+        Ok(self.remember(config, id, key, verified, now))
     }
 
     /// The principal of a token, verified now or lately.
@@ -266,7 +348,8 @@ impl Authenticator {
         token: &[u8],
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
-        let fetched = self.key_sets.get(id.0).and_then(Option::as_ref).map(|set| set.current());
+        let key_set = self.remote.key_sets.get(id.0).and_then(Option::as_ref);
+        let fetched = key_set.map(|set| set.current());
         let (keys, number) = match &fetched {
             Some(current) => (current.keys.as_slice(), current.number),
             None => (jwt.keys.as_slice(), 0),
@@ -281,6 +364,18 @@ impl Authenticator {
             return Err(FailureKind::NoKeys);
         }
         let verified = jwt::verify(jwt, keys, token, now)?;
+        Ok(self.remember(config, id, key, verified, now))
+    }
+
+    /// Finds out whose it is, and remembers it.
+    fn remember(
+        &self,
+        config: &Config,
+        id: AuthId,
+        key: token_cache::Key,
+        verified: jwt::Verified,
+        now: u64,
+    ) -> Rc<Principal> {
         let expires = verified.expires;
         let principal = Rc::new(self.recognise(config, id, verified));
         // Only successes are remembered. A forged token costs its sender nothing to vary, so
@@ -289,7 +384,7 @@ impl Authenticator {
         if evicted {
             count(&self.counters.cache_evictions);
         }
-        Ok(principal)
+        principal
     }
 
     /// Looks for the consumer the claims belong to.

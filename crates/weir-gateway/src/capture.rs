@@ -489,7 +489,7 @@ fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> 
 fn upstream_name(exchange: &Exchange) -> &str {
     match exchange.matched() {
         Some((_, Route { handler: Handler::Proxy(proxy), .. })) => {
-            &exchange.live().site.config.upstreams[proxy.upstream.0].name
+            &exchange.live().site.config.upstreams[exchange.upstream_of(proxy).0].name
         }
         Some((_, Route { handler: Handler::Pool(handler), .. })) => {
             &exchange.live().site.config.pools[handler.pool.0].name

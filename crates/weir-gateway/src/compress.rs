@@ -1,10 +1,14 @@
-//! Response compression: whether, and how.
+//! Response compression: whether, and with which coding; `encoder` does it.
+
+mod encoder;
+
+pub use encoder::Gzip;
+pub(crate) use encoder::{Encoder, EncoderError};
 
 use crate::cors::add_vary;
 use crate::exchange::Exchange;
 use crate::negotiate;
-use flate2::{Compress, FlushCompress, Status};
-use weir_config::Compression;
+use weir_config::{Compression, ContentCoding};
 use weir_wire::{Headers, Known};
 
 /// What is to be done with an answer.
@@ -15,7 +19,7 @@ pub enum Decision {
     /// Send it as it is, but another client would have got it compressed: say so in `Vary`.
     PlainVaries,
     /// Compress it.
-    Gzip,
+    Encode(ContentCoding),
 }
 
 /// The answer that is about to be sent, as far as the decision needs it.
@@ -39,10 +43,9 @@ pub struct Answer<'a> {
 pub fn decide(settings: &Compression, request: &Headers, answer: &Answer<'_>) -> Decision {
     if !settings.enabled || !is_eligible(settings, answer) {
         Decision::Plain
-    } else if negotiate::gzip(request) {
-        Decision::Gzip
     } else {
-        Decision::PlainVaries
+        let coding = negotiate::coding(request, &settings.codings);
+        coding.map_or(Decision::PlainVaries, Decision::Encode)
     }
 }
 
@@ -106,12 +109,12 @@ pub fn mark(decision: Decision, headers: &mut Headers) {
     match decision {
         Decision::Plain => {}
         Decision::PlainVaries => add_vary(headers, "accept-encoding"),
-        Decision::Gzip => {
+        Decision::Encode(coding) => {
             add_vary(headers, "accept-encoding");
             headers.remove("content-length");
             headers.remove("accept-ranges");
             weaken_etag(headers);
-            headers.set("content-encoding", b"gzip");
+            headers.set("content-encoding", coding.name().as_bytes());
         }
     }
 }
@@ -124,98 +127,17 @@ pub fn weaken_etag(headers: &mut Headers) {
     }
 }
 
-/// A gzip encoder that is pushed input and appends output.
-///
-/// It holds about 256 KiB, so a worker keeps a few and [`Gzip::reset`]s them.
-#[derive(Debug)]
-pub struct Gzip {
-    deflate: Compress,
-}
-
-/// The encoder's state was lost; cannot happen unless it is used after [`Gzip::finish`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the gzip encoder was used after it had finished")]
-pub struct GzipError;
-
-impl Gzip {
-    /// Output room made at a time, in bytes.
-    const STEP: usize = 8 * 1024;
-    /// 32 KiB, the largest window and the one every decoder has.
-    const WINDOW_BITS: u8 = 15;
-
-    /// An encoder for one body, level 1 to 9.
-    pub fn new(level: u32) -> Self {
-        let level = flate2::Compression::new(level.clamp(1, 9));
-        Self { deflate: Compress::new_gzip(level, Self::WINDOW_BITS) }
-    }
-
-    /// Ready for another body, with the memory it has.
-    pub fn reset(&mut self) {
-        self.deflate.reset();
-    }
-
-    /// Takes all of `input`; appends what is ready, which may be nothing.
-    ///
-    /// # Errors
-    /// Used after [`Gzip::finish`].
-    pub fn write(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), GzipError> {
-        let mut rest = input;
-        while !rest.is_empty() {
-            let before = self.deflate.total_in();
-            self.run(rest, out, FlushCompress::None)?;
-            let taken = (self.deflate.total_in() - before) as usize;
-            rest = &rest[taken..];
-        }
-        Ok(())
-    }
-
-    /// Appends everything taken so far, so that the client can read it now.
-    ///
-    /// # Errors
-    /// Used after [`Gzip::finish`].
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), GzipError> {
-        self.drain(out, FlushCompress::Sync)
-    }
-
-    /// Appends the rest and the trailer.
-    ///
-    /// # Errors
-    /// Finished already.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), GzipError> {
-        self.drain(out, FlushCompress::Finish)
-    }
-
-    /// Runs until the output no longer fills the room it is given: then nothing is left inside.
-    fn drain(&mut self, out: &mut Vec<u8>, flush: FlushCompress) -> Result<(), GzipError> {
-        loop {
-            let status = self.run(&[], out, flush)?;
-            if status == Status::StreamEnd || out.len() < out.capacity() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn run(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        flush: FlushCompress,
-    ) -> Result<Status, GzipError> {
-        if out.capacity() - out.len() < Self::STEP / 8 {
-            out.reserve(Self::STEP);
-        }
-        self.deflate.compress_vec(input, out, flush).map_err(|_| GzipError)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::read::GzDecoder;
-    use proptest::prelude::*;
-    use std::io::Read;
 
-    const ON: Compression = Compression { enabled: true, min_size: 100, level: 1 };
+    const ON: Compression = Compression {
+        enabled: true,
+        min_size: 100,
+        level: 1,
+        codings: [Some(ContentCoding::Gzip), Some(ContentCoding::Zstd), None],
+    };
+    const GZIP: Decision = Decision::Encode(ContentCoding::Gzip);
 
     fn headers(fields: &[(&str, &str)]) -> Headers {
         let mut headers = Headers::new();
@@ -245,11 +167,11 @@ mod tests {
             "image/svg+xml",
             "application/javascript",
         ] {
-            assert_eq!(decided(&[("content-type", good)], |_| {}), Decision::Gzip, "{good}");
+            assert_eq!(decided(&[("content-type", good)], |_| {}), GZIP, "{good}");
         }
-        assert_eq!(decided(&[JSON], |a| a.length = None), Decision::Gzip);
-        assert_eq!(decided(&[JSON, ("content-encoding", "identity")], |_| {}), Decision::Gzip);
-        assert_eq!(decided(&[JSON], |a| a.status = 404), Decision::Gzip);
+        assert_eq!(decided(&[JSON], |a| a.length = None), GZIP);
+        assert_eq!(decided(&[JSON, ("content-encoding", "identity")], |_| {}), GZIP);
+        assert_eq!(decided(&[JSON], |a| a.status = 404), GZIP);
     }
 
     #[test]
@@ -302,7 +224,7 @@ mod tests {
     fn headers_say_what_was_done() {
         let mut marked =
             headers(&[("content-length", "9"), ("ETag", "\"a\""), ("accept-ranges", "bytes")]);
-        mark(Decision::Gzip, &mut marked);
+        mark(GZIP, &mut marked);
         let fields: Vec<_> =
             marked.iter().map(|(_, n, v)| (n, std::str::from_utf8(v).unwrap())).collect();
         assert_eq!(
@@ -315,58 +237,5 @@ mod tests {
         mark(Decision::PlainVaries, &mut plain);
         assert_eq!(plain.get("etag"), Some(&b"\"a\""[..]));
         assert_eq!(plain.get("vary"), Some(&b"accept-encoding"[..]));
-    }
-
-    fn unzip(bytes: &[u8]) -> Vec<u8> {
-        let mut plain = Vec::new();
-        GzDecoder::new(bytes).read_to_end(&mut plain).expect("valid gzip");
-        plain
-    }
-
-    #[test]
-    fn a_flush_makes_everything_readable() {
-        let mut gzip = Gzip::new(1);
-        let mut out = Vec::new();
-        gzip.write(b"first event", &mut out).unwrap();
-        gzip.flush(&mut out).unwrap();
-        let mut seen = [0; 11];
-        GzDecoder::new(&out[..]).read_exact(&mut seen).expect("readable before the end");
-        assert_eq!(&seen, b"first event");
-    }
-
-    #[test]
-    fn an_empty_body_and_a_used_encoder() {
-        let mut gzip = Gzip::new(9);
-        for body in [&b""[..], b"again"] {
-            let mut out = Vec::new();
-            gzip.write(body, &mut out).unwrap();
-            gzip.finish(&mut out).unwrap();
-            assert_eq!(unzip(&out), body);
-            gzip.reset();
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_body_in_any_pieces_comes_back(
-            body in prop::collection::vec(any::<u8>(), 0..40_000),
-            repeat in 1usize..4,
-            piece in 1usize..9_000,
-            flush_every in 1usize..5,
-            room in 0usize..3_000,
-            level in 1u32..=9,
-        ) {
-            let body = body.repeat(repeat);
-            let mut gzip = Gzip::new(level);
-            let mut out = Vec::with_capacity(room);
-            for (number, part) in body.chunks(piece).enumerate() {
-                gzip.write(part, &mut out).unwrap();
-                if number % flush_every == 0 {
-                    gzip.flush(&mut out).unwrap();
-                }
-            }
-            gzip.finish(&mut out).unwrap();
-            prop_assert_eq!(unzip(&out), body);
-        }
     }
 }

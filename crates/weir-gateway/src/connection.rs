@@ -4,12 +4,14 @@ mod http1;
 mod http2;
 mod presence;
 
+use crate::auth::certificate::Certificate;
 use crate::buffer::Buffer;
 use crate::proxy_protocol::{self, Parsed};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -68,7 +70,7 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     } else {
         peer
     };
-    let start = Start { worker, listener, peer };
+    let mut start = Start { worker, listener, peer, certificate: None };
     let Some(tls) = live.site.tls[listener].as_ref().map(|tls| Arc::clone(tls.config())) else {
         drop(live);
         return http1::serve(start, Stream::tcp(tcp)).await;
@@ -80,6 +82,8 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
         worker.stats.handshake_failures.add(1);
         return;
     };
+    let shown = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    start.certificate = shown.and_then(|der| Certificate::read(der)).map(Rc::new);
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = Stream::server_tls(tls);
     if is_http2 {
@@ -90,11 +94,13 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
 }
 
 /// What a protocol needs to know of a connection.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Start {
     worker: &'static Worker,
     listener: usize,
     peer: SocketAddr,
+    /// What the client showed in the handshake, verified.
+    certificate: Option<Rc<Certificate>>,
 }
 
 /// How long to wait for the rest of a PROXY header that came in pieces.

@@ -1,6 +1,7 @@
 //! One request in flight, from its head to the last byte of its answer.
 
 use crate::auth::Principal;
+use crate::auth::certificate::Certificate;
 use crate::body::AnswerError;
 use crate::capture::{self, Recording};
 use crate::clock;
@@ -18,7 +19,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Api, Route, Segment};
+use weir_config::{Api, Proxy, Route, Segment, UpstreamId};
 use weir_wire::{Known, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
@@ -34,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Rc<Deadline>,
     /// The other end of the connection, or who the PROXY protocol says it is.
     pub(crate) peer: SocketAddr,
+    /// What the client showed in the handshake.
+    pub(crate) certificate: Option<Rc<Certificate>>,
     /// Who it comes from, as far as trusted hops tell.
     pub(crate) client: Client,
     /// Host asked for: lower case, without port.
@@ -45,6 +48,8 @@ pub(crate) struct Exchange {
     /// Index of API and route.
     pub(crate) route: Option<(usize, usize)>,
     pub(crate) principal: Option<Rc<Principal>>,
+    /// The upstream it goes to, if that is another one than the route's.
+    pub(crate) instead: Option<UpstreamId>,
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
@@ -150,11 +155,13 @@ impl Exchange {
             deadline,
             peer,
             client: nobody,
+            certificate: None,
             host: String::new(),
             live: None,
             api: None,
             route: None,
             principal: None,
+            instead: None,
             standing: None,
             recording: Recording::default(),
             resubmission: None,
@@ -178,6 +185,7 @@ impl Exchange {
         self.peer = peer;
         self.protocol = protocol;
         self.deadline = deadline;
+        self.certificate = None;
         self.resubmission = None;
         self.trace = None;
     }
@@ -220,6 +228,7 @@ impl Exchange {
         self.api = None;
         self.route = None;
         self.principal = None;
+        self.instead = None;
         self.standing = None;
         self.problem = None;
         self.notes = None;
@@ -248,6 +257,11 @@ impl Exchange {
         let (api, route) = self.route?;
         let api = &self.live.as_ref()?.site.config.apis[api];
         Some((api, &api.routes[route]))
+    }
+
+    /// The upstream that a proxy hands it to.
+    pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
+        self.instead.unwrap_or(proxy.upstream)
     }
 
     /// Protocol version as `Via` names it.

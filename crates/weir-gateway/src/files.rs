@@ -36,7 +36,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use stored::{Compressing, Stored};
-use weir_config::{BodyMap, Route};
+use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_wire::{Known, Method};
 
 /// Larger files are compressed anew each time, as they are sent.
@@ -192,13 +192,17 @@ fn choose(
         length: Some(resource.plain.length()),
         head: false,
     };
-    match compress::decide(&route.compress, request, &answer) {
+    // What is kept of a file is its gzip; other codings are made as it passes.
+    let gzip =
+        Some(ContentCoding::Gzip).filter(|gzip| route.compress.codings.contains(&Some(*gzip)));
+    let kept = Compression { codings: [gzip, None, None], ..route.compress };
+    match compress::decide(&kept, request, &answer) {
         Decision::Plain => Form::Plain,
         decision => {
             add_vary(headers, "accept-encoding");
             // Part of what was compressed on the way means nothing to anybody.
             let part = request.known(Known::Range).is_some();
-            if decision == Decision::Gzip && !part { Form::Gzip } else { Form::Plain }
+            if matches!(decision, Decision::Encode(_)) && !part { Form::Gzip } else { Form::Plain }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The life of a request, in order: route → auth → limit → validate → map → handler → map →
 //! compress → client. The stages know nothing of each other; what they share is the Exchange.
 
-use crate::auth::{AuthFailure, FailureKind, key_set};
+use crate::auth::{self, AuthFailure, FailureKind, introspect, key_set};
 use crate::body::{Body, RequestBody};
+use crate::cache::{self, Looked};
 use crate::capture;
 use crate::compress::{self, Decision};
 use crate::cors;
@@ -70,6 +71,9 @@ pub(crate) async fn stages<'a>(
         body = validate::request(exchange, route, validation, body).await?;
         exchange.recording.stage_ended(stage::VALIDATE, begun);
     }
+    if let Handler::Proxy(proxy) = &route.handler {
+        exchange.instead = proxy::instead(exchange, proxy);
+    }
     match &mut exchange.trace {
         None => body.tee(begin_recording(exchange, route, &body)?),
         Some(_) => explain::note_recorded(exchange),
@@ -99,7 +103,19 @@ pub(crate) async fn stages<'a>(
     if exchange.trace.is_some() && explain::stands_in(exchange, route, &body)? {
         return Ok(Body::Empty);
     }
+    let looked = match &route.cache {
+        Some(settings) if exchange.trace.is_none() => {
+            Box::pin(cache::look(exchange, settings, &body)).await
+        }
+        _ => Looked::Nothing,
+    };
+    let (stored, fetch) = match looked {
+        Looked::Answer(body) => (Some(body), None),
+        Looked::Fetch(fetch) => (None, Some(fetch)),
+        Looked::Nothing => (None, None),
+    };
     let mut body = match &route.handler {
+        _ if stored.is_some() => stored.unwrap_or_default(),
         Handler::Reply(reply) => {
             let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
             reply::answer(exchange, reply, plan, body).await?
@@ -112,6 +128,13 @@ pub(crate) async fn stages<'a>(
         }
         Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
+    if let Some(fetch) = fetch {
+        body = fetch.take(exchange, body);
+    }
+    cache::changed(exchange);
+    if let Some(limit) = route.answer_limit {
+        body = body.within(limit)?;
+    }
     exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
         body = match map {
@@ -226,28 +249,38 @@ fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
 
 /// Finds out who calls.
 async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
-    let Err(failure) = authenticate_now(exchange, route) else { return Ok(()) };
-    let fetched = match failure.auth() {
-        // Another set may have the key.
-        Some(auth)
-            if exchange.trace.is_none()
-                && matches!(failure.kind(), FailureKind::UnknownKey | FailureKind::NoKeys) =>
-        {
-            let live = Rc::clone(exchange.live());
-            let latest = route.timeout.map(|timeout| exchange.started + timeout);
-            Box::pin(key_set::wait(&live, auth, latest)).await
+    let Err(mut failure) = authenticate_now(exchange, route) else { return Ok(()) };
+    // Each way in may need something from elsewhere, once.
+    for _ in 0..=route.access.any_of.len() {
+        if !learn(exchange, route, failure).await {
+            break;
         }
-        _ => false,
-    };
-    let failure = match fetched {
-        true => match authenticate_now(exchange, route) {
+        match authenticate_now(exchange, route) {
             Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        },
-        false => failure,
-    };
+            Err(again) if again == failure => break,
+            Err(other) => failure = other,
+        }
+    }
     let challenge = failure.challenge(&exchange.live().site.config, &route.access);
     Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
+}
+
+/// Gets what is not known and may let the request in: another key set may have the key, and the
+/// server may know the token. Says whether to try again.
+async fn learn(exchange: &Exchange, route: &Route, failure: AuthFailure) -> bool {
+    let Some(auth) = failure.auth().filter(|_| exchange.trace.is_none()) else { return false };
+    let live = Rc::clone(exchange.live());
+    let latest = route.timeout.map(|timeout| exchange.started + timeout);
+    match failure.kind() {
+        FailureKind::UnknownKey | FailureKind::NoKeys => {
+            Box::pin(key_set::wait(&live, auth, latest)).await
+        }
+        FailureKind::NotAsked => {
+            let Ok(Some(token)) = auth::bearer(&exchange.request.headers) else { return false };
+            Box::pin(introspect::ask(&live, auth, token, exchange.unix, latest)).await
+        }
+        _ => false,
+    }
 }
 
 /// By what is known.
@@ -260,9 +293,12 @@ fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFa
     let live = Rc::clone(exchange.live());
     let config = &live.site.config;
     let request = &exchange.request;
-    let query = request.query().map(str::as_bytes);
-    let headers = &request.headers;
-    match live.authenticator.authenticate(config, &route.access, headers, query, exchange.unix) {
+    let shown = auth::Shown {
+        headers: &request.headers,
+        query: request.query().map(str::as_bytes),
+        certificate: exchange.certificate.as_deref(),
+    };
+    match live.authenticator.authenticate(config, &route.access, shown, exchange.unix) {
         Ok(principal) => {
             exchange.principal = Some(principal);
             if !route.access.any_of.is_empty() {
@@ -346,14 +382,15 @@ fn compress<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<
         head: exchange.request.method == Method::Head,
     };
     let decision = compress::decide(&route.compress, &exchange.request.headers, &answer);
-    if decision == Decision::Plain {
-        return body;
-    }
-    compress::mark(decision, &mut response.headers);
-    match decision {
-        Decision::Gzip => body.gzip(route.compress.level),
-        Decision::Plain | Decision::PlainVaries => body,
-    }
+    let (body, done) = match decision {
+        Decision::Plain | Decision::PlainVaries => (body, decision),
+        Decision::Encode(coding) => match body.encode(coding, route.compress.level) {
+            Ok(body) => (body, decision),
+            Err(body) => (body, Decision::PlainVaries),
+        },
+    };
+    compress::mark(done, &mut response.headers);
+    body
 }
 
 /// Says which origins may read the answer.

@@ -155,6 +155,12 @@ impl Gateway {
         let sets = site.config.auths.iter().zip(&site.key_sets);
         let sets = sets.filter_map(|(auth, set)| Some(set.as_ref()?.series(&auth.name)));
         snapshot.key_sets = sets.collect();
+        for (entries, bytes) in site.caches.iter().map(|stores| stores.size()) {
+            snapshot.cache_entries += entries;
+            snapshot.cache_bytes += bytes;
+        }
+        let asked = site.introspections.iter().flatten();
+        snapshot.introspections = asked.map(|source| source.series()).collect();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;

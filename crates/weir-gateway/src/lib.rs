@@ -7,6 +7,7 @@ mod access_log;
 pub mod auth;
 mod body;
 mod buffer;
+mod cache;
 mod capture;
 mod clock;
 pub mod compress;

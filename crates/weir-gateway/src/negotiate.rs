@@ -1,5 +1,6 @@
 //! Content negotiation (RFC 9110 sections 12.5.1 and 12.5.3), without allocation.
 
+use weir_config::ContentCoding;
 use weir_wire::{Headers, Known};
 
 /// Weight in thousandths: 0 (not acceptable) to 1000.
@@ -45,13 +46,16 @@ fn accepts_anything(headers: &Headers) -> bool {
     }
 }
 
-/// Whether the client prefers gzip to no encoding, or accepts both alike.
+/// The coding of those on offer that the client wants most, if it wants one at least as much as
+/// none; of those it wants alike the first.
 ///
 /// No `Accept-Encoding` means that the client said nothing: it gets no encoding. `*` stands for
-/// every coding that is not named, gzip and `identity` alike.
-pub fn gzip(headers: &Headers) -> bool {
-    let codings = Codings::of(headers);
-    codings.gzip > 0 && codings.gzip >= codings.identity
+/// every coding that is not named, but not for `identity`.
+pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<ContentCoding> {
+    let wanted = Codings::of(headers);
+    let best = offered.iter().rev().flatten().max_by_key(|coding| wanted.weight(**coding))?;
+    let weight = wanted.weight(*best);
+    (weight > 0 && weight >= wanted.identity).then_some(*best)
 }
 
 /// How much a client wants each content coding that weir knows, in thousandths.
@@ -95,6 +99,15 @@ impl Codings {
             zstd: weight(zstd),
             gzip: weight(gzip),
             identity: identity.unwrap_or(0),
+        }
+    }
+
+    /// Of one coding.
+    fn weight(self, coding: ContentCoding) -> u16 {
+        match coding {
+            ContentCoding::Zstd => self.zstd,
+            ContentCoding::Br => self.br,
+            ContentCoding::Gzip => self.gzip,
         }
     }
 }
@@ -271,7 +284,27 @@ mod tests {
     fn takes_gzip(value: &str) -> bool {
         let mut headers = Headers::new();
         headers.push("Accept-Encoding", value.as_bytes());
-        gzip(&headers)
+        coding(&headers, &[Some(ContentCoding::Gzip)]).is_some()
+    }
+
+    fn best(value: &str, offered: &[ContentCoding]) -> Option<ContentCoding> {
+        let mut headers = Headers::new();
+        headers.push("Accept-Encoding", value.as_bytes());
+        let offered: Vec<_> = offered.iter().copied().map(Some).chain([None]).collect();
+        coding(&headers, &offered)
+    }
+
+    #[test]
+    fn the_coding_that_is_wanted_most_and_of_equal_ones_the_first_on_offer() {
+        use ContentCoding::{Br, Gzip, Zstd};
+        let all = ContentCoding::ALL;
+        assert_eq!(best("gzip, deflate, br, zstd", &all), Some(Zstd));
+        assert_eq!(best("gzip, deflate, br, zstd", &[Gzip, Br]), Some(Gzip));
+        assert_eq!(best("gzip;q=0.5, br;q=0.9, zstd;q=0.1", &all), Some(Br));
+        assert_eq!(best("*, zstd;q=0", &all), Some(Br));
+        assert_eq!(best("gzip, br;q=0, zstd;q=0", &all), Some(Gzip));
+        assert_eq!(best("identity, br;q=0.9", &all), None);
+        assert_eq!(best("zstd", &[]), None);
     }
 
     #[test]
@@ -343,7 +376,7 @@ mod tests {
 
     #[test]
     fn gzip_rules() {
-        assert!(!gzip(&Headers::new()));
+        assert!(coding(&Headers::new(), &[Some(ContentCoding::Gzip)]).is_none());
         for yes in [
             "gzip",
             "x-gzip",

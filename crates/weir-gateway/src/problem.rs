@@ -124,6 +124,12 @@ problems! {
     TokenAudience = 401 "token-audience" "The token is for another audience" Client Pointless,
     /// The token lacks a claim that is required.
     TokenClaim = 401 "token-claim" "The token lacks a required claim" Client Pointless,
+    /// The authorization server says that the token is none, or none any more.
+    TokenInactive = 401 "token-inactive" "The token is not active" Client Pointless,
+    /// The client's certificate has no name of the kind that the `auth` asks for.
+    CertificateName = 401 "certificate-name" "The certificate does not name its owner" Client Pointless,
+    /// The client's certificate has expired since the connection began.
+    CertificateExpired = 401 "certificate-expired" "The certificate has expired" Client Pointless,
     /// The API key is not known.
     UnknownApiKey = 401 "unknown-api-key" "The API key is not known" Client Pointless,
     /// The credential is good but may not do this.
@@ -181,6 +187,8 @@ problems! {
     UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
     /// The upstream's answer cannot be mapped: it is not JSON, or too large.
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
+    /// The answer is larger than the route allows.
+    AnswerTooLarge = 502 "answer-too-large" "The answer is too large" Upstream IfIdempotent,
     /// The handler's answer is not as the API's description says, and answers are held to that. What
     /// is wrong with it is in the Tracker.
     InvalidAnswer = 502 "invalid-answer" "The answer does not match the API's description" Upstream IfIdempotent,
@@ -199,6 +207,9 @@ problems! {
     ScriptBusy = 503 "script-busy" "The script is busy" Weir Safe,
     /// The keys that verify tokens are fetched from a URL, and it gives none.
     KeysUnavailable = 503 "keys-unavailable" "The keys that verify tokens are not available" Weir Safe,
+    /// The authorization server that tokens are asked about gives no answer, or too many questions
+    /// are under way.
+    IntrospectionUnavailable = 503 "introspection-unavailable" "The token cannot be verified now" Weir Safe,
     /// The request could not be recorded, and the journal is to refuse such.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.

@@ -27,7 +27,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Proxy, Route};
+use weir_config::{Instead, Proxy, Route, UpstreamId};
 use weir_wire::{Framing, HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
@@ -61,8 +61,8 @@ pub(crate) async fn forward<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let live = Rc::clone(exchange.live());
-    let upstream = &live.upstreams[proxy.upstream.0];
-    let settings = &live.site.config.upstreams[proxy.upstream.0];
+    let id = exchange.upstream_of(proxy).0;
+    let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let mut limits = Limits {
         first_byte: proxy.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
@@ -118,6 +118,21 @@ pub(crate) async fn forward<'a>(
     Ok(Body::Upstream(body))
 }
 
+/// Another upstream that a request goes to, if one takes it.
+pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> {
+    if proxy.instead.is_empty() {
+        return None;
+    }
+    let scope = exchange.scope();
+    let takes = |other: &&Instead| {
+        other.when.as_ref().is_none_or(|when| when.holds(&scope))
+            && other.share.as_ref().is_none_or(|share| {
+                hash::key_of(exchange, &share.by).is_some_and(|key| hash::is_in(key, share.part))
+            })
+    };
+    proxy.instead.iter().find(takes).map(|other| other.upstream)
+}
+
 /// The head that a request would be forwarded with, and the authority of the target it would go to;
 /// no connection is made and nothing is sent.
 pub(crate) fn outline(
@@ -127,8 +142,8 @@ pub(crate) fn outline(
     framing: Framing,
 ) -> Option<(Vec<u8>, String)> {
     let live = Rc::clone(exchange.live());
-    let settings = &live.site.config.upstreams[proxy.upstream.0];
-    let upstream = &live.upstreams[proxy.upstream.0];
+    let id = exchange.upstream_of(proxy).0;
+    let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];

@@ -108,6 +108,7 @@ impl From<AnswerError> for Refusal {
             AnswerError::UpstreamClosed
             | AnswerError::File
             | AnswerError::Compression
+            | AnswerError::TooLarge
             | AnswerError::NotKept => Self::new(error.problem()),
         }
     }

@@ -1,6 +1,8 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
+use crate::auth::introspect::{self, Introspection};
 use crate::auth::key_set::{self, KeySet};
+use crate::cache::Stores;
 use crate::capture::Masks;
 use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
@@ -25,6 +27,10 @@ pub(crate) struct Site {
     pub(crate) scripts: ScriptPlan,
     /// Keys by auth that are fetched.
     pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
+    /// Tokens by auth that are asked about.
+    pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
+    /// Stored answers by API.
+    pub(crate) caches: Vec<Stores>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
@@ -48,7 +54,10 @@ impl Site {
         for (index, listener) in config.listen.iter().enumerate() {
             let before = before.and_then(|site| site.tls.get(index)?.as_ref());
             let settings = listener.tls.as_ref();
-            tls.push(settings.map(|s| ServerTls::new(s, &config.data, before)).transpose()?);
+            let clients = listener.clients.as_ref();
+            tls.push(
+                settings.map(|s| ServerTls::new(s, clients, &config.data, before)).transpose()?,
+            );
         }
         let mut site = Self::unconnected(config, limiter, before)?;
         site.tls = tls;
@@ -79,12 +88,17 @@ impl Site {
         Ok(Self {
             router: Router::new(&config),
             scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
+            introspections: introspect::all(
+                &config,
+                before.map(|site| site.introspections.as_slice()),
+            ),
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls: Vec::new(),
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
             pools: Vec::new(),
             masks: Masks::new(&config),
+            caches: Stores::of(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,
                 fields: config.limits.headers,

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use weir_config::Tls;
+use weir_config::{ClientCertificates, Tls};
 
 /// Sessions kept for clients that resume without tickets (TLS 1.2 session ids).
 const SESSIONS: usize = 4096;
@@ -43,27 +43,35 @@ pub enum TlsError {
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     certificates: Vec<Arc<CertifiedKey>>,
+    clients: Option<ClientCertificates>,
 }
 
 impl ServerTls {
     /// Makes the TLS side of a listener; `data` is the folder a self-signed certificate is kept in.
     ///
-    /// With the certificates of `previous`, this is `previous`: its clients can go on resuming their
+    /// With the certificates of `previous`, its own and those of clients, this is `previous`: its clients can go on resuming their
     /// sessions. With others, sessions begin anew, so that nobody goes on without having seen the
-    /// new certificate.
+    /// new certificate, or with one that is revoked now.
     ///
     /// # Errors
     /// The folder cannot be written, or rustls refuses a certificate.
-    pub fn new(tls: &Tls, data: &Path, previous: Option<&Self>) -> Result<Self, TlsError> {
+    pub fn new(
+        tls: &Tls,
+        clients: Option<&ClientCertificates>,
+        data: &Path,
+        previous: Option<&Self>,
+    ) -> Result<Self, TlsError> {
         let certificates = match tls {
             Tls::Certificates(certificates) => certificates.clone(),
             Tls::SelfSigned => vec![self_signed::load_or_make(data, SystemTime::now())?],
         };
-        if let Some(previous) = previous.filter(|p| same(&p.certificates, &certificates)) {
+        if let Some(previous) = previous
+            .filter(|p| same(&p.certificates, &certificates) && p.clients.as_ref() == clients)
+        {
             return Ok(previous.clone());
         }
-        let config = server_config(&certificates)?;
-        Ok(Self { config: Arc::new(config), certificates })
+        let config = server_config(&certificates, clients)?;
+        Ok(Self { config: Arc::new(config), certificates, clients: clients.cloned() })
     }
 
     /// For the acceptor. Connections keep the one they were accepted with.
@@ -78,13 +86,19 @@ fn same(before: &[Arc<CertifiedKey>], after: &[Arc<CertifiedKey>]) -> bool {
 }
 
 /// TLS 1.2 and 1.3 with the suites rustls finds safe, HTTP/2 before HTTP/1.1.
-fn server_config(certificates: &[Arc<CertifiedKey>]) -> Result<ServerConfig, TlsError> {
+fn server_config(
+    certificates: &[Arc<CertifiedKey>],
+    clients: Option<&ClientCertificates>,
+) -> Result<ServerConfig, TlsError> {
     let resolver = BySni::new(certificates)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(resolver));
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);

@@ -1,20 +1,25 @@
 //! What would be done with a request, and why.
 
 use super::{Api, busy};
+use crate::audit::Action;
 use crate::explain::Explain;
 use crate::explain::curl::CurlError;
 use crate::problem::Problem;
+use crate::tokens::Caller;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use std::sync::Arc;
-use weir_gateway::explain::{AskError, Explanation};
+use weir_gateway::explain::{Ask, AskError, Explanation};
+
+/// Longest subject in the audit, in characters.
+const LONGEST: usize = 1024;
 
 /// Explain a request
 ///
 /// By the configuration in force, with the limits as they stand. Nothing is sent, counted, recorded
-/// or logged.
+/// or logged; that it was asked is in the audit, without query, headers and body.
 #[utoipa::path(post, path = "/v1/explain", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
     responses(
@@ -23,12 +28,25 @@ use weir_gateway::explain::{AskError, Explanation};
         (status = 503, description = "Too many ask at once, or weir is stopping.")))]
 pub(super) async fn explain(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Json<Explanation>, Problem> {
     let asked: Explain = super::resubmit::read(&body)?;
     let ask = asked.ask().map_err(Problem::from)?;
+    api.audit(&caller, Action::Explain(subject(&ask))).await?;
     let explained = api.asked(&api.turns, stopping, move |sources| Some((sources.explain)(ask)));
     explained.await.map(Json)
+}
+
+/// Method and path, which hold no credentials.
+fn subject(ask: &Ask) -> String {
+    let path = ask.target.split(['?', '#']).next().unwrap_or_default();
+    let path = match path.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => path,
+    };
+    let text = format!("{} {path}", ask.method);
+    text.chars().take(LONGEST).collect()
 }
 
 impl From<CurlError> for Problem {

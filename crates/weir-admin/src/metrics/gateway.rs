@@ -150,6 +150,28 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             ),
         },
         Family {
+            name: "weir_introspections_total",
+            help: "Questions to authorization servers about tokens, by what became of them.",
+            samples: Samples::Counter(
+                stats
+                    .introspections
+                    .iter()
+                    .flat_map(|of| {
+                        [
+                            (of, "active", of.active),
+                            (of, "inactive", of.inactive),
+                            (of, "failed", of.failed),
+                            (of, "crowded", of.crowded),
+                        ]
+                    })
+                    .map(|(of, result, count)| {
+                        let labels = vec![("auth", of.auth.clone()), ("result", result.to_owned())];
+                        Sample::new(labels, count as f64)
+                    })
+                    .collect(),
+            ),
+        },
+        Family {
             name: "weir_jwks_keys",
             help: "Keys in use of key sets that are fetched.",
             samples: Samples::Gauge(
@@ -160,6 +182,39 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
                     .collect(),
             ),
         },
+        Family {
+            name: "weir_cache_requests_total",
+            help: "Requests of routes with a cache, by what it had for them.",
+            samples: Samples::Counter(
+                [
+                    ("hit", stats.cache_hits),
+                    ("miss", stats.cache_misses.saturating_sub(stats.cache_revalidated)),
+                    ("revalidated", stats.cache_revalidated),
+                    ("bypass", stats.cache_bypassed),
+                ]
+                .into_iter()
+                .map(|(result, count)| {
+                    Sample::new(vec![("result", result.to_owned())], count as f64)
+                })
+                .collect(),
+            ),
+        },
+        Family::counter(
+            "weir_cache_waits_total",
+            "Requests that waited for the answer to another one.",
+            stats.cache_waited,
+        ),
+        Family::counter(
+            "weir_cache_evictions_total",
+            "Stored answers that had to go for others.",
+            stats.cache_evictions,
+        ),
+        Family::gauge("weir_cache_entries", "Answers that are stored.", stats.cache_entries as f64),
+        Family::gauge(
+            "weir_cache_bytes",
+            "Memory that stored answers take.",
+            stats.cache_bytes as f64,
+        ),
         Family::counter(
             "weir_rate_limited_total",
             "Requests refused by a rate limit.",

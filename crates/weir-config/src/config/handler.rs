@@ -1,6 +1,7 @@
 //! Handlers: what answers a route.
 
-use super::{Files, HeaderEdits, PoolId, Script, UpstreamId};
+use super::{Files, HashKey, HeaderEdits, PoolId, Script, UpstreamId};
+use crate::expr::Expr;
 use crate::map::JsonMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -101,6 +102,28 @@ pub struct Proxy {
     pub headers: HeaderEdits,
     /// Time to the first byte of the answer, instead of the upstream's.
     pub timeout: Option<Duration>,
+    /// Other upstreams that get some of the requests: the first that takes one has it.
+    pub instead: Vec<Instead>,
+}
+
+/// An upstream that gets some of a proxy's requests.
+#[derive(Debug)]
+pub struct Instead {
+    /// Which.
+    pub upstream: UpstreamId,
+    /// Only requests for which this holds (`request`, `claims`, `consumer` in scope).
+    pub when: Option<Expr>,
+    /// Of those only a share.
+    pub share: Option<Share>,
+}
+
+/// A share of requests; those that belong together are in it together.
+#[derive(Debug)]
+pub struct Share {
+    /// Ten-thousandths.
+    pub part: u32,
+    /// What they are kept together by; requests that have nothing of the kind are in no share.
+    pub by: HashKey,
 }
 
 /// An agent of a pool answers.

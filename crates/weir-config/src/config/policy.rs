@@ -1,104 +1,11 @@
 //! Policies: plain data. Only the gateway's policy stages act on them.
 
-use super::{AuthId, PlanId, UpstreamId};
+use super::{AuthId, PlanId};
 use crate::expr::Expr;
 use crate::price::Price;
 use ipnet::IpNet;
-use jsonwebtoken::DecodingKey;
 use std::net::IpAddr;
 use std::time::Duration;
-
-pub use jsonwebtoken::Algorithm;
-
-/// A way to prove who calls.
-#[derive(Debug)]
-pub struct Auth {
-    /// Name, the key under `auth`.
-    pub name: String,
-    /// How.
-    pub kind: AuthKind,
-}
-
-/// How a caller proves who it is.
-#[derive(Debug)]
-pub enum AuthKind {
-    /// A JSON Web Token in `Authorization: Bearer`.
-    Jwt(Box<JwtAuth>),
-    /// A key in a header, a query parameter or a password; the keys stand with their consumers.
-    ApiKey(ApiKeySource),
-}
-
-/// Where an API key is read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApiKeySource {
-    /// This header, lower case.
-    Header(String),
-    /// This query parameter.
-    Query(String),
-    /// The password of `Authorization: Basic` (RFC 7617); the user is the consumer's name.
-    Basic,
-}
-
-/// What a token must be like.
-pub struct JwtAuth {
-    /// Accepted issuers; empty: `iss` is not looked at.
-    pub issuers: Vec<String>,
-    /// Accepted audiences, one of which must be in `aud`; empty: a token is accepted whatever
-    /// its `aud`.
-    pub audiences: Vec<String>,
-    /// Accepted algorithms; never empty, never `none`.
-    pub algorithms: Vec<Algorithm>,
-    /// Tolerance for `exp`, `nbf` (default 60 s at most; written as `leeway`, default 0 s).
-    pub leeway: Duration,
-    /// `exp` must be there (default true).
-    pub require_exp: bool,
-    /// Claims that must be present.
-    pub required_claims: Vec<String>,
-    /// Scopes that must be granted by `scope` (space separated) or `scp` (array or text).
-    pub scopes: Vec<String>,
-    /// Keys, from `key` or `jwks`; empty only if they are fetched.
-    pub keys: Vec<VerificationKey>,
-    /// Where keys are fetched from, if they are.
-    pub remote: Option<RemoteKeys>,
-}
-
-/// A key set by URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteKeys {
-    /// The URL as written.
-    pub url: String,
-    /// The server, an upstream that no name leads to.
-    pub upstream: UpstreamId,
-    /// Path and query.
-    pub target: String,
-    /// How often the set is fetched.
-    pub refresh: Duration,
-    /// How long a fetch may take, and so a request that waits for one.
-    pub timeout: Duration,
-}
-
-impl std::fmt::Debug for JwtAuth {
-    /// Never the keys: some are shared secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JwtAuth")
-            .field("issuers", &self.issuers)
-            .field("audiences", &self.audiences)
-            .field("algorithms", &self.algorithms)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A key that verifies tokens.
-pub struct VerificationKey {
-    /// Its `kid`, if it has one: tokens with a `kid` are verified with that key only, tokens
-    /// without one with every key that fits the algorithm.
-    pub kid: Option<String>,
-    /// Algorithms of the auth that this key's type (and `alg`, when the JWK says it) fits: the
-    /// guard against algorithm confusion. Never empty.
-    pub algorithms: Vec<Algorithm>,
-    /// The key.
-    pub key: DecodingKey,
-}
 
 /// Who may call a route.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -271,7 +178,33 @@ impl HeaderEdits {
     }
 }
 
-/// Response compression: gzip where the client accepts it, the answer is not encoded yet, its
+/// A content coding (RFC 9110 section 8.4.1) that answers are compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentCoding {
+    /// `zstd` (RFC 8878).
+    Zstd,
+    /// `br` (RFC 7932).
+    Br,
+    /// `gzip` (RFC 1952).
+    Gzip,
+}
+
+impl ContentCoding {
+    /// All of them, the cheapest for its density first.
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Br, Self::Gzip];
+
+    /// As `Content-Encoding` has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Br => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+}
+
+/// Response compression: where the client accepts it, the answer is not encoded yet, its
 /// type compresses well and it is not smaller than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
@@ -279,8 +212,10 @@ pub struct Compression {
     pub enabled: bool,
     /// Smallest body in bytes that is worth it (default 1 KiB).
     pub min_size: u64,
-    /// Level 1 to 9 (default 1).
+    /// Level 1 to 9 (default 1), as each coding understands it.
     pub level: u32,
+    /// Codings on offer; of those that a client wants alike the first (default: all).
+    pub codings: [Option<ContentCoding>; 3],
 }
 
 /// Networks that may call, and such that may not.

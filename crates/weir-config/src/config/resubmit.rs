@@ -39,7 +39,9 @@ impl super::Config {
             || self.auths.iter().any(|auth| match &auth.kind {
                 AuthKind::ApiKey(ApiKeySource::Header(key)) => name.eq_ignore_ascii_case(key),
                 AuthKind::ApiKey(ApiKeySource::Query(_) | ApiKeySource::Basic)
-                | AuthKind::Jwt(_) => false,
+                | AuthKind::Jwt(_)
+                | AuthKind::Introspect(_)
+                | AuthKind::Certificate(_) => false,
             })
     }
 
@@ -48,9 +50,10 @@ impl super::Config {
     pub fn is_credential_parameter(&self, name: &str) -> bool {
         self.auths.iter().any(|auth| match &auth.kind {
             AuthKind::ApiKey(ApiKeySource::Query(key)) => name == key,
-            AuthKind::ApiKey(ApiKeySource::Header(_) | ApiKeySource::Basic) | AuthKind::Jwt(_) => {
-                false
-            }
+            AuthKind::ApiKey(ApiKeySource::Header(_) | ApiKeySource::Basic)
+            | AuthKind::Jwt(_)
+            | AuthKind::Introspect(_)
+            | AuthKind::Certificate(_) => false,
         })
     }
 }

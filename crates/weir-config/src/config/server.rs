@@ -1,7 +1,9 @@
 //! Listeners, limits, logs: what holds for the whole server.
 
 use ipnet::IpNet;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ pub struct Listener {
     pub addr: SocketAddr,
     /// TLS, or plain HTTP when absent.
     pub tls: Option<Tls>,
+    /// Which certificates clients show; they are not asked for any when absent.
+    pub clients: Option<ClientCertificates>,
     /// Peers whose `Forwarded`, `X-Forwarded-*` and `weir-*` request headers are believed.
     pub trust: Vec<IpNet>,
     /// Every connection starts with a PROXY protocol header, version 1 or 2; one without it is
@@ -29,6 +33,26 @@ pub enum Tls {
     /// Certificates from files, parsed, each with its matching key. The first one serves clients
     /// that send no server name or one that no certificate carries.
     Certificates(Vec<Arc<CertifiedKey>>),
+}
+
+/// Certificates of clients (mutual TLS).
+#[derive(Clone, Debug)]
+pub struct ClientCertificates {
+    /// Authorities that vouch for them.
+    pub ca: Vec<CertificateDer<'static>>,
+    /// Lists of those that are revoked; a certificate for which there is none is refused if there
+    /// are any lists at all.
+    pub revoked: Vec<CertificateRevocationListDer<'static>>,
+    /// Clients without one are served, too.
+    pub optional: bool,
+    /// Made of the above.
+    pub verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl PartialEq for ClientCertificates {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.ca, &self.revoked, self.optional) == (&other.ca, &other.revoked, other.optional)
+    }
 }
 
 /// The admin listener.

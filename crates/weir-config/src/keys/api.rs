@@ -1,9 +1,10 @@
 //! Keys of APIs and routes.
 
+use super::cache::CACHE_KEY;
 use super::files::FILES_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
+use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
 
 const LATER: &[&str] = &["explain", "tracker"];
 
@@ -44,6 +45,7 @@ pub(crate) static API: Shape = Shape {
                 "Bounds for its routes, instead of the server's.",
             ),
             COMPRESS_KEY,
+            CACHE_KEY,
             capture("the Tracker's"),
             RESUBMIT_KEY,
             Key::new(
@@ -79,7 +81,8 @@ const LIMIT_KEYS: Key = Key::new(
     "Rate limits beside the consumer's plan; those of the API and of the route all hold.",
 );
 const COMPRESS_KEY: Key =
-    Key::new("compress", COMPRESSION, "gzip, where the client accepts it.").default("false");
+    Key::new("compress", COMPRESSION, "zstd, brotli or gzip, as the client wants.")
+        .default("false");
 
 const CLIENTS_KEY: Key = Key::new(
     "clients",
@@ -181,6 +184,7 @@ pub(crate) static ROUTE: Shape = Shape {
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
             COMPRESS_KEY,
+            CACHE_KEY,
             capture("the API's"),
             RESUBMIT_KEY,
             Key::new(
@@ -218,9 +222,10 @@ pub(crate) static ROUTE: Shape = Shape {
 /// `limits` of an API or a route.
 pub(crate) static ROUTE_LIMITS: Shape = Shape::new(
     "the limits of an API or a route",
-    "Bounds on requests.",
+    "Bounds on requests and answers.",
     &[
         Key::new("body", Kind::Form(Form::Size), "Largest request body."),
+        Key::new("answer", Kind::Form(Form::Size), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").default("any"),
         Key::new(
             "request",
             Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::PositiveDuration)]),
@@ -263,11 +268,17 @@ pub(crate) static LIMIT_KEY: Shape = Shape::new(
 /// `compress`.
 pub(crate) static COMPRESS: Shape = Shape::new(
     "compression",
-    "gzip, where the client accepts it and the answer is neither small nor compressed already.",
+    "zstd, brotli or gzip, as the client wants, where the answer is neither small nor compressed already.",
     &[
         Key::new("min_size", Kind::Form(Form::Size), "Smallest body that is worth it.")
             .default("1KiB"),
-        Key::new("level", Kind::Integer(1, 9), "Level.").default("1"),
+        Key::new("level", Kind::Integer(1, 9), "Level, as each coding understands it; brotli is dear above 4.").default("1"),
+        Key::new(
+            "codings",
+            Kind::OneOrMany(&Kind::Word(&["zstd", "br", "gzip"])),
+            "Codings on offer; a client gets the one it wants most, of those it wants alike the first.",
+        )
+        .default("zstd, br, gzip"),
     ],
 );
 
@@ -432,6 +443,7 @@ pub(crate) static PROXY: Shape = Shape::new(
     "An upstream answers.",
     &[
         Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+        Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").default("none"),
         Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep"),
         Key::new("host", Kind::Text, "The Host header it gets: `upstream` (the target's own), `client`, or this one.").default("upstream"),
         Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
@@ -439,6 +451,40 @@ pub(crate) static PROXY: Shape = Shape::new(
         Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
     ],
 );
+
+/// An item of `instead`.
+pub(crate) static INSTEAD: Shape = Shape {
+    slips: &[
+        ("weight", "write `share: 5%`"),
+        ("percent", "write `share: 5%`"),
+        ("hash", "write `by`"),
+    ],
+    ..Shape::new(
+        "another upstream",
+        "An upstream that gets those requests for which `when` holds, and of them the `share`.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new(
+                "when",
+                Kind::Form(Form::Cel),
+                "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.",
+            )
+            .default("always"),
+            Key::new(
+                "share",
+                Kind::Form(Form::Percent),
+                "How much of them, from `0.01%` to `100%`.",
+            )
+            .default("all"),
+            Key::new(
+                "by",
+                Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]),
+                "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.",
+            )
+            .default("address"),
+        ],
+    )
+};
 
 /// `query` of a proxy.
 pub(crate) static QUERY: Shape = Shape::new(

@@ -114,6 +114,7 @@ pub(crate) static LISTENER: Shape = Shape {
         ("host", "write `addr: \"0.0.0.0:8080\"`"),
         ("address", "write `addr`"),
         ("bind", "write `addr`"),
+        ("client_ca", "write `client_certificates: {ca: \"file:clients.crt\"}`"),
     ],
     short: Some("addr"),
     ..Shape::new(
@@ -131,6 +132,12 @@ pub(crate) static LISTENER: Shape = Shape {
                 "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.",
             )
             .default("plain HTTP"),
+            Key::new(
+                "client_certificates",
+                Kind::Object(&CLIENT_CERTIFICATES),
+                "Certificates that clients have to show (mutual TLS).",
+            )
+            .default("none are asked for"),
             Key::new(
                 "trust",
                 Kind::List(&Kind::Form(Form::Network)),
@@ -159,6 +166,17 @@ pub(crate) static TLS: Shape = Shape::new(
         )
         .required(),
         Key::new("key", Kind::Secret, "Private key in PEM: `file:tls.key`.").required(),
+    ],
+);
+
+/// `client_certificates` of a listener.
+pub(crate) static CLIENT_CERTIFICATES: Shape = Shape::new(
+    "the certificates of clients",
+    "Mutual TLS: who shows no good certificate is not connected. Who it is, and what it may do, is for an `auth` with `certificate`.",
+    &[
+        Key::new("ca", Kind::Text, "Certificates of the authorities that vouch for clients, in PEM: `file:clients.crt`.").required(),
+        Key::new("crl", Kind::OneOrMany(&Kind::Text), "Lists of revoked certificates (RFC 5280) in PEM: `file:clients.crl`. With any there must be one of each authority in a chain; certificates without are refused. How old a list is, is not looked at.").default("nothing is revoked"),
+        Key::new("optional", Kind::Bool, "Clients without a certificate are connected, too; a wrong one never is.").default("false"),
     ],
 );
 

@@ -94,13 +94,25 @@ pub(crate) static CREDENTIAL_HEADER: Shape = Shape::new(
 
 /// A value of `auth`.
 pub(crate) static AUTH: Shape = Shape {
-    groups: &[Group { keys: &["jwt", "api_key", "basic"], required: true }],
-    slips: &[("bearer", "write `jwt`")],
+    groups: &[Group {
+        keys: &["jwt", "introspect", "api_key", "basic", "certificate"],
+        required: true,
+    }],
+    slips: &[
+        ("bearer", "write `jwt`, or `introspect` for tokens that say nothing themselves"),
+        ("introspection", "write `introspect`"),
+        ("mtls", "write `certificate: common-name`"),
+    ],
     ..Shape::new(
         "an auth",
         "A way to prove who calls: exactly one of these.",
         &[
             Key::new("jwt", Kind::Object(&JWT), "A JSON Web Token in `Authorization: Bearer`."),
+            Key::new(
+                "introspect",
+                Kind::Object(&INTROSPECT),
+                "A token in `Authorization: Bearer` that an authorization server is asked about (RFC 7662).",
+            ),
             Key::new(
                 "api_key",
                 Kind::Object(&API_KEY),
@@ -110,6 +122,11 @@ pub(crate) static AUTH: Shape = Shape {
                 "basic",
                 Kind::Bool,
                 "`true`: a user name and a password (RFC 7617), which are the name of a consumer and one of its API keys.",
+            ),
+            Key::new(
+                "certificate",
+                Kind::Word(&["subject", "common-name", "dns", "uri", "email"]),
+                "The certificate that the client shows to a listener with `client_certificates`; this of it is its owner's name, of several the first.",
             ),
         ],
     )
@@ -137,6 +154,31 @@ pub(crate) static JWT: Shape = Shape {
             Key::new("require_exp", Kind::Bool, "`exp` must be there.").default("true"),
             Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),
             Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+        ],
+    )
+};
+
+/// `introspect` of an auth.
+pub(crate) static INTROSPECT: Shape = Shape {
+    slips: &[
+        ("endpoint", "write `url`"),
+        ("client_id", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
+        ("client_secret", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
+        ("cache", "write `remember`"),
+    ],
+    ..Shape::new(
+        "an introspection",
+        "Tokens that an authorization server is asked about (RFC 7662).",
+        &[
+            Key::new("url", Kind::Text, "The introspection endpoint (`https`, on this machine `http` too).").required(),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "What weir proves itself with to the server; `basic` is the client's id and secret, which are sent form-encoded (RFC 6749 section 2.3.1).").required(),
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").default("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").default("any"),
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Members that the answer must have."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+            Key::new("leeway", Kind::Form(Form::Duration), "Tolerance for `exp` and `nbf`, at most 60s.").default("0s"),
+            Key::new("remember", POSITIVE, "How long an answer is believed, 1s to 5m, and never past the token's `exp`: that long a revoked token may still pass.").default("60s"),
+            Key::new("timeout", POSITIVE, "How long the server may take to answer, at most 10s; then the request is refused.").default("2s"),
         ],
     )
 };
@@ -274,11 +316,11 @@ pub(crate) static MATCH: Shape = Shape::new(
     "the match of a consumer",
     "How a token's owner is recognised.",
     &[
-        Key::new("auth", Kind::Form(Form::Name), "The auth that verified the token.").required(),
+        Key::new("auth", Kind::Form(Form::Name), "The auth that verified the token or the certificate.").required(),
         Key::new(
             "when",
             Kind::Form(Form::Cel),
-            "CEL over `claims`: `claims.client_id == \"acme\"`.",
+            "CEL over `claims`: `claims.client_id == \"acme\"`. Of a certificate they are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.",
         )
         .required(),
     ],

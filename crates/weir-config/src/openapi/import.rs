@@ -249,6 +249,11 @@ fn auth(out: &mut String, scheme: &str, kind: Option<Scheme<'_>>) {
             writeln!(out, "  {name}: {{api_key: {{query: {}}}}}", quoted(query))
         }
         Some(Scheme::Basic) => writeln!(out, "  {name}: {{basic: true}}"),
+        Some(Scheme::Certificate) => writeln!(
+            out,
+            "  # A listener with `tls` and `client_certificates` asks for them.\n  \
+             {name}: {{certificate: common-name}}"
+        ),
         _ => writeln!(
             out,
             "  # Say who issues the tokens, and put the issuer's key set beside this file.\n  \

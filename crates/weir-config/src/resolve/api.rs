@@ -3,8 +3,8 @@
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
-    Access, Api, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits, Location,
-    Origins, RateLimit, Resubmit,
+    Access, Api, Cache, Capture, Clients, Compression, ContentCoding, Cors, Credentials,
+    HeaderEdits, LimitKey, Limits, Location, Origins, RateLimit, Resubmit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
@@ -26,9 +26,11 @@ pub(super) struct Inherited<'n> {
     pub(super) clients: Vec<Clients>,
     pub(super) rate_limits: Vec<RateLimit>,
     pub(super) body_limit: u64,
+    pub(super) answer_limit: Option<u64>,
     pub(super) request_time: Option<Duration>,
     pub(super) first_byte: Option<Duration>,
     pub(super) compress: Compression,
+    pub(super) cache: Option<Cache>,
     pub(super) capture: Capture,
     pub(super) resubmit: Resubmit,
     pub(super) request_headers: HeaderEdits,
@@ -100,9 +102,11 @@ impl Resolver<'_> {
             clients: self.clients(&fields).into_iter().collect(),
             rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
+            answer_limit: own.and_then(|l| l.size("answer")),
             request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
             first_byte: fields.duration("timeout"),
             compress: compression(&fields).unwrap_or(OFF),
+            cache: cache(&fields).flatten(),
             capture: self.capture(&fields).unwrap_or(capture),
             resubmit: resubmit(&fields, &Resubmit::default()),
             request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
@@ -205,7 +209,12 @@ impl Resolver<'_> {
     }
 }
 
-const OFF: Compression = Compression { enabled: false, min_size: 1024, level: 1 };
+const OFF: Compression = Compression {
+    enabled: false,
+    min_size: 1024,
+    level: 1,
+    codings: [Some(ContentCoding::Zstd), Some(ContentCoding::Br), Some(ContentCoding::Gzip)],
+};
 
 /// `compress` of an API or a route.
 pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
@@ -215,7 +224,44 @@ pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
             enabled: true,
             min_size: own.size("min_size").unwrap_or(OFF.min_size),
             level: own.number("level", OFF.level),
+            codings: codings(&own),
         },
         None => Compression { enabled: fields.bool("compress").unwrap_or(false), ..OFF },
     })
+}
+
+/// Those that are named, each once, in their order.
+fn codings(fields: &Fields<'_>) -> [Option<ContentCoding>; 3] {
+    if fields.get("codings").is_none() {
+        return OFF.codings;
+    }
+    let mut codings = [None; 3];
+    let mut free = 0;
+    for name in fields.texts("codings") {
+        let coding = ContentCoding::ALL.into_iter().find(|coding| coding.name() == name);
+        if coding.is_some() && !codings.contains(&coding) {
+            codings[free] = coding;
+            free += 1;
+        }
+    }
+    codings
+}
+
+/// `cache` of an API or a route: `None` if nothing is said, `Some(None)` if there is to be none.
+pub(super) fn cache(fields: &Fields<'_>) -> Option<Option<Cache>> {
+    fields.get("cache")?;
+    let own = fields.object("cache", &keys::CACHE);
+    if own.is_none() && fields.bool("cache") != Some(true) {
+        return Some(None);
+    }
+    Some(Some(Cache {
+        memory: own.and_then(|own| own.size("memory")).unwrap_or(16 << 20),
+        entry: own.and_then(|own| own.size("entry")).unwrap_or(1 << 20),
+        ttl: own.and_then(|own| own.duration("ttl")),
+        credentials: match own.and_then(|own| own.text("credentials")) {
+            Some("shared") => Credentials::Shared,
+            Some("each") => Credentials::Each,
+            _ => Credentials::None,
+        },
+    }))
 }

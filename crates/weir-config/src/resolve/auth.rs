@@ -1,7 +1,7 @@
 //! Ways to prove who calls, and who may.
 
 use super::{Fields, Resolver};
-use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind};
+use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys;
@@ -23,6 +23,10 @@ impl Resolver<'_> {
         let fields = Fields::new(&member.value, &keys::AUTH);
         let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
             AuthKind::Jwt(Box::new(self.jwt(&jwt)?))
+        } else if let Some(introspect) = fields.object("introspect", &keys::INTROSPECT) {
+            AuthKind::Introspect(Box::new(self.introspect(&introspect)?))
+        } else if let Some(name) = fields.text("certificate") {
+            AuthKind::Certificate(certificate_name(name)?)
         } else if let Some(basic) = fields.bool("basic") {
             if !basic {
                 let at = fields.get("basic")?.at;
@@ -40,8 +44,15 @@ impl Resolver<'_> {
         Some(Auth { name: member.key.clone(), kind })
     }
 
-    pub(super) fn auth_is_jwt(&self, index: usize) -> bool {
-        self.draft.table("auth").get(index).is_some_and(|m| m.value.get("jwt").is_some())
+    /// Whether an auth is of one of these kinds.
+    pub(super) fn auth_has(&self, index: usize, kinds: &[&str]) -> bool {
+        let table = self.draft.table("auth");
+        table.get(index).is_some_and(|m| kinds.iter().any(|kind| m.value.get(kind).is_some()))
+    }
+
+    /// Whether an auth's credentials grant scopes.
+    pub(super) fn auth_grants_scopes(&self, index: usize) -> bool {
+        self.auth_has(index, &["jwt", "introspect"])
     }
 
     /// `auth` of an API or a route; `None` when it is not said.
@@ -96,11 +107,22 @@ impl Resolver<'_> {
             self.report.error(codes::DUPLICATE_NAME, at.at, message);
             return;
         }
-        if !scopes.is_empty() && !self.auth_is_jwt(index) {
+        if !scopes.is_empty() && !self.auth_grants_scopes(index) {
             self.report
-                .error(codes::CONFLICT, at.at, "an API key grants no scopes")
-                .help("scopes are for `jwt` auths");
+                .error(codes::CONFLICT, at.at, "only tokens grant scopes")
+                .help("scopes are for auths with `jwt` or `introspect`");
         }
         access.any_of.push(AccessRule { auth, scopes });
     }
+}
+
+fn certificate_name(word: &str) -> Option<CertificateName> {
+    Some(match word {
+        "subject" => CertificateName::Subject,
+        "common-name" => CertificateName::CommonName,
+        "dns" => CertificateName::Dns,
+        "uri" => CertificateName::Uri,
+        "email" => CertificateName::Email,
+        _ => return None,
+    })
 }

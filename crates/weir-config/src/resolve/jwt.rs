@@ -1,7 +1,7 @@
 //! What a token must be like, and the keys that verify it.
 
 use super::{Fields, Resolver};
-use crate::config::{Algorithm, JwtAuth, RemoteKeys, VerificationKey};
+use crate::config::{Algorithm, JwtAuth, RemoteKeys, TokenRules, VerificationKey};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::key_set::{self, Origin};
@@ -48,12 +48,7 @@ pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
 
 impl Resolver<'_> {
     pub(super) fn jwt(&mut self, fields: &Fields<'_>) -> Option<JwtAuth> {
-        let leeway = fields.duration("leeway").unwrap_or(Duration::ZERO);
-        if leeway > LEEWAY
-            && let Some(node) = fields.get("leeway")
-        {
-            self.report.error(codes::BAD_VALUE, node.at, "`leeway` is at most 60s");
-        }
+        let rules = self.token_rules(fields, fields.bool("require_exp").unwrap_or(true));
         let algorithms = self.algorithms(fields)?;
         let mut remote = None;
         let keys = match (fields.get("key"), fields.get("jwks")) {
@@ -70,16 +65,29 @@ impl Resolver<'_> {
             self.report.error(codes::CONFLICT, node.at, message);
         }
         Some(JwtAuth {
-            issuers: fields.texts("issuer"),
-            audiences: fields.texts("audience"),
+            rules,
             algorithms: algorithms.into_iter().map(|(a, _)| a).collect(),
-            leeway,
-            require_exp: fields.bool("require_exp").unwrap_or(true),
-            required_claims: fields.texts("required_claims"),
-            scopes: fields.texts("scopes"),
             keys,
             remote,
         })
+    }
+
+    /// What a token must say.
+    pub(super) fn token_rules(&mut self, fields: &Fields<'_>, require_exp: bool) -> TokenRules {
+        let leeway = fields.duration("leeway").unwrap_or(Duration::ZERO);
+        if leeway > LEEWAY
+            && let Some(node) = fields.get("leeway")
+        {
+            self.report.error(codes::BAD_VALUE, node.at, "`leeway` is at most 60s");
+        }
+        TokenRules {
+            issuers: fields.texts("issuer"),
+            audiences: fields.texts("audience"),
+            leeway,
+            require_exp,
+            required_claims: fields.texts("required_claims"),
+            scopes: fields.texts("scopes"),
+        }
     }
 
     /// Algorithms and their places; shared secrets and public keys do not mix.

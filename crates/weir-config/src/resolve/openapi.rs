@@ -162,9 +162,9 @@ impl<'a> Resolver<'a> {
         let fits = match kind {
             Scheme::Header(name) => key("header").is_some_and(|h| h.eq_ignore_ascii_case(name)),
             Scheme::Query(name) => key("query") == Some(name),
-            Scheme::Bearer => auth.get("jwt").is_some(),
+            Scheme::Bearer => auth.get("jwt").or_else(|| auth.get("introspect")).is_some(),
             Scheme::Basic => auth.get("basic").is_some(),
-            Scheme::Certificate => false,
+            Scheme::Certificate => auth.get("certificate").is_some(),
         };
         if !fits {
             let what = match kind {
@@ -218,7 +218,7 @@ impl<'a> Resolver<'a> {
         let auths = described.auths.as_deref().unwrap_or_default();
         let found = auths.iter().find(|(scheme, _)| scheme == asked.scheme).map(|(_, auth)| *auth);
         if let Some(auth) = found {
-            if !asked.scopes.is_empty() && !self.auth_is_jwt(auth.0) {
+            if !asked.scopes.is_empty() && !self.auth_grants_scopes(auth.0) {
                 let message = format!("`{}` is mapped to what grants no scopes", asked.scheme);
                 self.report.error(codes::UNMAPPED_SECURITY, asked.spot, message);
             }
@@ -415,6 +415,7 @@ impl<'a> Resolver<'a> {
             clients: inherited.clients.clone(),
             rate_limits: inherited.rate_limits.clone(),
             body_limit: inherited.body_limit,
+            answer_limit: None,
             timeout: inherited.request_time,
             request_headers: inherited.request_headers.clone(),
             validation: None,
@@ -423,6 +424,7 @@ impl<'a> Resolver<'a> {
             response_map: None,
             response_headers: inherited.response_headers.clone(),
             compress: inherited.compress,
+            cache: None,
             capture: inherited.capture,
             count: CountRule::default(),
             resubmit: inherited.resubmit.clone(),

@@ -106,10 +106,12 @@ impl Resolver<'_> {
     fn token_match(&mut self, fields: &Fields<'_>) -> Option<(AuthId, Expr)> {
         let auth = fields.get("auth").and_then(|node| {
             let index = self.auths.find(node.text()?, node.at, self.report)?;
-            if !self.auth_is_jwt(index) {
+            if !self.auth_has(index, &["jwt", "introspect", "certificate"]) {
                 self.report
                     .error(codes::CONFLICT, node.at, "an API key has no claims to match")
-                    .help("name a `jwt` auth, or list the consumer's `api_keys`");
+                    .help(
+                        "name an auth by tokens or certificates, or list the consumer's `api_keys`",
+                    );
                 return None;
             }
             Some(AuthId(index))

@@ -2,11 +2,13 @@
 
 use super::{Fields, Resolver, headers, path};
 use crate::config::{
-    HostMode, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, UpstreamId,
+    HashKey, HostMode, Instead, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
+    UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::codes;
 use crate::keys::{self, Fault};
+use crate::units;
 use std::time::Duration;
 
 impl Resolver<'_> {
@@ -24,6 +26,7 @@ impl Resolver<'_> {
                 query: QueryMode::Keep,
                 headers: crate::config::HeaderEdits::default(),
                 timeout: first_byte,
+                instead: Vec::new(),
             });
         }
         let fields = Fields::new(node, &keys::PROXY);
@@ -46,7 +49,42 @@ impl Resolver<'_> {
             query: query(&fields),
             headers: headers::edits(Some(fields)),
             timeout: fields.duration("timeout").or(first_byte),
+            instead: fields.many("instead").iter().filter_map(|n| self.instead(n)).collect(),
         })
+    }
+
+    /// An item of `instead`; a finding says so if it is none.
+    fn instead(&mut self, node: &Node) -> Option<Instead> {
+        let fields = Fields::new(node, &keys::INSTEAD);
+        let to = fields.get("upstream")?;
+        let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
+        let when = match fields.get("when") {
+            Some(node) => Some(self.expression(node, &crate::expr::VARIABLES)?),
+            None => None,
+        };
+        let part = fields.text("share").and_then(|text| units::percent(text).ok());
+        let share = match (part, fields.get("by")) {
+            (Some(0), _) => {
+                let at = fields.get("share")?.at;
+                self.report.warning(codes::UNUSED, at, "nothing of it goes there");
+                return None;
+            }
+            (Some(part), None) => Some(Share { part, by: HashKey::Address }),
+            (Some(part), Some(by)) => Some(Share { part, by: self.hash_key(by)? }),
+            (None, Some(by)) => {
+                self.report
+                    .error(codes::CONFLICT, by.at, "without a `share` all of them go there")
+                    .help("say how much: `share: 5%`");
+                return None;
+            }
+            (None, None) => None,
+        };
+        if when.is_none() && fields.get("share").is_none() {
+            self.report
+                .error(codes::CONFLICT, node.at, "this takes every request")
+                .help("say which with `when`, or how much of them with `share`");
+        }
+        Some(Instead { upstream, when, share })
     }
 
     fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {

@@ -1,6 +1,6 @@
 //! Routes.
 
-use super::api::{Inherited, compression};
+use super::api::{Inherited, cache, compression};
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, server};
@@ -171,12 +171,14 @@ impl<'a> Resolver<'a> {
             clients,
             rate_limits,
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit),
+            answer_limit: own.and_then(|l| l.size("answer")).or(inherited.answer_limit),
             timeout: own.map_or(inherited.request_time, |l| {
                 server::request_time(&l, inherited.request_time)
             }),
             request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
             validation,
             request_map,
+            cache: cache(fields).unwrap_or_else(|| inherited.cache.clone()),
             handler: handler?,
             response_map,
             response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),

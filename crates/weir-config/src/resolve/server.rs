@@ -1,7 +1,9 @@
 //! Listeners, admin, limits, drain, log.
 
 use super::{Fields, Resolver};
-use crate::config::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget, Tls};
+use crate::config::{
+    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
+};
 use crate::draft::{Data, Node};
 use crate::finding::codes;
 use crate::keys;
@@ -23,6 +25,11 @@ pub(super) fn request_time(fields: &Fields<'_>, default: Option<Duration>) -> Op
         Some("none") => None,
         _ => fields.duration("request").or(default),
     }
+}
+
+/// A listener without TLS that trusts nobody.
+fn plain(addr: SocketAddr) -> Listener {
+    Listener { addr, tls: None, clients: None, trust: Vec::new(), proxy_protocol: false }
 }
 
 impl Resolver<'_> {
@@ -47,7 +54,7 @@ impl Resolver<'_> {
         }
         if root.get("listen").is_none() {
             let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-            listeners.push(Listener { addr, tls: None, trust: Vec::new(), proxy_protocol: false });
+            listeners.push(plain(addr));
         }
         listeners
     }
@@ -55,19 +62,52 @@ impl Resolver<'_> {
     fn listener(&mut self, node: &Node) -> Option<Listener> {
         if node.members().is_none() {
             let addr = node.text()?.parse().ok()?;
-            return Some(Listener { addr, tls: None, trust: Vec::new(), proxy_protocol: false });
+            return Some(plain(addr));
         }
         let fields = Fields::new(node, &keys::LISTENER);
         let tls = match fields.get("tls") {
             None => None,
             Some(node) => Some(self.listener_tls(node)?),
         };
+        let clients = match fields.object("client_certificates", &keys::CLIENT_CERTIFICATES) {
+            None => None,
+            Some(clients) => Some(self.client_certificates(&clients, tls.is_some())?),
+        };
         Some(Listener {
             addr: fields.text("addr")?.parse().ok()?,
             tls,
+            clients,
             trust: fields.texts("trust").iter().filter_map(|t| keys::network(t)).collect(),
             proxy_protocol: fields.bool("proxy_protocol").unwrap_or(false),
         })
+    }
+
+    fn client_certificates(
+        &mut self,
+        fields: &Fields<'_>,
+        tls: bool,
+    ) -> Option<ClientCertificates> {
+        if !tls {
+            let at = fields.node().at;
+            let message = "without `tls` no client shows a certificate";
+            self.report.error(codes::CONFLICT, at, message);
+            return None;
+        }
+        self.client_verifier(fields)
+    }
+
+    /// An auth by certificates needs a listener that asks for them.
+    pub(super) fn warn_of_certificates(&mut self, listen: &[Listener]) {
+        if listen.iter().any(|listener| listener.clients.is_some()) {
+            return;
+        }
+        for member in self.draft.table("auth") {
+            if let Some(node) = member.value.get("certificate") {
+                self.report
+                    .error(codes::CONFLICT, node.at, "no listener asks clients for certificates")
+                    .help("write `client_certificates: {ca: \"file:clients.crt\"}` at a listener");
+            }
+        }
     }
 
     fn listener_tls(&mut self, node: &Node) -> Option<Tls> {

@@ -1,15 +1,16 @@
 //! Certificates and keys from PEM.
 
 use super::{Fields, Resolver};
-use crate::config::UpstreamTls;
+use crate::config::{ClientCertificates, UpstreamTls};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::keys;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
 
 fn provider() -> Arc<CryptoProvider> {
@@ -71,6 +72,43 @@ impl Resolver<'_> {
                 self.report
                     .error(codes::BAD_CERTIFICATE, node.at, "this holds no private key in PEM")
                     .help("`-----BEGIN PRIVATE KEY-----` …, without a passphrase; from a file: `\"file:tls.key\"`");
+                None
+            }
+        }
+    }
+
+    /// `client_certificates` of a listener.
+    pub(super) fn client_verifier(&mut self, fields: &Fields<'_>) -> Option<ClientCertificates> {
+        let node = fields.get("ca")?;
+        let (ca, roots) = (self.certificates(node)?, self.roots(node)?);
+        let mut revoked = Vec::new();
+        for node in fields.many("crl") {
+            let pem = node.text()?.as_bytes();
+            let lists: Result<Vec<_>, _> =
+                CertificateRevocationListDer::pem_slice_iter(pem).collect();
+            match lists {
+                Ok(lists) if !lists.is_empty() => revoked.extend(lists),
+                _ => {
+                    let message = "this holds no list of revoked certificates in PEM";
+                    self.report
+                        .error(codes::BAD_CERTIFICATE, node.at, message)
+                        .help("`-----BEGIN X509 CRL-----` …; from a file: `\"file:clients.crl\"`");
+                    return None;
+                }
+            }
+        }
+        let optional = fields.bool("optional").unwrap_or(false);
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider())
+            .with_crls(revoked.iter().cloned());
+        if optional {
+            builder = builder.allow_unauthenticated();
+        }
+        match builder.build() {
+            Ok(verifier) => Some(ClientCertificates { ca, revoked, optional, verifier }),
+            Err(error) => {
+                let at = fields.get("crl").unwrap_or(node).at;
+                let message = format!("clients cannot be verified with this: {error}");
+                self.report.error(codes::BAD_CERTIFICATE, at, message);
                 None
             }
         }

@@ -229,14 +229,19 @@ impl Resolver<'_> {
             }
             (_, None) => return Some((balance, None)),
         };
-        let Some(by) = fields.object("hash", &keys::HASH) else {
-            return (node.text() == Some("address")).then_some((balance, Some(HashKey::Address)));
-        };
-        let key = match by.text("header") {
+        Some((balance, Some(self.hash_key(node)?)))
+    }
+
+    /// What requests are kept together by.
+    pub(super) fn hash_key(&mut self, node: &Node) -> Option<HashKey> {
+        if node.members().is_none() {
+            return (node.text() == Some("address")).then_some(HashKey::Address);
+        }
+        let by = Fields::new(node, &keys::HASH);
+        Some(match by.text("header") {
             Some(name) => HashKey::Header(name.to_ascii_lowercase()),
             None => HashKey::Expr(self.expression(by.get("cel")?, &crate::expr::VARIABLES)?),
-        };
-        Some((balance, Some(key)))
+        })
     }
 
     /// `timeout` is that of the upstream.
@@ -271,7 +276,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
+    pub(super) fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
         let (header, value, node) = if let Some(basic) = fields.object("basic", &keys::BASIC) {
             let (user, password) = (basic.line("user")?, basic.line("password")?);
             if user.contains(':') {

@@ -18,6 +18,12 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         };
         writeln!(out, "listen {} {tls} trust {:?} proxy {}", l.addr, l.trust, l.proxy_protocol)
             .expect("writes");
+        if let Some(clients) = &l.clients {
+            let (ca, lists) = (clients.ca.len(), clients.revoked.len());
+            let optional = clients.optional;
+            writeln!(out, "  clients by {ca} authorities, {lists} lists, optional {optional}")
+                .expect("writes");
+        }
     }
     writeln!(out, "admin {} {:?}", config.admin.addr, config.admin.hosts).expect("writes");
     let relative = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();

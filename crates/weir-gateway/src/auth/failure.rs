@@ -13,6 +13,10 @@ pub enum FailureKind {
     Malformed,
     /// The credential is sent more than once.
     Repeated,
+    /// The client's certificate has no name of the kind asked for.
+    CertificateName,
+    /// The client's certificate has expired since it was shown.
+    CertificateExpired,
     /// No consumer has this API key.
     UnknownApiKey,
     /// The algorithm is `none` or not among those accepted.
@@ -33,8 +37,13 @@ pub enum FailureKind {
     NotYetValid,
     /// `exp` lies in the past.
     Expired,
+    /// The authorization server says it is none, or none any more.
+    Inactive,
     /// All is well but the scopes granted.
     InsufficientScope,
+    /// Nothing is known of the token before the authorization server has been asked. Last, because
+    /// it says least: the answer may be anything.
+    NotAsked,
 }
 
 /// Nobody is admitted.
@@ -65,11 +74,15 @@ impl AuthFailure {
         self.auth
     }
 
-    /// The problem to answer with: 403 for scopes, else 401.
+    /// The problem to answer with: 403 for scopes, 503 if it is not the client's fault, else 401.
     pub fn problem(self) -> Problem {
         match self.kind {
             FailureKind::Missing => Problem::MissingCredential,
             FailureKind::Malformed | FailureKind::Repeated => Problem::MalformedCredential,
+            FailureKind::CertificateName => Problem::CertificateName,
+            FailureKind::CertificateExpired => Problem::CertificateExpired,
+            FailureKind::Inactive => Problem::TokenInactive,
+            FailureKind::NotAsked => Problem::IntrospectionUnavailable,
             FailureKind::UnknownApiKey => Problem::UnknownApiKey,
             FailureKind::Algorithm => Problem::TokenAlgorithm,
             FailureKind::NoKeys => Problem::KeysUnavailable,
@@ -85,8 +98,8 @@ impl AuthFailure {
     }
 
     /// The value of `WWW-Authenticate` (RFC 9110 section 11.6.1, RFC 6750 section 3): a challenge
-    /// for each way in when there was no credential, else one that says what failed. API keys have
-    /// no registered scheme; `ApiKey` names the place the key belongs.
+    /// for each way in when there was no credential, else one that says what failed. API keys
+    /// and certificates have no registered scheme; `ApiKey` names the place the key belongs.
     ///
     /// Made of the configuration and fixed words only, never of what was sent.
     pub fn challenge(self, config: &Config, access: &Access) -> String {
@@ -103,18 +116,22 @@ impl AuthFailure {
             }
             let auth = &config.auths[rule.auth.0];
             match &auth.kind {
-                AuthKind::Jwt(jwt) => {
+                AuthKind::Jwt(_) | AuthKind::Introspect(_) => {
                     parameter(&mut out, "Bearer realm", &auth.name);
                     self.error(&mut out);
                     if self.kind == FailureKind::InsufficientScope {
+                        let of_token = auth.kind.token().map_or(&[][..], |token| &token.scopes);
                         let wanted: Vec<_> =
-                            jwt.scopes.iter().chain(&rule.scopes).map(String::as_str).collect();
+                            of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
                         parameter(&mut out, ", scope", &wanted.join(" "));
                     }
                 }
                 AuthKind::ApiKey(ApiKeySource::Basic) => {
                     parameter(&mut out, "Basic realm", &auth.name);
                     parameter(&mut out, ", charset", "UTF-8");
+                }
+                AuthKind::Certificate(_) => {
+                    parameter(&mut out, "Certificate realm", &auth.name);
                 }
                 AuthKind::ApiKey(source) => {
                     parameter(&mut out, "ApiKey realm", &auth.name);

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use weir_config::{Algorithm, JwtAuth, VerificationKey};
+use weir_config::{Algorithm, JwtAuth, TokenRules, VerificationKey};
 use weir_wire::{Headers, Known};
 
 /// Longest token that is looked at, in bytes.
@@ -38,7 +38,7 @@ struct Header<'a> {
 }
 
 /// The bearer token of a request; `None` without an Authorization header.
-pub(super) fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
+pub(crate) fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
     let mut values = headers.known_all(Known::Authorization);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -73,8 +73,17 @@ pub(super) fn verify(
     // Nothing of the payload is read before its signature holds.
     let claims: Map<String, Value> =
         serde_json::from_slice(&decode(payload)?).map_err(|_| FailureKind::Malformed)?;
-    check_claims(auth, &claims)?;
-    let expires = check_times(auth, &claims, now)?;
+    accept(&auth.rules, claims, now)
+}
+
+/// Holds what a token says, or what is said of it, against the rules.
+pub(super) fn accept(
+    rules: &TokenRules,
+    claims: Map<String, Value>,
+    now: u64,
+) -> Result<Verified, FailureKind> {
+    check_claims(rules, &claims)?;
+    let expires = check_times(rules, &claims, now)?;
     let subject = claims.get("sub").and_then(Value::as_str).map(str::to_owned);
     let scopes = scopes(&claims);
     Ok(Verified { claims: Value::Object(claims), subject, scopes, expires })
@@ -131,7 +140,7 @@ fn candidates<'a>(
     })
 }
 
-fn check_claims(auth: &JwtAuth, claims: &Map<String, Value>) -> Result<(), FailureKind> {
+fn check_claims(auth: &TokenRules, claims: &Map<String, Value>) -> Result<(), FailureKind> {
     if !auth.issuers.is_empty() {
         let issuer = claims.get("iss").and_then(Value::as_str);
         if !issuer.is_some_and(|issuer| auth.issuers.iter().any(|accepted| accepted == issuer)) {
@@ -169,7 +178,7 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
 /// Both are NumericDates, which may have a fraction (RFC 7519 section 2). Anything else in their
 /// place makes the token malformed, rather than one without a limit.
 fn check_times(
-    auth: &JwtAuth,
+    auth: &TokenRules,
     claims: &Map<String, Value>,
     now: u64,
 ) -> Result<Option<u64>, FailureKind> {

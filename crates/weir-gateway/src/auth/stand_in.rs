@@ -4,7 +4,7 @@
 use super::Principal;
 use std::rc::Rc;
 use weir_config::config::Config;
-use weir_config::{Access, AuthId, AuthKind, ConsumerId};
+use weir_config::{Access, AuthId, ConsumerId};
 
 /// Who sent a request, as it was recorded. Empty text means nobody in particular.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,10 +57,8 @@ pub(crate) fn stand_in(
     }
     let mut why = NotAdmitted::NoWayIn;
     for rule in access.any_of.iter().filter(|rule| Some(rule.auth) == principal.auth) {
-        let of_token = match &config.auths[rule.auth.0].kind {
-            AuthKind::Jwt(jwt) => jwt.scopes.as_slice(),
-            AuthKind::ApiKey(_) => &[],
-        };
+        let of_token = config.auths[rule.auth.0].kind.token();
+        let of_token = of_token.map_or(&[][..], |token| token.scopes.as_slice());
         if !principal.lacks(of_token.iter().chain(&rule.scopes)) {
             return Ok(Rc::new(principal));
         }

@@ -1,9 +1,8 @@
 use super::*;
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::json;
-use std::time::Duration;
 use weir_config::expr::Expr;
-use weir_config::{Algorithm, Consumer, JwtAuth, KeyHash, VerificationKey};
+use weir_config::{Algorithm, Consumer, JwtAuth, KeyHash, TokenRules, VerificationKey};
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";
@@ -17,13 +16,13 @@ fn jwt(name: &str, issuer: &str) -> Auth {
     Auth {
         name: name.into(),
         kind: AuthKind::Jwt(Box::new(JwtAuth {
-            issuers: vec![issuer.into()],
-            audiences: vec![],
+            rules: TokenRules {
+                issuers: vec![issuer.into()],
+                require_exp: true,
+                scopes: vec!["read".into()],
+                ..TokenRules::default()
+            },
             algorithms: vec![Algorithm::HS256],
-            leeway: Duration::ZERO,
-            require_exp: true,
-            required_claims: vec![],
-            scopes: vec!["read".into()],
             keys: vec![key],
             remote: None,
         })),
@@ -101,7 +100,7 @@ impl Door {
     fn new() -> Self {
         let config = config();
         let counters = Arc::new(AuthCounters::default());
-        let authenticator = Authenticator::new(&config, Arc::clone(&counters), Vec::new());
+        let authenticator = Authenticator::new(&config, Arc::clone(&counters), Remote::default());
         Self { config, counters, authenticator }
     }
 
@@ -110,7 +109,18 @@ impl Door {
         access: &Access,
         fields: &[(&str, &str)],
     ) -> Result<Rc<Principal>, AuthFailure> {
-        self.authenticator.authenticate(&self.config, access, &headers(fields), None, NOW)
+        self.at(access, &headers(fields), None, NOW)
+    }
+
+    fn at(
+        &self,
+        access: &Access,
+        headers: &Headers,
+        query: Option<&[u8]>,
+        now: u64,
+    ) -> Result<Rc<Principal>, AuthFailure> {
+        let shown = Shown { headers, query, certificate: None };
+        self.authenticator.authenticate(&self.config, access, shown, now)
     }
 
     fn counted(&self) -> (u64, u64) {
@@ -183,13 +193,7 @@ fn a_repeated_credential_is_refused_whatever_else_is_there() {
 #[test]
 fn a_key_in_the_query_is_found() {
     let door = Door::new();
-    let found = door.authenticator.authenticate(
-        &door.config,
-        &access(&[3], false),
-        &Headers::new(),
-        Some(b"a=1&key=a%2Dkey"),
-        NOW,
-    );
+    let found = door.at(&access(&[3], false), &Headers::new(), Some(b"a=1&key=a%2Dkey"), NOW);
     assert_eq!(found.expect("a key").consumer(), Some(ConsumerId(1)));
 }
 
@@ -245,13 +249,7 @@ fn verified_tokens_are_remembered_and_failures_are_not() {
     assert!(door.knock(&access(&[1], false), &fields).is_err());
     assert_eq!(door.counted(), (1, 2));
     // Past its expiry it is not believed, remembered or not.
-    let late = door.authenticator.authenticate(
-        &door.config,
-        &access(&[0], false),
-        &headers(&fields),
-        None,
-        NOW + 2,
-    );
+    let late = door.at(&access(&[0], false), &headers(&fields), None, NOW + 2);
     assert_eq!(late.unwrap_err().kind(), FailureKind::Expired);
     assert_eq!(door.counted(), (1, 3));
 }
@@ -283,10 +281,10 @@ fn carriers_are_known() {
     assert_eq!(
         carriers,
         [
-            Carrier::Header("authorization"),
-            Carrier::Header("authorization"),
-            Carrier::Header("x-api-key"),
-            Carrier::Query("key")
+            Some(Carrier::Header("authorization")),
+            Some(Carrier::Header("authorization")),
+            Some(Carrier::Header("x-api-key")),
+            Some(Carrier::Query("key"))
         ]
     );
 }

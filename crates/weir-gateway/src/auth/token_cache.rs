@@ -23,6 +23,16 @@ impl Key {
         hash.copy_from_slice(digest::digest(&digest::SHA256, token).as_ref());
         Self(auth, number, hash)
     }
+
+    /// A credential that is known by its SHA-256.
+    pub(super) fn of_hash(auth: AuthId, hash: [u8; 32]) -> Self {
+        Self(auth, 0, hash)
+    }
+
+    /// The SHA-256.
+    pub(super) fn hash(&self) -> &[u8; 32] {
+        &self.2
+    }
 }
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The body of an answer, on its way to the client.
 
-use crate::compress::Gzip;
+use crate::compress::{Encoder, EncoderError};
 use crate::deadline::{Deadline, Expired};
 use crate::files::FileBody;
 use crate::pool::AgentBody;
@@ -11,6 +11,7 @@ use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use weir_config::ContentCoding;
 use weir_wire::BodyError;
 use weir_wire::fastcgi::FastCgiError;
 
@@ -28,8 +29,12 @@ pub(crate) enum Body<'a> {
     Agent(Box<AgentBody<'a>>),
     /// A file, as it is read.
     File(Box<FileBody>),
+    /// Another body that may not be longer than it may.
+    Limited(Box<Limited<'a>>),
+    /// Another body that somebody wants to have, too.
+    Kept(Box<KeptBody<'a>>),
     /// Another body, compressed on the way.
-    Gzip(Box<GzipBody<'a>>),
+    Encoded(Box<EncodedBody<'a>>),
 }
 
 /// Why an answer broke off.
@@ -53,6 +58,9 @@ pub(crate) enum AnswerError {
     /// The encoder failed.
     #[error("the answer could not be compressed")]
     Compression,
+    /// It is longer than it may be.
+    #[error("the answer is too large")]
+    TooLarge,
     /// It is whole, but its record is not on the disk.
     #[error("the disk did not take the record")]
     NotKept,
@@ -67,6 +75,7 @@ impl AnswerError {
             Self::Late(expired) => Refusal::from(*expired).problem,
             Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
+            Self::TooLarge => Problem::AnswerTooLarge,
             Self::NotKept => Problem::JournalFull,
         }
     }
@@ -81,7 +90,20 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.length(),
             Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
-            Self::Gzip(_) => None,
+            Self::Kept(body) => body.inner.length(),
+            Self::Limited(_) | Self::Encoded(_) => None,
+        }
+    }
+
+    /// Sees to it that there are at most so many bytes.
+    ///
+    /// # Errors
+    /// It is known to have more.
+    pub(crate) fn within(self, limit: u64) -> Result<Self, Refusal> {
+        match self.length() {
+            Some(length) if length > limit => Err(Problem::AnswerTooLarge.into()),
+            Some(_) => Ok(self),
+            None => Ok(Self::Limited(Box::new(Limited { inner: self, left: limit }))),
         }
     }
 
@@ -106,28 +128,54 @@ impl<'a> Body<'a> {
                 Err(body) => Err(Self::Agent(body)),
             },
             Self::File(body) => Ok(Body::File(body)),
-            Self::Gzip(body) => {
-                let GzipBody { inner, encoder, holding, out } = *body;
+            Self::Kept(body) => {
+                let KeptBody { inner, bytes, limit, whole } = *body;
+                match inner.detach() {
+                    Ok(inner) => Ok(Body::Kept(Box::new(KeptBody { inner, bytes, limit, whole }))),
+                    Err(inner) => {
+                        Err(Self::Kept(Box::new(KeptBody { inner, bytes, limit, whole })))
+                    }
+                }
+            }
+            Self::Limited(body) => {
+                let Limited { inner, left } = *body;
+                match inner.detach() {
+                    Ok(inner) => Ok(Body::Limited(Box::new(Limited { inner, left }))),
+                    Err(inner) => Err(Self::Limited(Box::new(Limited { inner, left }))),
+                }
+            }
+            Self::Encoded(body) => {
+                let EncodedBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
                     Ok(inner) => {
-                        Ok(Body::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                        Ok(Body::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
                     }
                     Err(inner) => {
-                        Err(Self::Gzip(Box::new(GzipBody { inner, encoder, holding, out })))
+                        Err(Self::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
                     }
                 }
             }
         }
     }
 
+    /// Hands all of it, unless it has more than so many bytes or breaks off, to `whole` in the end.
+    pub(crate) fn kept(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
+        let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
+        Self::Kept(Box::new(KeptBody { inner: self, bytes: Vec::new(), limit, whole: Some(whole) }))
+    }
+
     /// Compresses it on the way.
-    pub(crate) fn gzip(self, level: u32) -> Self {
-        Self::Gzip(Box::new(GzipBody {
+    ///
+    /// # Errors
+    /// The body as it is: there is no memory for an encoder.
+    pub(crate) fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
+        let Ok(encoder) = Kept::take(coding, level) else { return Err(self) };
+        Ok(Self::Encoded(Box::new(EncodedBody {
             inner: self,
-            encoder: Some(Encoder::take(level)),
+            encoder: Some(encoder),
             holding: false,
             out: Bytes::new(),
-        }))
+        })))
     }
 
     /// The bytes at hand.
@@ -138,7 +186,9 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.data(),
             Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
-            Self::Gzip(body) => &body.out,
+            Self::Limited(body) => body.inner.data(),
+            Self::Kept(body) => body.inner.data(),
+            Self::Encoded(body) => &body.out,
         }
     }
 
@@ -150,7 +200,12 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.consume(count),
             Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
-            Self::Gzip(body) => body.out.advance(count),
+            Self::Kept(body) => body.consume(count),
+            Self::Limited(body) => {
+                body.left = body.left.saturating_sub(count as u64);
+                body.inner.consume(count);
+            }
+            Self::Encoded(body) => body.out.advance(count),
         }
     }
 
@@ -161,7 +216,9 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.is_last(),
             Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
-            Self::Gzip(body) => body.encoder.is_none(),
+            Self::Limited(body) => body.inner.is_last(),
+            Self::Kept(body) => body.inner.is_last(),
+            Self::Encoded(body) => body.encoder.is_none(),
         }
     }
 
@@ -171,7 +228,7 @@ impl<'a> Body<'a> {
         cx: &mut Context<'_>,
         deadline: &Deadline,
     ) -> Poll<Result<bool, AnswerError>> {
-        if !self.data().is_empty() {
+        if !self.data().is_empty() && !matches!(self, Self::Limited(_)) {
             return Poll::Ready(Ok(true));
         }
         match self {
@@ -179,7 +236,21 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
-            Self::Gzip(body) => body.poll_data(cx, deadline),
+            Self::Kept(body) => {
+                let more = ready!(body.inner.poll_data(cx, deadline))?;
+                if !more {
+                    body.end();
+                }
+                Poll::Ready(Ok(more))
+            }
+            Self::Limited(body) => {
+                let more = ready!(body.inner.poll_data(cx, deadline))?;
+                if body.inner.data().len() as u64 > body.left {
+                    return Poll::Ready(Err(AnswerError::TooLarge));
+                }
+                Poll::Ready(Ok(more))
+            }
+            Self::Encoded(body) => body.poll_data(cx, deadline),
         }
     }
 
@@ -219,55 +290,97 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Agent(body) => body.poll_request(cx),
-            Self::Gzip(body) => body.inner.poll_request(cx),
+            Self::Limited(body) => body.inner.poll_request(cx),
+            Self::Kept(body) => body.inner.poll_request(cx),
+            Self::Encoded(body) => body.inner.poll_request(cx),
         }
     }
 }
 
-/// Encoders kept for reuse by one worker: each holds a quarter of a MiB.
+/// A body of unknown length, and how much it may still have.
+pub(crate) struct Limited<'a> {
+    inner: Body<'a>,
+    left: u64,
+}
+
+/// A body that somebody wants to have whole when it is over.
+pub(crate) struct KeptBody<'a> {
+    inner: Body<'a>,
+    bytes: Vec<u8>,
+    limit: u64,
+    /// Gone once it is over, or too long.
+    whole: Option<Box<dyn FnOnce(Bytes)>>,
+}
+
+impl KeptBody<'_> {
+    fn consume(&mut self, count: usize) {
+        if self.whole.is_some() {
+            if (self.bytes.len() + count) as u64 > self.limit {
+                self.whole = None;
+                self.bytes = Vec::new();
+            } else if let Some(data) = self.inner.data().get(..count) {
+                self.bytes.extend_from_slice(data);
+            }
+        }
+        self.inner.consume(count);
+        if self.inner.is_last() && self.inner.data().is_empty() {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            whole(Bytes::from(std::mem::take(&mut self.bytes)));
+        }
+    }
+}
+
+/// Encoders kept for reuse by one worker: each holds a quarter of a MiB to a few.
 const ENCODERS: usize = 16;
 
 thread_local! {
-    static FREE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An encoder and the level it was made for.
-struct Encoder {
-    gzip: Gzip,
+/// An encoder and what it was made for.
+struct Kept {
+    encoder: Encoder,
+    coding: ContentCoding,
     level: u32,
 }
 
-impl Encoder {
-    fn take(level: u32) -> Self {
+impl Kept {
+    fn take(coding: ContentCoding, level: u32) -> Result<Self, EncoderError> {
         let found = FREE.with_borrow_mut(|free| {
-            let at = free.iter().position(|encoder| encoder.level == level)?;
+            let fits = |kept: &Self| kept.coding == coding && kept.level == level;
+            let at = free.iter().position(fits)?;
             Some(free.swap_remove(at))
         });
-        found.unwrap_or_else(|| Self { gzip: Gzip::new(level), level })
+        found.map_or_else(|| Ok(Self { encoder: Encoder::new(coding, level)?, coding, level }), Ok)
     }
 
     /// Keeps it for the next answer; one that broke off is dropped instead.
-    fn give_back(mut self) {
-        self.gzip.reset();
+    fn give_back(self) {
+        let Some(encoder) = self.encoder.again() else { return };
         FREE.with_borrow_mut(|free| {
             if free.len() < ENCODERS {
-                free.push(self);
+                free.push(Self { encoder, ..self });
             }
         });
     }
 }
 
 /// A body compressed as it passes.
-pub(crate) struct GzipBody<'a> {
+pub(crate) struct EncodedBody<'a> {
     inner: Body<'a>,
     /// Gone once the end has been written.
-    encoder: Option<Encoder>,
+    encoder: Option<Kept>,
     /// The encoder holds something back.
     holding: bool,
     out: Bytes,
 }
 
-impl GzipBody<'_> {
+impl EncodedBody<'_> {
     fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -275,26 +388,26 @@ impl GzipBody<'_> {
     ) -> Poll<Result<bool, AnswerError>> {
         let mut out = Vec::new();
         while out.is_empty() {
-            let Some(encoder) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
-            let gzip = &mut encoder.gzip;
+            let Some(kept) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
+            let encoder = &mut kept.encoder;
             let polled = self.inner.poll_data(cx, deadline);
             let encoded = match polled {
                 Poll::Pending if self.holding => {
                     // The source pauses: what has come so far must not wait for the rest.
                     self.holding = false;
-                    gzip.flush(&mut out)
+                    encoder.flush(&mut out)
                 }
                 _ if ready!(polled)? => {
                     let data = self.inner.data();
                     let count = data.len();
-                    let encoded = gzip.write(data, &mut out);
+                    let encoded = encoder.write(data, &mut out);
                     self.inner.consume(count);
                     self.holding = true;
                     encoded
                 }
                 _ => {
-                    let finished = gzip.finish(&mut out);
-                    self.encoder.take().into_iter().for_each(Encoder::give_back);
+                    let finished = encoder.finish(&mut out);
+                    self.encoder.take().into_iter().for_each(Kept::give_back);
                     finished
                 }
             };

@@ -27,9 +27,9 @@ impl Masks {
         for auth in &config.auths {
             match auth::carrier(auth) {
                 // Among the CREDENTIALS, which need no search.
-                Carrier::Header("authorization") => {}
-                Carrier::Header(name) => masks.headers.push(name.to_owned()),
-                Carrier::Query(name) => masks.parameters.push(name.to_owned()),
+                None | Some(Carrier::Header("authorization")) => {}
+                Some(Carrier::Header(name)) => masks.headers.push(name.to_owned()),
+                Some(Carrier::Query(name)) => masks.parameters.push(name.to_owned()),
             }
         }
         masks

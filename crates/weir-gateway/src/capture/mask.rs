@@ -1,13 +1,13 @@
 //! Bodies that are masked before they are recorded: held whole until they are over, within a
 //! budget of the process, while their bytes go their way unchanged.
 
-use crate::compress::Gzip;
+use crate::compress::Encoder;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_config::BodyMask;
+use weir_config::{BodyMask, ContentCoding};
 use weir_journal::Withheld;
 use weir_wire::{Headers, Known};
 
@@ -82,7 +82,7 @@ pub(super) struct Held {
     bytes: Vec<u8>,
     room: Room,
     form: Form,
-    gzip: bool,
+    coding: Option<ContentCoding>,
 }
 
 impl Held {
@@ -92,14 +92,16 @@ impl Held {
     /// It could not be masked anyway.
     pub(super) fn new(headers: &Headers, worker: &'static Worker) -> Result<Self, Withheld> {
         let form = form(headers).ok_or(Withheld::Unreadable)?;
-        let gzip = match headers.known(Known::ContentEncoding) {
-            None => false,
-            Some(coding) if coding.eq_ignore_ascii_case(b"identity") => false,
-            Some(coding) if coding.eq_ignore_ascii_case(b"gzip") => true,
-            Some(coding) if coding.eq_ignore_ascii_case(b"x-gzip") => true,
-            Some(_) => return Err(Withheld::Coding),
+        let coding = match headers.known(Known::ContentEncoding) {
+            None => None,
+            Some(name) if name.eq_ignore_ascii_case(b"identity") => None,
+            Some(name) if name.eq_ignore_ascii_case(b"x-gzip") => Some(ContentCoding::Gzip),
+            Some(name) => {
+                let is_it = |c: &ContentCoding| name.eq_ignore_ascii_case(c.name().as_bytes());
+                Some(ContentCoding::ALL.into_iter().find(is_it).ok_or(Withheld::Coding)?)
+            }
         };
-        Ok(Self { bytes: Vec::new(), room: Room::none(worker), form, gzip })
+        Ok(Self { bytes: Vec::new(), room: Room::none(worker), form, coding })
     }
 
     /// More of it has passed.
@@ -131,18 +133,21 @@ impl Held {
         if self.bytes.len() as u64 > most {
             return Err(Withheld::Long);
         }
-        if !self.gzip {
+        let Some(coding) = self.coding else {
             let masked = masked(self.form, &self.bytes, mask)?;
             return Ok((masked != self.bytes).then_some(masked));
-        }
-        let (plain, _room) = self.decoded(most, budget)?;
+        };
+        let (plain, _room) = self.decoded(coding, most, budget)?;
         let masked = masked(self.form, &plain, mask)?;
         if masked == plain {
             return Ok(None);
         }
-        let (mut gzip, mut packed) = (Gzip::new(1), Vec::new());
-        let written = gzip.write(&masked, &mut packed).and_then(|()| gzip.finish(&mut packed));
-        written.map(|()| Some(packed)).map_err(|_| Withheld::Coding)
+        let mut packed = Vec::new();
+        let packing = Encoder::new(coding, 1).and_then(|mut encoder| {
+            encoder.write(&masked, &mut packed)?;
+            encoder.finish(&mut packed)
+        });
+        packing.map(|()| Some(packed)).map_err(|_| Withheld::Coding)
     }
 
     /// The bytes as they came.
@@ -151,10 +156,15 @@ impl Held {
     }
 
     /// What is in it, at most so many bytes, and the room for that.
-    fn decoded(&self, most: u64, budget: u64) -> Result<(Vec<u8>, Room), Withheld> {
+    fn decoded(
+        &self,
+        coding: ContentCoding,
+        most: u64,
+        budget: u64,
+    ) -> Result<(Vec<u8>, Room), Withheld> {
         let mut room = Room::none(self.room.worker);
         let mut plain = Vec::new();
-        let mut decoder = MultiGzDecoder::new(self.bytes.as_slice());
+        let mut decoder = decoder(coding, &self.bytes)?;
         loop {
             let read = decoder.by_ref().take(STEP).read_to_end(&mut plain);
             let read = read.map_err(|_| Withheld::Coding)?;
@@ -167,6 +177,21 @@ impl Held {
             }
         }
     }
+}
+
+/// Reads what is in bytes of this coding, a little at a time.
+fn decoder(coding: ContentCoding, bytes: &[u8]) -> Result<Box<dyn Read + '_>, Withheld> {
+    Ok(match coding {
+        ContentCoding::Gzip => Box::new(MultiGzDecoder::new(bytes)),
+        ContentCoding::Br => Box::new(brotli::Decompressor::new(bytes, STEP as usize)),
+        ContentCoding::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
+            let mut decoder = decoder.map_err(|_| Withheld::Coding)?;
+            // What every decoder has to have (RFC 9659); no more, whatever a frame asks for.
+            decoder.window_log_max(23).map_err(|_| Withheld::Coding)?;
+            Box::new(decoder)
+        }
+    })
 }
 
 /// What the headers say it is; none if that cannot be masked.

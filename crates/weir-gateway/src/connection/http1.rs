@@ -88,7 +88,7 @@ async fn run(start: Start, stream: Stream) {
         let after = match connection.next().await {
             Next::Request(exchange) => connection.exchange(exchange).await,
             Next::Http2 => {
-                let Connection { incoming, stream, .. } = connection;
+                let Connection { start, incoming, stream, .. } = connection;
                 return http2::serve(start, incoming.buffer, stream).await;
             }
             Next::Close => After::Drop,
@@ -170,6 +170,7 @@ impl Connection {
         let framing = exchange.request.framing;
         let expects_continue = exchange.request.version == Version::Http11
             && exchange.request.expects_continue() == Some(true);
+        exchange.certificate.clone_from(&start.certificate);
         exchange.begin(start.listener, stream.is_tls());
         let idle = exchange.live().site.config.limits.idle;
         incoming.start(framing, expects_continue && !framing.is_empty());

@@ -54,7 +54,9 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
     let open = Rc::new(Cell::new(0usize));
     let service = {
         let open = Rc::clone(&open);
-        service_fn(move |request| answer(start, https, limits, InFlight::new(&open), request))
+        service_fn(move |request| {
+            answer(start.clone(), https, limits, InFlight::new(&open), request)
+        })
     };
     let mut builder = http2::Builder::new(LocalExecutor);
     builder
@@ -143,6 +145,7 @@ async fn answer(
     let mut exchange = start.worker.exchange(start.peer, Protocol::Http2, &Rc::default());
     let (parts, incoming) = request.into_parts();
     let checked = read_head(&mut exchange, &parts, &limits);
+    exchange.certificate.clone_from(&start.certificate);
     exchange.begin(start.listener, https);
     let body = match checked {
         Ok(()) => {

@@ -5,6 +5,7 @@ use crate::auth::{NotAdmitted, Principal, StandIn, stand_in};
 use crate::forwarded::Client;
 use crate::headers::{apply_edits, strip_hop_by_hop};
 use crate::path;
+use crate::problem::Problem;
 use crate::route::Found;
 use crate::site::Site;
 use std::net::{IpAddr, Ipv4Addr};
@@ -90,6 +91,9 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         NotAdmitted::ScopeMissing => Refused::ScopeMissing,
         NotAdmitted::NoWayIn => Refused::NotAdmitted,
     })?;
+    if !to.route.clients.iter().all(|clients| clients.admits(client.address)) {
+        return Err(Refused::Rejected(Problem::AddressRefused));
+    }
     let mut target = to.path;
     let is_credential = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();

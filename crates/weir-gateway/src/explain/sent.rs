@@ -28,7 +28,7 @@ pub(crate) fn stands_in(
         Handler::Reply(_) | Handler::Files(_) => None,
         Handler::Proxy(handler) => {
             let live = Rc::clone(exchange.live());
-            let settings = &live.site.config.upstreams[handler.upstream.0];
+            let settings = &live.site.config.upstreams[exchange.upstream_of(handler).0];
             let (head, first) =
                 proxy::outline(exchange, route, handler, framing).unwrap_or_default();
             let credential = settings.credential.as_ref().map(|c| c.header.as_str());

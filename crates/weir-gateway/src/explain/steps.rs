@@ -1,13 +1,15 @@
 //! Every policy of a request in its order: how it is set, what it said, and why.
 
 use super::{Outcome, Part, Stage, Step};
-use crate::auth::Tried;
+use crate::auth::{FailureKind, Shown, Tried};
 use crate::exchange::Exchange;
 use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{AccessRule, AuthKind, BodyMap, Handler, LimitKey, Origins, Rate, Route};
+use weir_config::{
+    AccessRule, AuthKind, BodyMap, Credentials, Handler, LimitKey, Origins, Rate, Route,
+};
 
 /// Why a request was refused.
 pub(super) struct Refused {
@@ -51,6 +53,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     steps.push(course.step("body-size", Stage::BodySize, &longest));
     steps.push(course.validation(route));
     steps.push(course.request_map(route));
+    steps.push(course.cache(route));
     steps.push(course.handler(route));
     steps.push(course.response_map(route));
     let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
@@ -61,7 +64,9 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     let names: Vec<&str> = edits.set.iter().map(|(name, _)| name.as_str()).collect();
     let setting = format!("sets {}; removes {}", list(&names), list(&edits.remove));
     steps.push(course.later("response-headers", !edits.is_empty(), Stage::Over, &setting));
-    let setting = format!("from {} bytes on", route.compress.min_size);
+    let codings = route.compress.codings.iter().flatten().map(|coding| coding.name());
+    let codings = list(&codings.collect::<Vec<_>>());
+    let setting = format!("{codings}, from {} bytes on", route.compress.min_size);
     steps.push(course.later("compress", route.compress.enabled, Stage::Over, &setting));
     let setting = api.cors.as_ref().map(|cors| match &cors.origins {
         Origins::Any => "every origin".to_owned(),
@@ -209,21 +214,27 @@ impl Course<'_> {
         let config = &live.site.config;
         let auth = &config.auths[rule.auth.0];
         let request = &self.exchange.request;
-        let query = request.query().map(str::as_bytes);
-        let unix = self.exchange.unix;
-        let tried = live.authenticator.try_rule(config, rule, &request.headers, query, unix);
-        let wanted: Vec<&str> = match &auth.kind {
-            AuthKind::Jwt(jwt) => {
-                jwt.scopes.iter().chain(&rule.scopes).map(String::as_str).collect()
-            }
-            AuthKind::ApiKey(_) => rule.scopes.iter().map(String::as_str).collect(),
+        let shown = Shown {
+            headers: &request.headers,
+            query: request.query().map(str::as_bytes),
+            certificate: self.exchange.certificate.as_deref(),
         };
+        let tried = live.authenticator.try_rule(config, rule, shown, self.exchange.unix);
+        let of_token = auth.kind.token().map_or(&[][..], |token| token.scopes.as_slice());
+        let wanted: Vec<&str> = of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
         let scopes = match wanted.is_empty() {
             true => String::new(),
             false => format!("; wants the scopes {}", wanted.join(" ")),
         };
         let (outcome, why) = match tried {
+            Tried::Absent if matches!(auth.kind, AuthKind::Certificate(_)) => {
+                ("absent", "a certificate is shown in the handshake, which is not there".to_owned())
+            }
             Tried::Absent => ("absent", "the request has no credential of this kind".to_owned()),
+            Tried::Refused(FailureKind::NotAsked) => {
+                let why = "a real request asks the authorization server about the token first";
+                ("refused", why.to_owned())
+            }
             Tried::Granted(principal) => {
                 let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
                 let consumer = consumer.unwrap_or("no consumer of the configuration");
@@ -367,13 +378,34 @@ impl Course<'_> {
         step
     }
 
+    /// Stored answers are for real requests only.
+    fn cache(&self, route: &Route) -> Step {
+        let Some(cache) = &route.cache else { return Self::off("cache") };
+        let credentials = match cache.credentials {
+            Credentials::None => "not with credentials",
+            Credentials::Shared => "one answer for whoever is let in",
+            Credentials::Each => "answers of each caller apart",
+        };
+        let setting = format!("bodies up to {} bytes; {credentials}", cache.entry);
+        let mut step = self.step("cache", Stage::Handler, &setting);
+        if step.outcome != Outcome::NotReached {
+            step.outcome = Outcome::Later;
+            step.why = "a real request may be given a stored answer here".to_owned();
+        }
+        step
+    }
+
     fn handler(&self, route: &Route) -> Step {
         let config = &self.exchange.live().site.config;
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files of {}", files.root.display()),
             Handler::Proxy(proxy) => {
-                format!("proxy to the upstream {}", config.upstreams[proxy.upstream.0].name)
+                let name = &config.upstreams[self.exchange.upstream_of(proxy).0].name;
+                match self.exchange.instead {
+                    Some(_) => format!("proxy to the upstream {name}, by `instead`"),
+                    None => format!("proxy to the upstream {name}"),
+                }
             }
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),

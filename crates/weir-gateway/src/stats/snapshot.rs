@@ -1,7 +1,7 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
-use crate::auth::KeySetSeries;
+use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::upstream::{Healths, Out};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub token_evictions: u64,
     /// Key sets that are fetched, in the order of their auths.
     pub key_sets: Vec<KeySetSeries>,
+    /// Tokens that servers are asked about, in the order of their auths.
+    pub introspections: Vec<IntrospectionSeries>,
     /// Requests refused by a rate limit.
     pub limited: u64,
     /// Requests refused by a quota.
@@ -51,6 +53,22 @@ pub struct Snapshot {
     pub invalid_requests: u64,
     /// Answers that are not as their API's description says.
     pub invalid_answers: u64,
+    /// Answers given from a cache.
+    pub cache_hits: u64,
+    /// Requests that a cache had no fresh answer for.
+    pub cache_misses: u64,
+    /// Stale answers of a cache that were good still.
+    pub cache_revalidated: u64,
+    /// Requests that have nothing to do with the cache of their route.
+    pub cache_bypassed: u64,
+    /// Requests that waited for another's answer.
+    pub cache_waited: u64,
+    /// Stored answers that had to go for others.
+    pub cache_evictions: u64,
+    /// Answers that are stored.
+    pub cache_entries: u64,
+    /// Memory that they take, in bytes.
+    pub cache_bytes: u64,
     /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
     pub unrecorded: u64,
     /// Calls that are not counted, or not whole, because there was no room for their records.
@@ -183,6 +201,12 @@ impl Snapshot {
             (&mut self.over_quota, &worker.over_quota),
             (&mut self.invalid_requests, &worker.invalid_requests),
             (&mut self.invalid_answers, &worker.invalid_answers),
+            (&mut self.cache_hits, &worker.cache_hits),
+            (&mut self.cache_misses, &worker.cache_misses),
+            (&mut self.cache_revalidated, &worker.cache_revalidated),
+            (&mut self.cache_bypassed, &worker.cache_bypassed),
+            (&mut self.cache_waited, &worker.cache_waited),
+            (&mut self.cache_evictions, &worker.cache_evictions),
             (&mut self.unrecorded, &worker.unrecorded),
             (&mut self.uncounted, &worker.uncounted),
             (&mut self.withheld, &worker.withheld),

@@ -27,14 +27,23 @@ pub(super) fn of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The score of a target for a key; the largest is the best.
-pub(super) fn score(target: u64, weight: u32, key: u64) -> f64 {
-    // SplitMix64's finaliser: FNV alone leaves similar texts similar.
-    let mut mixed = target ^ key.rotate_left(32);
+/// Whether a key is in a share of so many ten-thousandths: who is in one is in every larger one.
+pub(crate) fn is_in(key: u64, part: u32) -> bool {
+    let share = mixed(key) >> 11;
+    share < ((1u64 << 53) / 10_000).saturating_mul(u64::from(part)) || part >= 10_000
+}
+
+/// SplitMix64's finaliser: FNV alone leaves similar texts similar.
+fn mixed(key: u64) -> u64 {
+    let mut mixed = key;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    let between = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    mixed ^ (mixed >> 31)
+}
+
+/// The score of a target for a key; the largest is the best.
+pub(super) fn score(target: u64, weight: u32, key: u64) -> f64 {
+    let between = ((mixed(target ^ key.rotate_left(32)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     between.ln() / f64::from(weight)
 }
 
@@ -49,6 +58,17 @@ mod tests {
             score(of(target.as_bytes()), *weight, of(format!("user-{key}").as_bytes()))
         });
         scores.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0
+    }
+
+    #[test]
+    fn a_share_is_as_large_as_said_and_keeps_who_is_in_it() {
+        let keys = || (0..100_000u32).map(|key| of(format!("user-{key}").as_bytes()));
+        for (part, few, many) in [(1, 2, 30), (500, 4_700, 5_300), (5000, 49_000, 51_000)] {
+            let count = keys().filter(|key| is_in(*key, part)).count();
+            assert!((few..=many).contains(&count), "{part}: {count}");
+            assert!(keys().all(|key| !is_in(key, part) || is_in(key, part + 100)));
+        }
+        assert!(keys().all(|key| is_in(key, 10_000) && !is_in(key, 0)));
     }
 
     fn shares(weights: &[u32]) -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! A Config as one worker serves it: what is shared, and beside it what only this worker has.
 
-use crate::auth::{AuthCounters, Authenticator};
+use crate::auth::{AuthCounters, Authenticator, Remote};
 use crate::exchange::Exchange;
 use crate::files::Root;
 use crate::script::Slot;
@@ -47,8 +47,9 @@ impl Live {
         let mut series: Vec<Vec<Series>> =
             config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
         series.push(room(1));
-        let authenticator =
-            Authenticator::new(config, Arc::clone(auth_counters), site.key_sets.clone());
+        let remote =
+            Remote { key_sets: site.key_sets.clone(), introspections: site.introspections.clone() };
+        let authenticator = Authenticator::new(config, Arc::clone(auth_counters), remote);
         let files = config.apis.iter().map(|api| {
             let root = |handler: &Handler| match handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),

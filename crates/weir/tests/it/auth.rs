@@ -2,6 +2,8 @@
 
 mod addresses;
 mod api_keys;
+mod certificates;
+mod introspection;
 mod key_sets;
 mod secrets;
 mod tokens;

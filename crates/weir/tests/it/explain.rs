@@ -42,6 +42,9 @@ fn operators_are_told_by_the_running_configuration_and_nothing_is_counted_or_rec
         let limit = step(&told, "limit")["parts"][0]["why"].as_str().unwrap();
         assert!(limit.ends_with("3 left after it"), "{limit}");
     }
+    let audit = ask(&server, "GET", "/v1/audit", Some(&first_token(&server)), "").text();
+    assert!(audit.contains("\"explain\"") && audit.contains("GET /items/7\""), "{audit}");
+    assert!(!audit.contains("x=1") && !audit.contains("s3cret"), "{audit}");
     assert_eq!(server.metric("http_server_request_duration_seconds_count", &[]), 1.0);
     assert_eq!(server.metric("http_client_request_duration_seconds_count", &[]), 0.0);
     for wrong in [

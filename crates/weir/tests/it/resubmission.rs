@@ -171,6 +171,7 @@ fn words(reason: &str) -> &'static str {
         "target-not-listed" => "the route does not list that one in `resubmit.targets`",
         "target-unfit" => "the other route takes another method",
         "limit-reached" => "a rate limit or quota of its consumer is exhausted; try later",
+        "rejected:address-refused" => "weir itself does not take it: address-refused",
         "rejected:body-too-large" => "weir itself does not take it: body-too-large",
         other => panic!("{other} has no words"),
     }

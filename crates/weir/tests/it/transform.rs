@@ -1,8 +1,10 @@
 //! What happens to requests and answers on their way.
 
+mod caching;
 mod compression;
 mod cors;
 mod forwarding;
+mod instead;
 mod maps;
 mod negotiation;
 mod upstreams;

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::sync::LazyLock;
 use std::time::Duration;
+use weir_config::TokenRules;
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";
@@ -59,13 +60,8 @@ fn key(kid: Option<&str>, algorithms: &[Algorithm]) -> VerificationKey {
 
 fn auth(algorithms: &[Algorithm], keys: Vec<VerificationKey>) -> JwtAuth {
     JwtAuth {
-        issuers: vec![],
-        audiences: vec![],
+        rules: TokenRules { require_exp: true, ..TokenRules::default() },
         algorithms: algorithms.to_vec(),
-        leeway: Duration::ZERO,
-        require_exp: true,
-        required_claims: vec![],
-        scopes: vec![],
         keys,
         remote: None,
     }
@@ -204,13 +200,13 @@ fn exp_is_required_and_holds_up_to_its_second() {
     ] {
         assert_eq!(claiming(&auth, &json!({"exp": exp})).err(), kind, "{exp}");
     }
-    auth.leeway = Duration::from_secs(30);
+    auth.rules.leeway = Duration::from_secs(30);
     assert_eq!(
         claiming(&auth, &json!({"exp": NOW - 29})).expect("within the leeway").expires,
         Some(NOW + 1)
     );
     assert_eq!(claiming(&auth, &json!({"exp": NOW - 30})).unwrap_err(), FailureKind::Expired);
-    auth.require_exp = false;
+    auth.rules.require_exp = false;
     assert_eq!(claiming(&auth, &json!({})).expect("no exp wanted").expires, None);
     assert_eq!(claiming(&auth, &json!({"exp": 1})).unwrap_err(), FailureKind::Expired);
 }
@@ -223,7 +219,7 @@ fn nbf_holds_from_its_second() {
     assert_eq!(nbf(&auth, json!(NOW)), None);
     assert_eq!(nbf(&auth, json!(NOW + 1)), Some(FailureKind::NotYetValid));
     assert_eq!(nbf(&auth, json!("soon")), Some(FailureKind::Malformed));
-    auth.leeway = Duration::from_secs(30);
+    auth.rules.leeway = Duration::from_secs(30);
     assert_eq!(nbf(&auth, json!(NOW + 30)), None);
     assert_eq!(nbf(&auth, json!(NOW + 31)), Some(FailureKind::NotYetValid));
 }
@@ -231,9 +227,9 @@ fn nbf_holds_from_its_second() {
 #[test]
 fn issuer_audience_and_required_claims() {
     let mut auth = shared();
-    auth.issuers = vec!["https://idp/".into()];
-    auth.audiences = vec!["orders".into(), "bills".into()];
-    auth.required_claims = vec!["client_id".into()];
+    auth.rules.issuers = vec!["https://idp/".into()];
+    auth.rules.audiences = vec!["orders".into(), "bills".into()];
+    auth.rules.required_claims = vec!["client_id".into()];
     let good =
         json!({"exp": NOW + 60, "iss": "https://idp/", "aud": ["x", "bills"], "client_id": ""});
     let with = |name: &str, value: Option<Value>| {

@@ -155,6 +155,8 @@ fn who_and_where_are_those_of_now() {
     refused(&weir, &sent, &as_it_was(), "not-admitted");
     weir.reload(&config.replace("    routes:", "    limits: {body: 1B}\n    routes:"));
     refused_later(&weir, &sent, &as_it_was(), "rejected:body-too-large");
+    weir.reload(&config.replace("    routes:", "    clients: {deny: 127.0.0.0/8}\n    routes:"));
+    refused(&weir, &sent, &as_it_was(), "rejected:address-refused");
     let limited = "    limit: {rate: 1/d, burst: 1}\n    routes:";
     weir.reload(&config.replace("    routes:", limited));
     place(&weir, "{}");

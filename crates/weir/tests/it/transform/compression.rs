@@ -1,4 +1,4 @@
-//! gzip, negotiated.
+//! zstd, brotli and gzip, negotiated.
 
 use crate::harness::{Response, Server, Upstream, Weir};
 use flate2::read::GzDecoder;
@@ -34,14 +34,14 @@ fn large() -> String {
 fn large_texts_are_compressed_for_those_who_want_it() {
     let server = server(&Upstream::by_hand());
     let mut client = server.connect();
-    for accept in ["gzip", "deflate, gzip;q=0.5", "br, *", "x-gzip"] {
+    for accept in ["gzip", "deflate, gzip;q=0.5", "br;q=0, gzip, zstd;q=0.1", "x-gzip"] {
         let answer = client.request("GET", "/large", &[("accept-encoding", accept)], "");
         assert_eq!(answer.header("content-encoding"), Some("gzip"), "{accept}");
         assert_eq!(answer.header("vary"), Some("accept-encoding"));
         assert!(answer.body.len() < 1000);
         assert_eq!(gunzip(&answer), large());
     }
-    for accept in ["", "identity", "gzip;q=0", "br", "*;q=0", "gzip;q=0.1, identity"] {
+    for accept in ["", "identity", "gzip;q=0", "compress", "*;q=0", "gzip;q=0.1, identity"] {
         let answer = client.request("GET", "/large", &[("accept-encoding", accept)], "");
         assert_eq!(answer.header("content-encoding"), None, "{accept}");
         assert_eq!(answer.header("vary"), Some("accept-encoding"), "caches must know");
@@ -53,6 +53,45 @@ fn large_texts_are_compressed_for_those_who_want_it() {
     }
     let head = client.request("HEAD", "/large", &[("accept-encoding", "gzip")], "");
     assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[test]
+fn the_coding_that_is_wanted_most_is_sent_and_nothing_else() {
+    let server = server(&Upstream::by_hand());
+    let mut client = server.connect();
+    let mut get =
+        |accept: &str| client.request("GET", "/large", &[("accept-encoding", accept)], "");
+    for (accept, coding) in [
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("gzip;q=0.8, br", "br"),
+        ("br;q=0.5, zstd;q=0.7", "zstd"),
+        ("*", "zstd"),
+    ] {
+        let answer = get(accept);
+        assert_eq!(answer.header("content-encoding"), Some(coding), "{accept}");
+        assert_eq!(answer.header("vary"), Some("accept-encoding"));
+        let plain = match coding {
+            "zstd" => zstd::decode_all(&answer.body[..]).expect("zstd"),
+            _ => {
+                let mut plain = Vec::new();
+                let mut decoder = brotli_decompressor::Decompressor::new(&answer.body[..], 4096);
+                decoder.read_to_end(&mut plain).expect("brotli");
+                plain
+            }
+        };
+        assert_eq!(String::from_utf8(plain).unwrap(), large(), "{accept}");
+        assert!(answer.body.len() < 1000);
+    }
+    let server = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\napis:\n  api:\n    base: /\n    \
+         compress: {{codings: [gzip, br], level: 4}}\n    routes: [{{get: /, reply: {{text: \"{}\"}}}}]\n",
+        large()
+    ))
+    .start();
+    for (accept, coding) in [("zstd", None), ("br, gzip, zstd", Some("gzip")), ("br", Some("br"))] {
+        let answer = server.connect().request("GET", "/", &[("accept-encoding", accept)], "");
+        assert_eq!(answer.header("content-encoding"), coding, "{accept}");
+    }
 }
 
 #[test]
