@@ -230,6 +230,9 @@ RECORDING_MEMORY = "recording-memory"
 MONITOR_COST = "monitor-cost"
 TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
+#: Messages of WebSockets, and what open ones hold.
+WEBSOCKET = "websocket"
+WEBSOCKET_LIMIT = 200 * MIB
 #: Bulk resubmission.
 RESUBMISSION = "resubmission"
 #: What a request costs the Lab, beside other load generators.
@@ -244,4 +247,5 @@ LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, RECORDING_COST, RECORDING_BURST,
-         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LAB, LAB_USERS, *LONG)
+         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, WEBSOCKET, *LAB,
+         LAB_USERS, *LONG)

@@ -27,6 +27,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
     found += _pool_memory(results.get(cases.POOL_MEMORY))
+    found += _websocket(results.get(cases.WEBSOCKET))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
     found += lab_rows.verdicts(results)
@@ -139,6 +140,22 @@ def _memory(result: dict | None) -> list[Verdict]:
         rows.append(_absolute(title, amounts, lambda size: f"{size / cases.MIB:.1f} MiB", limit,
                               verdict))
     return rows
+
+
+def _websocket(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    cpu = {kind: statistics.median(one[kind]["cpu_us"] for one in result["rounds"])
+           for kind in ("weir", "nginx")}
+    ratio, load = result["cpu_ratio"], f"{result['connections']:,} open, 50 at once"
+    size = {kind: f"{result[f'{kind}_bytes'] / cases.MIB:.1f} MiB" for kind in cpu}
+    return [
+        Verdict("a message of a WebSocket and its echo", load, f"{cpu['weir']:.2f} µs",
+                f"nginx {cpu['nginx']:.2f} µs", f"{ratio:.2f}", "≤ 1.0 × nginx",
+                "met" if ratio <= 1 else "MISSED"),
+        Verdict("memory, open WebSockets", load, size["weir"], f"nginx {size['nginx']}", "",
+                f"≤ {cases.WEBSOCKET_LIMIT // cases.MIB} MiB",
+                "met" if result["weir_bytes"] <= cases.WEBSOCKET_LIMIT else "MISSED")]
 
 
 def _start(result: dict | None) -> list[Verdict]:

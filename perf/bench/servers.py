@@ -142,6 +142,21 @@ class Workshop:
         process.wait_for(ports["hello"])
         return Server(process, ports)
 
+    def start_upgrades(self, fleet: Fleet, kind: str, *, backend: int, connections: int,
+                       cores: set[int]) -> Server:
+        """Starts `weir` or `nginx` in front of a WebSocket or gRPC server on port `backend`."""
+        folder = self.new_folder(kind)
+        if kind == "weir":
+            command, ports, environment = self._serve("upgrades.yaml", folder, 1, backend)
+            ports["calls"] = ports["hello"]
+        else:
+            ports = dict(zip(("hello", "calls"), free_ports(2)))
+            path = _fill("upgrades.conf", folder, ports, 1, backend, connections)
+            command, environment = ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], {}
+        process = fleet.start(kind, command, cores=cores, environment=environment)
+        process.wait_for(ports["hello"])
+        return Server(process, ports)
+
     def _weir(self, workers: int, backend: int, _connections: int):
         folder = self.new_folder("weir")
         for name in ("tls.crt", "tls.key", "jwks.json"):

@@ -22,7 +22,7 @@ pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
     Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
-    Representation,
+    Representation, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
@@ -41,8 +41,8 @@ pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
 pub use upstream::{
-    Balance, Check, Credential, ErrorShare, HashKey, Health, RetriedMethods, Retries, Scheme,
-    Target, Upstream, UpstreamTls,
+    Balance, Check, Credential, ErrorShare, HashKey, Health, Protocol, RetriedMethods, Retries,
+    Scheme, Target, Upstream, UpstreamTls,
 };
 
 use crate::map::JsonMap;

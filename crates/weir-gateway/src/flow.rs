@@ -97,6 +97,10 @@ pub(crate) async fn stages<'a>(
         }
         Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
+    if exchange.upgraded.is_some() {
+        // What follows is no answer that could be changed.
+        return Ok(body);
+    }
     exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
         body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;

@@ -92,6 +92,22 @@ pub struct Proxy {
     pub headers: HeaderEdits,
     /// Time to the first byte of the answer, instead of the upstream's.
     pub timeout: Option<Duration>,
+    /// What its connections may become (default: nothing).
+    pub upgrade: Option<Upgrade>,
+}
+
+/// What a connection may become once client and upstream agree on it (RFC 9110 section 7.8): bytes
+/// both ways, until one of them ends it or a limit does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Protocols, lower case; never empty.
+    pub protocols: Vec<String>,
+    /// How long no byte may pass in either direction (default 5 min).
+    pub idle: Duration,
+    /// How long it may last (default: as long as it likes).
+    pub lifetime: Option<Duration>,
+    /// How long it may go on after a reload (default 10 min).
+    pub reload: Duration,
 }
 
 /// An agent of a pool answers.

@@ -13,6 +13,8 @@ pub struct Upstream {
     pub name: String,
     /// Never empty; all `http` or all `https`.
     pub targets: Vec<Target>,
+    /// What its targets speak.
+    pub protocol: Protocol,
     /// How a target is chosen.
     pub balance: Balance,
     /// There with [`Balance::Hash`].
@@ -63,6 +65,16 @@ pub enum Scheme {
     Http,
     /// HTTP/1.1 over TLS.
     Https,
+}
+
+/// What targets speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, over TLS as agreed in the handshake, else with prior knowledge (RFC 9113 section
+    /// 3.3).
+    Http2,
 }
 
 /// How a target is chosen among the healthy ones.

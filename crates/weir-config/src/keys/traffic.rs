@@ -10,6 +10,8 @@ pub(crate) static UPSTREAM: Shape = Shape {
     slips: &[
         ("url", "write `targets: [\"http://…\"]`"),
         ("target", "write `targets: [\"http://…\"]`"),
+        ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
+        ("http2", "write `protocol: http2`"),
         ("servers", "write `targets: [\"http://…\"]`"),
         ("hosts", "write `targets: [\"http://…\"]`"),
     ],
@@ -23,6 +25,12 @@ pub(crate) static UPSTREAM: Shape = Shape {
                 "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`.",
             )
             .required(),
+            Key::new(
+                "protocol",
+                Kind::Word(&["http1", "http2"]),
+                "What its targets speak: HTTP/1.1, or HTTP/2, as gRPC does; with `http` without asking for it first (h2c with prior knowledge), with `https` as agreed in the handshake.",
+            )
+            .default("http1"),
             Key::new(
                 "balance",
                 Kind::Word(&["round-robin", "least-busy", "hash"]),

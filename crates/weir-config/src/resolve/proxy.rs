@@ -1,8 +1,9 @@
 //! Proxies.
 
+use super::fields::nothing;
 use super::{Fields, Resolver, headers, path};
 use crate::config::{
-    HostMode, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, UpstreamId,
+    HostMode, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Upgrade, UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::codes;
@@ -24,6 +25,7 @@ impl Resolver<'_> {
                 query: QueryMode::Keep,
                 headers: crate::config::HeaderEdits::default(),
                 timeout: first_byte,
+                upgrade: None,
             });
         }
         let fields = Fields::new(node, &keys::PROXY);
@@ -46,7 +48,37 @@ impl Resolver<'_> {
             query: query(&fields),
             headers: headers::edits(Some(fields)),
             timeout: fields.duration("timeout").or(first_byte),
+            upgrade: self.upgrade(&fields)?,
         })
+    }
+
+    /// None if it is not as it should be.
+    #[expect(clippy::option_option, reason = "absent, and wrong, are two things")]
+    fn upgrade(&mut self, proxy: &Fields<'_>) -> Option<Option<Upgrade>> {
+        let Some(node) = proxy.get("upgrade") else { return Some(None) };
+        let name = proxy.text("upstream").unwrap_or_default();
+        if self.http2.iter().any(|one| one == name) {
+            let message = format!("upgrades are of HTTP/1.1, but `{name}` speaks HTTP/2");
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("name an upstream without `protocol: http2`");
+            return None;
+        }
+        let fields = proxy.object("upgrade", &keys::UPGRADE);
+        let fields = fields.unwrap_or(Fields::new(nothing(), &keys::UPGRADE));
+        let protocols = match node.text() {
+            Some(one) => vec![one.to_ascii_lowercase()],
+            None => fields.texts("protocols").iter().map(|p| p.to_ascii_lowercase()).collect(),
+        };
+        if protocols.is_empty() {
+            return None;
+        }
+        let (idle, lifetime) = (fields.seconds("idle", 300), fields.duration("lifetime"));
+        if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
+            let message = "this time is never up: the `lifetime` is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        Some(Some(Upgrade { protocols, idle, lifetime, reload: fields.seconds("reload", 600) }))
     }
 
     fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {

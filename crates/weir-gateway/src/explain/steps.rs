@@ -7,7 +7,7 @@ use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Rate, Route};
+use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Proxy, Rate, Route, Upstream};
 
 /// Why a request was refused.
 pub(super) struct Refused {
@@ -360,9 +360,7 @@ impl Course<'_> {
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files of {}", files.root.display()),
-            Handler::Proxy(proxy) => {
-                format!("proxy to the upstream {}", config.upstreams[proxy.upstream.0].name)
-            }
+            Handler::Proxy(proxy) => proxied(proxy, &config.upstreams[proxy.upstream.0]),
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),
         };
@@ -375,6 +373,19 @@ impl Course<'_> {
         }
         step
     }
+}
+
+/// How a request is forwarded.
+fn proxied(proxy: &Proxy, upstream: &Upstream) -> String {
+    let mut text = format!("proxy to the upstream {}", upstream.name);
+    if let Some(upgrade) = &proxy.upgrade {
+        text.push_str(&format!(", may become {}", upgrade.protocols.join(" or ")));
+    }
+    if let Some(retries) = &upstream.retries {
+        let share = f64::from(retries.budget) / 100.0;
+        text.push_str(&format!(", {} tries as long as {share} % are retries", retries.tries));
+    }
+    text
 }
 
 fn rate(rate: Rate) -> String {

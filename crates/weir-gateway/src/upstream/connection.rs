@@ -49,10 +49,18 @@ pub(crate) enum Failed {
 
 /// A place among the connections to a target; given up when dropped.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     target: Rc<Target>,
     /// There is a connection in it.
     taken: bool,
+}
+
+impl Place {
+    /// There is a connection in it now.
+    pub(super) fn take(&mut self) {
+        self.target.stats.open.add(1);
+        self.taken = true;
+    }
 }
 
 impl Drop for Place {
@@ -161,6 +169,9 @@ impl Target {
         };
         self.stats.idle.sub(stale.len() as u64);
         drop(stale);
+        if let Some(sessions) = &self.sessions {
+            sessions.sweep(self.sweeps.get(), self.keep_alive_time);
+        }
     }
 
     fn is_usable(&self, idle: &Idle) -> bool {
@@ -174,10 +185,13 @@ impl Target {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.stats.idle.sub(idle.len() as u64);
         drop(idle);
+        if let Some(sessions) = &self.sessions {
+            sessions.clear();
+        }
     }
 
-    async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
-        if self.waiting.get() >= self.most {
+    pub(super) async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
+        if self.waiting.get() >= self.most_waiting() {
             self.stats.busy.add(1);
             return Err(TakeError::Busy);
         }
@@ -191,20 +205,28 @@ impl Target {
     }
 
     async fn connect(self: &Rc<Self>, deadline: &Deadline) -> Result<Box<Connection>, TakeError> {
+        let (stream, mut place) = self.open_place(deadline).await?;
+        place.take();
+        Ok(Connection::new(stream, false, Owner::Target(place)))
+    }
+
+    /// Connects, without saying yet that there is a connection.
+    pub(super) async fn open_place(
+        self: &Rc<Self>,
+        deadline: &Deadline,
+    ) -> Result<(Stream, Place), TakeError> {
         self.open.set(self.open.get() + 1);
-        let mut place = Place { target: Rc::clone(self), taken: false };
+        let place = Place { target: Rc::clone(self), taken: false };
         self.stats.connects.add(1);
         let stream = self
             .within_connect_timeout(deadline, self.open_stream())
             .await
             .map_err(TakeError::Late)?
             .map_err(TakeError::Connect)?;
-        self.stats.open.add(1);
-        place.taken = true;
-        Ok(Connection::new(stream, false, Owner::Target(place)))
+        Ok((stream, place))
     }
 
-    async fn within_connect_timeout<T>(
+    pub(super) async fn within_connect_timeout<T>(
         &self,
         deadline: &Deadline,
         work: impl Future<Output = T>,
@@ -228,7 +250,11 @@ impl Target {
         tcp.set_nodelay(true)?;
         let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
-        Ok(Stream::client_tls(connector.connect(name.clone(), tcp).await?))
+        let stream = Stream::client_tls(connector.connect(name.clone(), tcp).await?);
+        if self.sessions.is_some() && stream.protocol().as_deref() != Some(b"h2") {
+            return Err(io::Error::other("it does not speak HTTP/2"));
+        }
+        Ok(stream)
     }
 
     /// Tries every address of the name in turn.

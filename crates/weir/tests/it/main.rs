@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
+mod grpc;
 mod harness;
 
 mod admin_api;
@@ -41,4 +42,5 @@ mod tls;
 mod tracker;
 mod transform;
 mod under_load;
+mod upgrades;
 mod upstreams;
