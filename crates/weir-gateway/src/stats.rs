@@ -110,6 +110,8 @@ pub struct TargetStats {
     pub again: [Counter; Again::ALL.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
     pub not_again: [Counter; NotAgain::ALL.len()],
+    /// Questions for the addresses of its name: answered, and not.
+    pub resolutions: [Counter; 2],
     /// gRPC calls that are over, by their status.
     pub grpc: [Counter; grpc::CODES],
     /// Requests refused because every connection was in use.

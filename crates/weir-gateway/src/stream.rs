@@ -140,6 +140,16 @@ impl Stream {
         matches!(&*self.io.borrow(), Io::Server(_) | Io::Client(_))
     }
 
+    /// Where it leads to, over TCP.
+    pub(crate) fn peer(&self) -> Option<std::net::SocketAddr> {
+        match &*self.io.borrow() {
+            Io::Tcp(tcp) => tcp.peer_addr().ok(),
+            Io::Server(tls) => tls.get_ref().0.peer_addr().ok(),
+            Io::Client(tls) => tls.get_ref().0.peer_addr().ok(),
+            Io::Unix(_) | Io::Pipes(_) => None,
+        }
+    }
+
     /// The protocol that was agreed on with a server over TLS (RFC 7301).
     pub(crate) fn protocol(&self) -> Option<Vec<u8>> {
         match &*self.io.borrow() {

@@ -8,6 +8,7 @@ pub(crate) mod check;
 mod connection;
 pub(crate) mod hash;
 mod health;
+mod names;
 mod sessions;
 mod weights;
 
@@ -20,6 +21,7 @@ pub(crate) use sessions::Seat;
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 use budget::Budget;
 use connection::Idle;
+use names::Names;
 use rustls_pki_types::ServerName;
 use sessions::Sessions;
 use std::cell::{Cell, RefCell};
@@ -67,6 +69,8 @@ pub(crate) struct Target {
     pub(crate) authority: String,
     /// The host, when it is an address and needs no look-up.
     address: Option<SocketAddr>,
+    /// There when it is a name.
+    names: Option<Names>,
     tls: Option<Tls>,
     connect_timeout: Duration,
     keep_alive_time: Duration,
@@ -126,6 +130,7 @@ impl Upstream {
                 port: target.port,
                 authority: target.authority.clone(),
                 address: address.map(|ip| SocketAddr::new(ip, target.port)),
+                names: address.is_none().then(|| Names::new(config.resolve)),
                 tls: tls.filter(|_| target.scheme == Scheme::Https),
                 connect_timeout: config.connect_timeout,
                 keep_alive_time: config.keep_alive_time,
@@ -279,6 +284,7 @@ impl Target {
         self.tls.is_none()
             && other.tls.is_none()
             && self.sessions.is_some() == other.sessions.is_some()
+            && self.names.as_ref().map(Names::every) == other.names.as_ref().map(Names::every)
             && (&self.host, self.port) == (&other.host, other.port)
             && (self.connect_timeout, self.keep_alive_time, self.most, self.most_idle)
                 == (other.connect_timeout, other.keep_alive_time, other.most, other.most_idle)

@@ -272,6 +272,13 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             })),
         },
         Family {
+            name: "weir_upstream_resolutions_total",
+            help: "Questions for the addresses of targets that have a name.",
+            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| {
+                &t.resolutions
+            })),
+        },
+        Family {
             name: "weir_upstream_grpc_total",
             help: "gRPC calls that are over, by their status.",
             samples: Samples::Counter(grpc(targets)),

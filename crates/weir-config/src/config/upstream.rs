@@ -26,6 +26,8 @@ pub struct Upstream {
     pub timeout: Duration,
     /// How long a body may make no progress in either direction (default 60 s).
     pub idle_timeout: Duration,
+    /// How often addresses of targets that have a name are asked for again (default 30 s).
+    pub resolve: Duration,
     /// Most connections open at once to one target, all workers together (default 1024).
     pub connections: usize,
     /// Most idle connections kept to one target, all workers together (default 256).

@@ -41,6 +41,7 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),
             Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
             Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),
+            Key::new("resolve", POSITIVE, "How often the addresses of targets that have a name are asked for again, at least 1s; the last ones are used meanwhile, and for as long as there is no answer.").default("30s"),
             Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
             Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
             Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),

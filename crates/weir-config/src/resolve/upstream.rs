@@ -136,6 +136,7 @@ impl Resolver<'_> {
             connect_timeout: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
+            resolve: Duration::from_secs(30),
             connections: 64,
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
@@ -197,7 +198,16 @@ impl Resolver<'_> {
         let timeout = fields.seconds("timeout", 30);
         let retries =
             fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
+        let resolve = fields.seconds("resolve", 30);
+        if let Some(node) =
+            fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
+        {
+            self.report
+                .error(codes::BAD_VALUE, node.at, "names are asked for at most once a second")
+                .help("write `1s` or more");
+        }
         Some(Upstream {
+            resolve,
             name: member.key.clone(),
             protocol,
             targets,

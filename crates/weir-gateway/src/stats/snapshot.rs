@@ -143,6 +143,8 @@ pub struct TargetSeries {
     pub again: [u64; Again::ALL.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
     pub not_again: [u64; NotAgain::ALL.len()],
+    /// Questions for the addresses of its name: answered, and not.
+    pub resolutions: [u64; 2],
     /// gRPC calls that are over, by their status.
     pub grpc: [u64; grpc::CODES],
     /// Requests refused because every connection was in use.
@@ -256,6 +258,7 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
         sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
+        sum.resolutions.iter_mut().zip(&stats.resolutions).for_each(|(sum, one)| *sum += one.get());
         sum.grpc.iter_mut().zip(&stats.grpc).for_each(|(sum, one)| *sum += one.get());
         sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();

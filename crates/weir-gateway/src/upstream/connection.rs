@@ -9,7 +9,6 @@ use crate::stream::Stream;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -159,7 +158,7 @@ impl Target {
 
     /// Drops connections that are too old or that the target has closed. To be called once a
     /// second.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn sweep(self: &Rc<Self>) {
         self.sweeps.set(self.sweeps.get() + 1);
         let stale: VecDeque<Idle> = {
             let mut idle = self.idle.borrow_mut();
@@ -172,6 +171,7 @@ impl Target {
         if let Some(sessions) = &self.sessions {
             sessions.sweep(self.sweeps.get(), self.keep_alive_time);
         }
+        self.refresh_addresses();
     }
 
     fn is_usable(&self, idle: &Idle) -> bool {
@@ -245,7 +245,7 @@ impl Target {
     async fn open_stream(&self) -> io::Result<Stream> {
         let tcp = match self.address {
             Some(address) => TcpStream::connect(address).await?,
-            None => self.connect_by_name().await?,
+            None => Box::pin(self.connect_by_name()).await?,
         };
         tcp.set_nodelay(true)?;
         let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
@@ -259,16 +259,21 @@ impl Target {
 
     /// Tries every address of the name in turn.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
-        let addresses: Vec<SocketAddr> =
-            tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
+        for address in self.addresses().await? {
             match TcpStream::connect(address).await {
                 Ok(tcp) => return Ok(tcp),
                 Err(error) => last = error,
             }
         }
+        self.doubt_addresses();
         Err(last)
+    }
+}
+
+impl Idle {
+    pub(super) fn stream(&self) -> &Stream {
+        &self.connection.stream
     }
 }
 

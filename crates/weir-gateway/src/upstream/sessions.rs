@@ -11,6 +11,7 @@ use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub(super) struct Sessions {
 
 struct Session {
     number: usize,
+    peer: Option<SocketAddr>,
     send: SendRequest<Bytes>,
     /// Requests it carries.
     streams: Rc<Cell<usize>>,
@@ -115,6 +117,11 @@ impl Sessions {
         });
     }
 
+    /// Keeps those that lead to where they should; the others go as soon as they have nothing to do.
+    pub(super) fn retain(&self, mut should: impl FnMut(Option<SocketAddr>) -> bool) {
+        self.list.borrow_mut().retain(|one| should(one.peer));
+    }
+
     /// Each goes as soon as it has nothing to do.
     pub(super) fn clear(&self) {
         self.list.borrow_mut().clear();
@@ -176,6 +183,7 @@ impl Target {
         deadline: &Deadline,
     ) -> Result<(), TakeError> {
         let (stream, mut place) = self.open_place(deadline).await?;
+        let peer = stream.peer();
         let mut builder = Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW)
@@ -194,6 +202,7 @@ impl Target {
         sessions.made.set(number + 1);
         sessions.list.borrow_mut().push(Session {
             number,
+            peer,
             send,
             streams: Rc::default(),
             idle: None,
