@@ -6,6 +6,7 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::pool::Hold;
 use crate::problem::Problem;
 use crate::stream::Stream;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -70,6 +71,15 @@ impl Drop for Place {
         if self.taken {
             target.stats.open.sub(1);
         }
+    }
+}
+
+/// A request that waits for a place, until dropped.
+struct Waiting<'t>(&'t Cell<usize>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -196,8 +206,10 @@ impl Target {
             return Err(TakeError::Busy);
         }
         self.waiting.set(self.waiting.get() + 1);
+        // Also if the client leaves meanwhile.
+        let waiting = Waiting(&self.waiting);
         let freed = self.within_connect_timeout(deadline, self.freed.notified()).await;
-        self.waiting.set(self.waiting.get() - 1);
+        drop(waiting);
         freed.map_err(|_| {
             self.stats.busy.add(1);
             TakeError::Busy
