@@ -11,6 +11,7 @@ mod admin_api;
 mod auth;
 mod billing;
 mod capture;
+mod chaos;
 mod clients;
 mod command_line;
 mod console;
