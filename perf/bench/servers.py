@@ -72,12 +72,15 @@ class Workshop:
         return path
 
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
-              backend: int, connections: int = 4096, wait: bool = True) -> Server:
+              backend: int, connections: int = 4096, wait: bool = True,
+              settings: dict[str, str] | None = None) -> Server:
         """Starts `weir`, `weir pools`, `nginx`, `haproxy` or `apache`, in front of the upstream on
         port `backend` if there is one."""
         starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
                    "weir pools": self._weir_pools, "apache": self._apache}[kind]
         command, ports, environment = starter(workers, backend, connections)
+        for path, value in (settings or {}).items():
+            command += ["--set", f"{path}={value}"]
         process = fleet.start(kind, command, cores=cores, environment=environment)
         if wait:
             process.wait_for(next(iter(ports.values())))
