@@ -14,6 +14,7 @@ mod sent;
 mod steps;
 mod told;
 mod trace;
+mod upstream;
 
 pub(crate) use desk::Desk;
 pub(crate) use sent::{note_recorded, stands_in};

@@ -1,13 +1,13 @@
 //! Every policy of a request in its order: how it is set, what it said, and why.
 
-use super::{Outcome, Part, Stage, Step};
+use super::{Outcome, Part, Stage, Step, upstream};
 use crate::auth::Tried;
 use crate::exchange::Exchange;
 use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Proxy, Rate, Route, Upstream};
+use weir_config::{AccessRule, AuthKind, Handler, LimitKey, Origins, Rate, Route};
 
 /// Why a request was refused.
 pub(super) struct Refused {
@@ -360,7 +360,7 @@ impl Course<'_> {
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files of {}", files.root.display()),
-            Handler::Proxy(proxy) => proxied(proxy, &config.upstreams[proxy.upstream.0]),
+            Handler::Proxy(proxy) => upstream::setting(proxy, &config.upstreams[proxy.upstream.0]),
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),
         };
@@ -370,22 +370,12 @@ impl Course<'_> {
             step.outcome = if own { Outcome::Answered } else { Outcome::Later };
             let answers = format!("weir answers with {}", self.exchange.response.status);
             step.why = if own { answers } else { "asked by real requests only".to_owned() };
+            if let Handler::Proxy(proxy) = &route.handler {
+                step.parts = upstream::targets(self.exchange, proxy);
+            }
         }
         step
     }
-}
-
-/// How a request is forwarded.
-fn proxied(proxy: &Proxy, upstream: &Upstream) -> String {
-    let mut text = format!("proxy to the upstream {}", upstream.name);
-    if let Some(upgrade) = &proxy.upgrade {
-        text.push_str(&format!(", may become {}", upgrade.protocols.join(" or ")));
-    }
-    if let Some(retries) = &upstream.retries {
-        let share = f64::from(retries.budget) / 100.0;
-        text.push_str(&format!(", {} tries as long as {share} % are retries", retries.tries));
-    }
-    text
 }
 
 fn rate(rate: Rate) -> String {
