@@ -241,6 +241,14 @@ RECORDING_MEMORY = "recording-memory"
 MONITOR_COST = "monitor-cost"
 TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
+#: Messages of WebSockets, and what open ones hold.
+WEBSOCKET = "websocket"
+WEBSOCKET_LIMIT = 200 * MIB
+#: Unary calls of gRPC; retries with a target that fails.
+GRPC = "grpc"
+RETRIES = "retries"
+RETRIES_SUCCESS = 0.999
+RETRIES_TRIES = 1.2
 #: Bulk resubmission.
 RESUBMISSION = "resubmission"
 #: What a request costs the Lab, beside other load generators.
@@ -252,8 +260,8 @@ LAB_HTTP2 = "lab-http2"
 LAB_USERS = "lab-users"
 LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION, GRPC)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, SCRIPT_MEMORY,
-         RECORDING_COST, RECORDING_BURST,
-         RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LAB, LAB_USERS, *LONG)
+         RECORDING_COST, RECORDING_BURST, RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST,
+         TRACKER_MONITOR, WEBSOCKET, RETRIES, *LAB, LAB_USERS, *LONG)

@@ -9,12 +9,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (cold, engines, footprint, host, lab_cases, monitor_cases, pools, recording_cases, report,
-               resubmission, rows, servers)
-from .cases import (CASES, COLD, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
+from . import (calls, cold, engines, footprint, host, lab_cases, monitor_cases, pools, recording_cases,
+               report, resubmission, retrying, rows, servers, upgrades)
+from .cases import (CASES, COLD, GRPC, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
                     POOL_MEMORY, RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
-                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, SCRIPT_MEMORY, START,
-                    TRACKER_MONITOR)
+                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, RETRIES, SCRIPT_MEMORY, START,
+                    TRACKER_MONITOR, WEBSOCKET)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -126,7 +126,8 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_MEMORY: recording_cases.memory,
              MONITOR_COST: monitor_cases.cost, TRACKER_MONITOR: monitor_cases.four,
              MONITOR_USAGE: monitor_cases.usage,
-             RESUBMISSION: resubmission.run,
+             RESUBMISSION: resubmission.run, WEBSOCKET: upgrades.run,
+             GRPC: calls.run, RETRIES: retrying.run,
              LAB_USERS: lab_cases.users,
              **{lab: lambda session, lab=lab: lab_cases.run(session, lab) for lab in LAB}}
     if name in apart:

@@ -28,6 +28,9 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _start(results.get(cases.START))
     found += _pool_memory(results.get(cases.POOL_MEMORY))
     found += _script_memory(results.get(cases.SCRIPT_MEMORY))
+    found += _websocket(results.get(cases.WEBSOCKET))
+    found += _grpc(results.get(cases.GRPC))
+    found += _retries(results.get(cases.RETRIES))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
     found += lab_rows.verdicts(results)
@@ -140,6 +143,47 @@ def _memory(result: dict | None) -> list[Verdict]:
         rows.append(_absolute(title, amounts, lambda size: f"{size / cases.MIB:.1f} MiB", limit,
                               verdict))
     return rows
+
+
+def _websocket(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    cpu = {kind: statistics.median(one[kind]["cpu_us"] for one in result["rounds"])
+           for kind in ("weir", "nginx")}
+    ratio, load = result["cpu_ratio"], f"{result['connections']:,} open, 50 at once"
+    size = {kind: f"{result[f'{kind}_bytes'] / cases.MIB:.1f} MiB" for kind in cpu}
+    return [
+        Verdict("a message of a WebSocket and its echo", load, f"{cpu['weir']:.2f} µs",
+                f"nginx {cpu['nginx']:.2f} µs", f"{ratio:.2f}", "≤ 1.0 × nginx",
+                "met" if ratio <= 1 else "MISSED"),
+        Verdict("memory, open WebSockets", load, size["weir"], f"nginx {size['nginx']}", "",
+                f"≤ {cases.WEBSOCKET_LIMIT // cases.MIB} MiB",
+                "met" if result["weir_bytes"] <= cases.WEBSOCKET_LIMIT else "MISSED")]
+
+
+def _grpc(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    cpu = {kind: statistics.median(one[kind]["cpu_us"] for one in result["rounds"])
+           for kind in ("weir", "nginx")}
+    load = f"{result['connections']} connections, {result['streams']} calls at once over each"
+    ratio = result["cpu_ratio"]
+    return [Verdict("a unary gRPC call", load, f"{cpu['weir']:.2f} µs", f"nginx {cpu['nginx']:.2f} µs",
+                    f"{ratio:.2f}", "≤ 1.0 × nginx", "met" if ratio <= 1 else "MISSED")]
+
+
+def _retries(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    success, tries = result["success"], result["tries_each"]
+    load = "one target of five fails"
+    return [
+        Verdict("retries: requests that succeed", load, f"{success:.3%}", "", "",
+                f"≥ {cases.RETRIES_SUCCESS:.1%}",
+                "met" if success >= cases.RETRIES_SUCCESS else "MISSED"),
+        Verdict("retries: tries at targets for a request", load, f"{tries:.3f}", "", "",
+                f"≤ {cases.RETRIES_TRIES}",
+                "met" if tries <= cases.RETRIES_TRIES + 0.005 else "MISSED")]
 
 
 def _start(result: dict | None) -> list[Verdict]:

@@ -72,13 +72,16 @@ class Workshop:
         return path
 
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
-              backend: int, connections: int = 4096, wait: bool = True) -> Server:
+              backend: int, connections: int = 4096, wait: bool = True,
+              settings: dict[str, str] | None = None) -> Server:
         """Starts `weir`, `weir pools`, `weir thousand`, `nginx`, `haproxy` or `apache`, in front of
         the upstream on port `backend` if there is one."""
         starter = {"weir": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
                    "weir pools": self._weir_pools, "apache": self._apache,
                    "weir thousand": self._weir_thousand}[kind]
         command, ports, environment = starter(workers, backend, connections)
+        for path, value in (settings or {}).items():
+            command += ["--set", f"{path}={value}"]
         process = fleet.start(kind, command, cores=cores, environment=environment)
         if wait:
             process.wait_for(next(iter(ports.values())))
@@ -141,6 +144,21 @@ class Workshop:
         path = _fill("answers.conf", folder, ports, 1, 1, _UPSTREAM_CONNECTIONS, corpus)
         command = ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)]
         process = fleet.start("answers", command, cores=cores)
+        process.wait_for(ports["hello"])
+        return Server(process, ports)
+
+    def start_upgrades(self, fleet: Fleet, kind: str, *, backend: int, connections: int,
+                       cores: set[int]) -> Server:
+        """Starts `weir` or `nginx` in front of a WebSocket or gRPC server on port `backend`."""
+        folder = self.new_folder(kind)
+        if kind == "weir":
+            command, ports, environment = self._serve("upgrades.yaml", folder, 1, backend)
+            ports["calls"] = ports["hello"]
+        else:
+            ports = dict(zip(("hello", "calls"), free_ports(2)))
+            path = _fill("upgrades.conf", folder, ports, 1, backend, connections)
+            command, environment = ["nginx", "-e", str(folder / "nginx.log"), "-c", str(path)], {}
+        process = fleet.start(kind, command, cores=cores, environment=environment)
         process.wait_for(ports["hello"])
         return Server(process, ports)
 

@@ -29,7 +29,7 @@ pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
     BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
-    Reply, ReplyBody, Representation, Share,
+    Reply, ReplyBody, Representation, Share, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
@@ -49,8 +49,8 @@ pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
 pub use upstream::{
-    Balance, Check, Credential, ErrorShare, HashKey, Health, RetriedMethods, Retries, Scheme,
-    Target, Upstream, UpstreamTls,
+    Balance, Check, Credential, ErrorShare, HashKey, Health, Protocol, RetriedMethods, Retries,
+    Scheme, Target, Upstream, UpstreamTls,
 };
 
 use crate::validation::Validation;

@@ -40,7 +40,7 @@ pub(crate) use traffic::{
     API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, INTROSPECT, JWT, MATCH, PLAN,
     PRICE, QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
 };
-pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET};
+pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET, UPGRADE};
 
 /// A mapping with known keys.
 #[derive(Debug)]

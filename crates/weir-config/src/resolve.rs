@@ -45,6 +45,8 @@ pub(crate) struct Resolver<'a> {
     draft: &'a Draft,
     report: &'a mut Report,
     upstreams: Index<'a>,
+    /// Names of those that speak HTTP/2.
+    http2: Vec<String>,
     pools: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
@@ -106,6 +108,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let pools = tables("pools");
     let mut resolver = Resolver {
         upstreams: Index::new("upstream", &upstreams),
+        http2: Vec::new(),
         pools: Index::new("pool", &pools),
         auths: Index::new("auth", &auths),
         plans: Index::new("plan", &plans),

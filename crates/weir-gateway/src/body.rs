@@ -11,6 +11,7 @@ pub(crate) use http2::Http2Body;
 use crate::capture::Tee;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::stats::Counter;
+use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyError, Framing};
@@ -152,6 +153,32 @@ impl<'a> RequestBody<'a> {
             Source::Whole(whole) => whole.at += count,
         }
         self.tell_end();
+    }
+
+    /// Takes up to so many of the bytes at hand.
+    pub(crate) fn take(&mut self, most: usize) -> Bytes {
+        let count = self.data().len().min(most);
+        let bytes = match &self.source {
+            Source::Http2(body) => body.shared(count),
+            Source::Empty | Source::Http1(_) | Source::Whole(_) => {
+                Bytes::copy_from_slice(&self.data()[..count])
+            }
+        };
+        self.consume(count);
+        bytes
+    }
+
+    /// Whether something follows its end.
+    pub(crate) fn has_trailers(&self) -> bool {
+        matches!(&self.source, Source::Http2(body) if body.has_trailers())
+    }
+
+    /// What follows its end.
+    pub(crate) fn take_trailers(&mut self) -> Option<http::HeaderMap> {
+        match &mut self.source {
+            Source::Http2(body) => body.take_trailers(),
+            Source::Empty | Source::Http1(_) | Source::Whole(_) => None,
+        }
     }
 
     /// Takes what is in memory already, without waiting for more. The part of a request's bytes

@@ -78,6 +78,8 @@ pub(crate) struct Recording {
     response: Option<Passing>,
     /// Parts of another answer are in the journal.
     void: bool,
+    /// It failed, whatever its status.
+    failed: bool,
     stages: Stages,
     /// Why it is counted: bits of the record, told in [`counted`].
     counted: u8,
@@ -156,8 +158,13 @@ impl Recording {
         self.retries = self.retries.saturating_add(1);
     }
 
+    /// It counts as failed, whatever its status.
+    pub(crate) fn failed(&mut self) {
+        self.failed = true;
+    }
+
     /// Whether the Tracker shows it.
-    fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.state != State::Off && !self.alone
     }
 }
@@ -234,6 +241,19 @@ pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
     exchange.recording.response = Some(body);
 }
 
+/// So many bytes have passed each way of a connection that became something else; none is kept.
+pub(crate) fn tunnelled(exchange: &mut Exchange, up: u64, down: u64) {
+    if exchange.recording.state == State::Off {
+        return;
+    }
+    if let Some(request) = &exchange.recording.request {
+        request.borrow_mut().passed(up);
+    }
+    let mut response = take_response(exchange, CaptureLevel::Meta);
+    response.passed(down);
+    exchange.recording.response = Some(response);
+}
+
 /// Keeps room for the one record of what is only counted.
 fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
     let Some(lane) = &exchange.worker.lane else { return Ok(State::Off) };
@@ -294,8 +314,11 @@ pub(crate) fn end(exchange: &mut Exchange, last: &[u8], now: Instant, total: Dur
     }
     let (front, last) = last.split_at(last.len().saturating_sub(PIECE));
     front.chunks(PIECE).for_each(|piece| pass(exchange, piece));
-    let outcome =
-        if exchange.response.status >= 500 { Outcome::Failed } else { Outcome::Completed };
+    let outcome = if exchange.response.status >= 500 || exchange.recording.failed {
+        Outcome::Failed
+    } else {
+        Outcome::Completed
+    };
     write_end(exchange, outcome, last, now, total);
     exchange.recording.until = durable::wanted(exchange.worker);
 }

@@ -32,6 +32,10 @@ pub(crate) enum Wait {
     Client,
     /// The disk to give bytes of a file.
     Disk,
+    /// A byte of an upgraded connection, either way.
+    Upgraded,
+    /// The other side of an upgraded connection to end it, too.
+    LeftBehind,
     /// A last request on a connection that is about to be closed.
     LastChance,
     /// The client to see the last answer before the connection is closed.
@@ -67,6 +71,11 @@ impl Deadline {
     /// Sets or lifts the limit of the whole request.
     pub(crate) fn set_request(&self, at: Option<Instant>) {
         self.request.set(at);
+    }
+
+    /// Limits the whole request, unless it is limited to less already.
+    pub(crate) fn bring_forward(&self, at: Instant) {
+        self.request.set(Some(self.request.get().map_or(at, |end| end.min(at))));
     }
 
     /// Whether the request still has time then.

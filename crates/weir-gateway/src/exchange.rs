@@ -13,6 +13,7 @@ use crate::hex;
 use crate::limit::Standing;
 use crate::path;
 use crate::problem::{Fault, Problem};
+use crate::upgrade::Upgraded;
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
 use std::cell::RefCell;
@@ -66,6 +67,8 @@ pub(crate) struct Exchange {
     pub(crate) call: Option<Call>,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
+    /// There once an upstream has agreed to another protocol, until that is spoken.
+    pub(crate) upgraded: Option<Box<Upgraded>>,
     /// What a script says about the transaction.
     pub(crate) notes: Option<Box<weir_script::Notes>>,
     /// What weir itself answered with.
@@ -171,6 +174,7 @@ impl Exchange {
             received_us: 0,
             call: None,
             unix: 0,
+            upgraded: None,
             notes: None,
             problem: None,
             sent: 0,
@@ -231,6 +235,7 @@ impl Exchange {
         self.instead = None;
         self.standing = None;
         self.problem = None;
+        self.upgraded = None;
         self.notes = None;
         self.resubmission = None;
         self.admitted = false;

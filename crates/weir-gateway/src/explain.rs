@@ -14,6 +14,7 @@ mod sent;
 mod steps;
 mod told;
 mod trace;
+mod upstream;
 
 pub(crate) use arrival::Arrival;
 pub(crate) use desk::Desk;

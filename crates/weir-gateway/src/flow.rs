@@ -128,6 +128,10 @@ pub(crate) async fn stages<'a>(
         }
         Handler::Script(script) => script::answer(exchange, route, script, body).await?,
     };
+    if exchange.upgraded.is_some() {
+        // What follows is no answer that could be changed.
+        return Ok(body);
+    }
     if let Some(fetch) = fetch {
         body = fetch.take(exchange, body);
     }

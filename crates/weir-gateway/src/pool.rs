@@ -57,6 +57,7 @@ pub(crate) async fn answer<'a>(
     let limits = Limits {
         first_byte: handler.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
+        upgrade: false,
     };
     body.at_hand()?;
     let answered = async {

@@ -138,6 +138,8 @@ problems! {
     AddressRefused = 403 "address-refused" "Not allowed from this address" Client Pointless,
     /// The token lacks a scope that is required.
     InsufficientScope = 403 "insufficient-scope" "The token lacks a required scope" Client Pointless,
+    /// The route's connections do not become WebSockets.
+    UpgradeRefused = 403 "upgrade-refused" "There is no WebSocket here" Client Pointless,
     /// No API answers to this host.
     UnknownHost = 404 "unknown-host" "No API answers to this host" Client Pointless,
     /// No route has this path.

@@ -7,6 +7,7 @@
 mod answer;
 mod fetch;
 pub(crate) mod head;
+pub(crate) mod http2;
 mod retry;
 pub(crate) mod sending;
 
@@ -20,6 +21,7 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
+use crate::upgrade;
 use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
 use sending::{Sending, SendingError};
 use std::cell::RefCell;
@@ -27,7 +29,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Instead, Proxy, Route, UpstreamId};
+use weir_config::{Instead, Protocol, Proxy, Route, UpstreamId};
 use weir_wire::{Framing, HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
@@ -63,11 +65,17 @@ pub(crate) async fn forward<'a>(
     let live = Rc::clone(exchange.live());
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
+    if settings.protocol == Protocol::Http2 {
+        return Box::pin(http2::forward(exchange, route, proxy, body)).await;
+    }
     let mut limits = Limits {
         first_byte: proxy.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
+        upgrade: false,
     };
     body.at_hand()?;
+    let upgrade = upgrade::wanted(exchange, proxy, body.framing() == Framing::None)?;
+    limits.upgrade = upgrade.is_some();
     // Before the headers are the upstream's.
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
@@ -90,7 +98,8 @@ pub(crate) async fn forward<'a>(
         connected => connected,
     };
     let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
-    let head = head::encode(exchange, proxy, &target.authority, body.framing());
+    let way = head::Way { proxy, upgrade: upgrade.as_deref() };
+    let head = head::encode(exchange, way, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
     let mut attempted = match connected {
         Ok((target, connection)) => {
@@ -105,13 +114,17 @@ pub(crate) async fn forward<'a>(
     if let Some(retrying) = retrying
         && (attempted.is_err() || retrying.wants_another(exchange.response.status))
     {
-        let tries = retry::Tries { proxy, retrying, limits, choice };
+        let tries = retry::Tries { way, retrying, limits, choice };
         attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
     }
     let connection = attempted?;
     if let Some(call) = &mut exchange.call {
         call.answered(exchange.response.status);
         exchange.recording.answered(call.started());
+    }
+    if exchange.response.status == 101 {
+        switch(exchange, proxy, upgrade, connection, sending.is_complete())?;
+        return Ok(Body::Empty);
     }
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
@@ -133,6 +146,23 @@ pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> 
     proxy.instead.iter().find(takes).map(|other| other.upstream)
 }
 
+/// The upstream says that it has switched to another protocol.
+fn switch(
+    exchange: &mut Exchange,
+    proxy: &Proxy,
+    upgrade: Option<String>,
+    connection: Box<Connection>,
+    whole: bool,
+) -> Result<(), Refusal> {
+    let settings = proxy.upgrade.as_ref().filter(|_| whole);
+    let switched = settings
+        .zip(upgrade)
+        .and_then(|(settings, protocol)| upgrade::accept(exchange, connection, protocol, settings));
+    switched.ok_or_else(|| {
+        Refusal::new(Problem::UpstreamGarbage).detail("it agreed to an upgrade nobody asked for")
+    })
+}
+
 /// The head that a request would be forwarded with, and the authority of the target it would go to;
 /// no connection is made and nothing is sent.
 pub(crate) fn outline(
@@ -140,6 +170,7 @@ pub(crate) fn outline(
     route: &Route,
     proxy: &Proxy,
     framing: Framing,
+    upgrade: Option<&str>,
 ) -> Option<(Vec<u8>, String)> {
     let live = Rc::clone(exchange.live());
     let id = exchange.upstream_of(proxy).0;
@@ -147,7 +178,8 @@ pub(crate) fn outline(
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];
-    let mut out = head::encode(exchange, proxy, &target.authority, framing);
+    let way = head::Way { proxy, upgrade };
+    let mut out = head::encode(exchange, way, &target.authority, framing);
     Some((std::mem::take(out.head()), target.authority.clone()))
 }
 
@@ -199,11 +231,13 @@ async fn connect(
     }
 }
 
-/// How long an upstream may take.
+/// How long an upstream may take, and what it may do.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) first_byte: Duration,
     pub(crate) idle: Duration,
+    /// It may switch to another protocol.
+    pub(crate) upgrade: bool,
 }
 
 /// There is no connection to `target` for a request that wanted one since `started`; that is
@@ -313,7 +347,7 @@ pub(crate) async fn send_and_wait(
     limits: Limits,
     pass_on: Option<&RefCell<Vec<u8>>>,
 ) -> Result<(), Failure> {
-    let mut reading = Reading { scan: Scan::new(), interim: 0, pass_on };
+    let mut reading = Reading { scan: Scan::new(), interim: 0, upgrade: limits.upgrade, pass_on };
     deadline.progress();
     poll_fn(|cx| {
         let mut body_late = false;
@@ -348,6 +382,8 @@ pub(crate) async fn send_and_wait(
 struct Reading<'i> {
     scan: Scan,
     interim: usize,
+    /// It may be one that switches protocols.
+    upgrade: bool,
     /// Where interim answers go to, if the client takes them.
     pass_on: Option<&'i RefCell<Vec<u8>>>,
 }
@@ -367,7 +403,7 @@ impl Reading<'_> {
                 Ok(Some(length)) => {
                     connection.buffer.consume(length);
                     self.scan = Scan::new();
-                    if response.status >= 200 {
+                    if response.status >= 200 || (response.status == 101 && self.upgrade) {
                         return Poll::Ready(Ok(()));
                     }
                     self.interim += 1;

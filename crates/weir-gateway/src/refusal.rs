@@ -84,6 +84,8 @@ impl From<Expired> for Refusal {
                 | Wait::Head
                 | Wait::RequestBody
                 | Wait::Client
+                | Wait::Upgraded
+                | Wait::LeftBehind
                 | Wait::LastChance
                 | Wait::Linger,
             ) => Self::new(Problem::RequestTimeout),

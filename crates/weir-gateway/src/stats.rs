@@ -2,6 +2,8 @@
 
 mod snapshot;
 
+use crate::grpc;
+pub use crate::upgrade::Ended;
 pub use crate::upstream::Out;
 pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
@@ -108,6 +110,10 @@ pub struct TargetStats {
     pub again: [Counter; Again::ALL.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
     pub not_again: [Counter; NotAgain::ALL.len()],
+    /// Questions for the addresses of its name: answered, and not.
+    pub resolutions: [Counter; 2],
+    /// gRPC calls that are over, by their status.
+    pub grpc: [Counter; grpc::CODES],
     /// Requests refused because every connection was in use.
     pub busy: Counter,
     /// Connections open now, idle ones among them.
@@ -245,6 +251,10 @@ pub(crate) struct WorkerStats {
     pub(crate) unrecorded: Counter,
     pub(crate) uncounted: Counter,
     pub(crate) withheld: Counter,
+    pub(crate) upgrades_open: Counter,
+    pub(crate) upgrades_refused: Counter,
+    /// By [`Ended`].
+    pub(crate) upgrades: [Counter; Ended::ALL.len()],
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
     targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }

@@ -140,6 +140,24 @@ impl Stream {
         matches!(&*self.io.borrow(), Io::Server(_) | Io::Client(_))
     }
 
+    /// Where it leads to, over TCP.
+    pub(crate) fn peer(&self) -> Option<std::net::SocketAddr> {
+        match &*self.io.borrow() {
+            Io::Tcp(tcp) => tcp.peer_addr().ok(),
+            Io::Server(tls) => tls.get_ref().0.peer_addr().ok(),
+            Io::Client(tls) => tls.get_ref().0.peer_addr().ok(),
+            Io::Unix(_) | Io::Pipes(_) => None,
+        }
+    }
+
+    /// The protocol that was agreed on with a server over TLS (RFC 7301).
+    pub(crate) fn protocol(&self) -> Option<Vec<u8>> {
+        match &*self.io.borrow() {
+            Io::Client(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
+            Io::Tcp(_) | Io::Server(_) | Io::Unix(_) | Io::Pipes(_) => None,
+        }
+    }
+
     /// Lets the other side see a reset when this is dropped, not an orderly end.
     pub(crate) fn reset_on_drop(&self) {
         let set = match &*self.io.borrow() {

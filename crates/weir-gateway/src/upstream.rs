@@ -8,17 +8,22 @@ pub(crate) mod check;
 mod connection;
 pub(crate) mod hash;
 mod health;
+mod names;
+mod sessions;
 mod weights;
 
 pub(crate) use call::Call;
 pub(crate) use connection::{Connection, Failed, TakeError};
 pub use health::Out;
 pub(crate) use health::{Health, Healths};
+pub(crate) use sessions::Seat;
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 use budget::Budget;
 use connection::Idle;
+use names::Names;
 use rustls_pki_types::ServerName;
+use sessions::Sessions;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weights::Weights;
-use weir_config::{Balance, RetriedMethods, Retries, Scheme};
+use weir_config::{Balance, Protocol, RetriedMethods, Retries, Scheme};
 
 /// Longest pause between two tries, in pauses before the second one.
 const LONGEST_PAUSE: u32 = 10;
@@ -64,6 +69,8 @@ pub(crate) struct Target {
     pub(crate) authority: String,
     /// The host, when it is an address and needs no look-up.
     address: Option<SocketAddr>,
+    /// There when it is a name.
+    names: Option<Names>,
     tls: Option<Tls>,
     connect_timeout: Duration,
     keep_alive_time: Duration,
@@ -73,6 +80,8 @@ pub(crate) struct Target {
     most: usize,
     most_idle: usize,
     idle: RefCell<VecDeque<Idle>>,
+    /// There if it speaks HTTP/2.
+    sessions: Option<Sessions>,
     open: Cell<usize>,
     waiting: Cell<usize>,
     retired: Cell<bool>,
@@ -121,6 +130,7 @@ impl Upstream {
                 port: target.port,
                 authority: target.authority.clone(),
                 address: address.map(|ip| SocketAddr::new(ip, target.port)),
+                names: address.is_none().then(|| Names::new(config.resolve)),
                 tls: tls.filter(|_| target.scheme == Scheme::Https),
                 connect_timeout: config.connect_timeout,
                 keep_alive_time: config.keep_alive_time,
@@ -128,6 +138,7 @@ impl Upstream {
                 most: share(config.connections),
                 most_idle: share(config.keep_alive),
                 idle: RefCell::default(),
+                sessions: (config.protocol == Protocol::Http2).then(Sessions::default),
                 open: Cell::new(0),
                 waiting: Cell::new(0),
                 retired: Cell::new(false),
@@ -261,6 +272,9 @@ impl Retrying {
 impl Target {
     /// Requests in flight on this worker.
     fn busy(&self) -> usize {
+        if let Some(sessions) = &self.sessions {
+            return sessions.busy();
+        }
         self.open.get().saturating_sub(self.idle.borrow().len())
     }
 
@@ -269,6 +283,8 @@ impl Target {
     fn is_same(&self, other: &Self) -> bool {
         self.tls.is_none()
             && other.tls.is_none()
+            && self.sessions.is_some() == other.sessions.is_some()
+            && self.names.as_ref().map(Names::every) == other.names.as_ref().map(Names::every)
             && (&self.host, self.port) == (&other.host, other.port)
             && (self.connect_timeout, self.keep_alive_time, self.most, self.most_idle)
                 == (other.connect_timeout, other.keep_alive_time, other.most, other.most_idle)

@@ -157,16 +157,26 @@ impl Worker {
             Live::new(site, &self.stats, &self.auth_counters, &self.shared.healths, Some(&before));
         before.retire_all_but(&live);
         *self.live.borrow_mut() = Rc::new(live);
+        self.wake_connections();
+    }
+
+    /// Whether this is what a request would start with now.
+    pub(crate) fn serves(&self, live: &Rc<Live>) -> bool {
+        Rc::ptr_eq(&self.live.borrow(), live)
     }
 
     fn set_phase(&self, phase: Phase) {
         self.phase.set(phase);
+        self.wake_connections();
+    }
+
+    fn wake_connections(&self) {
         for waker in self.wakers.borrow().iter().flatten() {
             waker.wake_by_ref();
         }
     }
 
-    /// Notes whom to wake when the phase changes.
+    /// Notes whom to wake when the phase or the Config changes.
     pub(crate) fn watch_phase(&'static self, waker: Waker) -> PhaseWatch {
         let mut wakers = self.wakers.borrow_mut();
         let place = self.free.borrow_mut().pop().unwrap_or_else(|| {

@@ -21,7 +21,7 @@ pub use body::{BodyDecoder, BodyError};
 pub use head::{Headers, Known};
 pub use request::{Method, RequestHead};
 pub use response::ResponseHead;
-pub use scan::{HeadError, HeadLimits, Scan, find_either, is_token};
+pub use scan::{HeadError, HeadLimits, Scan, find_either, has_token, is_token};
 
 /// HTTP/1 minor version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

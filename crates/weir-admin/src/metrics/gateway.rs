@@ -5,7 +5,8 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    Again, BUCKETS, CallSeries, Distribution, NotAgain, Out, RequestSeries, Snapshot, TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, Ended, NotAgain, Out, RequestSeries, Snapshot,
+    TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -246,6 +247,32 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             "Bodies that were not recorded because they could not be masked.",
             stats.withheld,
         ),
+        Family::gauge(
+            "weir_upgrades_open",
+            "Connections open that have become something else, such as WebSockets.",
+            stats.upgrades_open as f64,
+        ),
+        Family {
+            name: "weir_upgrades_total",
+            help: "Connections that had become something else, by who or what ended them.",
+            samples: Samples::Counter(
+                Ended::ALL
+                    .iter()
+                    .zip(stats.upgrades)
+                    .map(|(ended, count)| {
+                        Sample::new(
+                            vec![("weir_ended_by", ended.as_str().to_owned())],
+                            count as f64,
+                        )
+                    })
+                    .collect(),
+            ),
+        },
+        Family::counter(
+            "weir_upgrades_refused_total",
+            "Requests for a WebSocket where the route allows none.",
+            stats.upgrades_refused,
+        ),
         Family::counter(
             "weir_clock_backwards_total",
             "Times that the system's clock was set back, as seen while requests came in.",
@@ -299,12 +326,37 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
                 &t.not_again
             })),
         },
+        Family {
+            name: "weir_upstream_resolutions_total",
+            help: "Questions for the addresses of targets that have a name.",
+            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| {
+                &t.resolutions
+            })),
+        },
+        Family {
+            name: "weir_upstream_grpc_total",
+            help: "gRPC calls that are over, by their status.",
+            samples: Samples::Counter(grpc(targets)),
+        },
         counter(
             "weir_upstream_busy_total",
             "Requests refused because every connection was in use.",
             |t| t.busy,
         ),
     ]
+}
+
+/// Calls of each target by their status, as far as there were any.
+fn grpc(targets: &[TargetSeries]) -> Vec<Sample> {
+    let each = targets.iter().flat_map(|target| {
+        let counted = target.grpc.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(move |(code, count)| {
+            let mut labels = target_labels(target);
+            labels.push(("rpc_grpc_status_code", code.to_string()));
+            Sample::new(labels, *count as f64)
+        })
+    });
+    each.collect()
 }
 
 /// Counts of each target by why.

@@ -104,6 +104,8 @@ pub struct Proxy {
     pub timeout: Option<Duration>,
     /// Other upstreams that get some of the requests: the first that takes one has it.
     pub instead: Vec<Instead>,
+    /// What its connections may become (default: nothing).
+    pub upgrade: Option<Upgrade>,
 }
 
 /// An upstream that gets some of a proxy's requests.
@@ -124,6 +126,20 @@ pub struct Share {
     pub part: u32,
     /// What they are kept together by; requests that have nothing of the kind are in no share.
     pub by: HashKey,
+}
+
+/// What a connection may become once client and upstream agree on it (RFC 9110 section 7.8): bytes
+/// both ways, until one of them ends it or a limit does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Protocols, lower case; never empty.
+    pub protocols: Vec<String>,
+    /// How long no byte may pass in either direction (default 5 min).
+    pub idle: Duration,
+    /// How long it may last (default: as long as it likes).
+    pub lifetime: Option<Duration>,
+    /// How long it may go on after a reload (default 10 min).
+    pub reload: Duration,
 }
 
 /// An agent of a pool answers.

@@ -13,6 +13,8 @@ pub struct Upstream {
     pub name: String,
     /// Never empty; all `http` or all `https`.
     pub targets: Vec<Target>,
+    /// What its targets speak.
+    pub protocol: Protocol,
     /// How a target is chosen.
     pub balance: Balance,
     /// There with [`Balance::Hash`].
@@ -24,6 +26,8 @@ pub struct Upstream {
     pub timeout: Duration,
     /// How long a body may make no progress in either direction (default 60 s).
     pub idle_timeout: Duration,
+    /// How often addresses of targets that have a name are asked for again (default 30 s).
+    pub resolve: Duration,
     /// Most connections open at once to one target, all workers together (default 1024).
     pub connections: usize,
     /// Most idle connections kept to one target, all workers together (default 256).
@@ -63,6 +67,16 @@ pub enum Scheme {
     Http,
     /// HTTP/1.1 over TLS.
     Https,
+}
+
+/// What targets speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, over TLS as agreed in the handshake, else with prior knowledge (RFC 9113 section
+    /// 3.3).
+    Http2,
 }
 
 /// How a target is chosen among the healthy ones.

@@ -4,7 +4,7 @@ use super::cache::CACHE_KEY;
 use super::files::FILES_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
-use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, capture};
+use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, UPGRADE, capture};
 
 const LATER: &[&str] = &["explain", "tracker"];
 
@@ -449,6 +449,7 @@ pub(crate) static PROXY: Shape = Shape::new(
         Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
         HEADERS,
         Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
+        Key::new("upgrade", Kind::Either(&[Kind::Form(Form::Protocol), Kind::Object(&UPGRADE)]), "What its connections may become, such as `websocket`; a protocol alone is short for `{protocols: PROTOCOL}`.").default("nothing: who asks for a WebSocket is refused"),
     ],
 );
 

@@ -67,6 +67,8 @@ pub enum Form {
     Percent,
     /// `app/index.html`.
     FileBelow,
+    /// `websocket`.
+    Protocol,
 }
 
 /// What is wrong with a text.
@@ -112,6 +114,7 @@ impl Form {
             Self::Currency => "a currency (`EUR`)",
             Self::Percent => "a share (`5%`)",
             Self::FileBelow => "a file below the folder (`app/index.html`)",
+            Self::Protocol => "a protocol (`websocket`)",
         }
     }
 
@@ -183,6 +186,7 @@ impl Form {
             Self::Currency => checks::currency(text),
             Self::Percent => checks::unit(self, units::percent(text).map(|_| ()), text),
             Self::FileBelow => checks::file_below(text),
+            Self::Protocol => checks::protocol(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
     }

@@ -10,6 +10,8 @@ pub(crate) static UPSTREAM: Shape = Shape {
     slips: &[
         ("url", "write `targets: [\"http://…\"]`"),
         ("target", "write `targets: [\"http://…\"]`"),
+        ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
+        ("http2", "write `protocol: http2`"),
         ("servers", "write `targets: [\"http://…\"]`"),
         ("hosts", "write `targets: [\"http://…\"]`"),
     ],
@@ -24,6 +26,12 @@ pub(crate) static UPSTREAM: Shape = Shape {
             )
             .required(),
             Key::new(
+                "protocol",
+                Kind::Word(&["http1", "http2"]),
+                "What its targets speak: HTTP/1.1, or HTTP/2, as gRPC does; with `http` without asking for it first (h2c with prior knowledge), with `https` as agreed in the handshake.",
+            )
+            .default("http1"),
+            Key::new(
                 "balance",
                 Kind::Word(&["round-robin", "least-busy", "hash"]),
                 "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.",
@@ -33,6 +41,7 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new("connect_timeout", POSITIVE, "Time to connect, the TLS handshake included.").default("2s"),
             Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
             Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),
+            Key::new("resolve", POSITIVE, "How often the addresses of targets that have a name are asked for again, at least 1s; the last ones are used meanwhile, and for as long as there is no answer.").default("30s"),
             Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
             Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
             Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),

@@ -1,4 +1,4 @@
-//! Keys of an upstream's targets, health and retries.
+//! Keys of an upstream's targets, health and retries, and of upgrades.
 
 use super::{Form, Group, Key, Kind, Shape};
 
@@ -157,6 +157,27 @@ pub(crate) static RETRIES: Shape = Shape {
                 "Whose requests are sent again though they may have been dealt with: GET, HEAD, PUT, DELETE, OPTIONS and TRACE only, or all.",
             )
             .default("idempotent"),
+        ],
+    )
+};
+
+/// `upgrade` of a proxy.
+pub(crate) static UPGRADE: Shape = Shape {
+    slips: &[
+        ("idle_timeout", "write `idle`"),
+        ("timeout", "write `idle`, or `lifetime` for all of it"),
+        ("websocket", "write `protocols: websocket`"),
+    ],
+    ..Shape::new(
+        "the upgrades of a proxy",
+        "What connections may become once client and upstream agree: bytes both ways, which no policy looks at any more.",
+        &[
+            Key::new("protocols", Kind::OneOrMany(&Kind::Form(Form::Protocol)), "Protocols that may be asked for.")
+                .required(),
+            Key::new("idle", POSITIVE, "How long no byte may pass in either direction.").default("5m"),
+            Key::new("lifetime", POSITIVE, "How long one may last.").default("as long as it likes"),
+            Key::new("reload", POSITIVE, "How long one may go on under the configuration it began with, once there is another; they end at random moments of the last half of it.")
+                .default("10m"),
         ],
     )
 };

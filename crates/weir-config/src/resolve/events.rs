@@ -25,6 +25,13 @@ impl Resolver<'_> {
         let node = fields.get("to")?;
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
+        if self.http2.iter().any(|one| one == name) {
+            let message = format!("events are posted by HTTP/1.1, but `{name}` speaks HTTP/2");
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("name an upstream without `protocol: http2`");
+            return None;
+        }
         let path = fields.text("path").unwrap_or("/").to_owned();
         Some(Sink { upstream, name: name.to_owned(), path })
     }

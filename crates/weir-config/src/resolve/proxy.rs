@@ -1,9 +1,10 @@
 //! Proxies.
 
+use super::fields::nothing;
 use super::{Fields, Resolver, headers, path};
 use crate::config::{
     HashKey, HostMode, Instead, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
-    UpstreamId,
+    Upgrade, UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::codes;
@@ -27,6 +28,7 @@ impl Resolver<'_> {
                 headers: crate::config::HeaderEdits::default(),
                 timeout: first_byte,
                 instead: Vec::new(),
+                upgrade: None,
             });
         }
         let fields = Fields::new(node, &keys::PROXY);
@@ -50,6 +52,7 @@ impl Resolver<'_> {
             headers: headers::edits(Some(fields)),
             timeout: fields.duration("timeout").or(first_byte),
             instead: fields.many("instead").iter().filter_map(|n| self.instead(n)).collect(),
+            upgrade: self.upgrade(&fields)?,
         })
     }
 
@@ -85,6 +88,35 @@ impl Resolver<'_> {
                 .help("say which with `when`, or how much of them with `share`");
         }
         Some(Instead { upstream, when, share })
+    }
+
+    /// None if it is not as it should be.
+    #[expect(clippy::option_option, reason = "absent, and wrong, are two things")]
+    fn upgrade(&mut self, proxy: &Fields<'_>) -> Option<Option<Upgrade>> {
+        let Some(node) = proxy.get("upgrade") else { return Some(None) };
+        let name = proxy.text("upstream").unwrap_or_default();
+        if self.http2.iter().any(|one| one == name) {
+            let message = format!("upgrades are of HTTP/1.1, but `{name}` speaks HTTP/2");
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("name an upstream without `protocol: http2`");
+            return None;
+        }
+        let fields = proxy.object("upgrade", &keys::UPGRADE);
+        let fields = fields.unwrap_or(Fields::new(nothing(), &keys::UPGRADE));
+        let protocols = match node.text() {
+            Some(one) => vec![one.to_ascii_lowercase()],
+            None => fields.texts("protocols").iter().map(|p| p.to_ascii_lowercase()).collect(),
+        };
+        if protocols.is_empty() {
+            return None;
+        }
+        let (idle, lifetime) = (fields.seconds("idle", 300), fields.duration("lifetime"));
+        if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
+            let message = "this time is never up: the `lifetime` is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        Some(Some(Upgrade { protocols, idle, lifetime, reload: fields.seconds("reload", 600) }))
     }
 
     fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {

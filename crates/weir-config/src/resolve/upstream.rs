@@ -2,8 +2,8 @@
 
 use super::{Fields, Resolver};
 use crate::config::{
-    Balance, Credential, HashKey, Health, RetriedMethods, Retries, Scheme, Target, Upstream,
-    UpstreamId,
+    Balance, Credential, HashKey, Health, Protocol, RetriedMethods, Retries, Scheme, Target,
+    Upstream, UpstreamId,
 };
 use crate::draft::{Member, Node};
 use crate::finding::codes;
@@ -11,6 +11,7 @@ use crate::keys::{self, Fault, Form};
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `http://host:port` and its parts.
@@ -128,12 +129,14 @@ impl Resolver<'_> {
         let id = UpstreamId(self.upstreams.len() + self.servers.len());
         self.servers.push(Upstream {
             name: format!("{what}:{}", parsed.authority),
+            protocol: Protocol::Http1,
             targets: vec![parsed],
             balance: Balance::RoundRobin,
             hash: None,
             connect_timeout: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
+            resolve: Duration::from_secs(30),
             connections: 64,
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
@@ -178,15 +181,35 @@ impl Resolver<'_> {
                 .error(codes::CONFLICT, tls.node().at, "`tls` is said, but the targets are `http`")
                 .help("write `https://…`, or leave `tls` out");
         }
-        let tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
+        let mut tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
+        let protocol = match fields.text("protocol") {
+            Some("http2") => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        if protocol == Protocol::Http2 {
+            self.http2.push(member.key.clone());
+            if let Some(tls) = &mut tls {
+                Arc::make_mut(&mut tls.client).alpn_protocols = vec![b"h2".to_vec()];
+            }
+        }
         let health =
             self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
         let (balance, hash) = self.balance(&fields)?;
         let timeout = fields.seconds("timeout", 30);
         let retries =
             fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
+        let resolve = fields.seconds("resolve", 30);
+        if let Some(node) =
+            fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
+        {
+            self.report
+                .error(codes::BAD_VALUE, node.at, "names are asked for at most once a second")
+                .help("write `1s` or more");
+        }
         Some(Upstream {
+            resolve,
             name: member.key.clone(),
+            protocol,
             targets,
             balance,
             hash,

@@ -77,6 +77,10 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     for s in &config.sources {
         writeln!(out, "source {}", relative(s)).expect("writes");
     }
+    let out = out
+        .replace(", upgrade: None }", " }")
+        .replace(", protocol: Http1", "")
+        .replace(", resolve: 30s", "");
     // Where the case stands on this machine is none of it.
     out.replace(&format!("{}/", folder.display()), "").replace(&folder.display().to_string(), "")
 }

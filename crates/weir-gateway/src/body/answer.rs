@@ -2,12 +2,15 @@
 
 use crate::compress::{Encoder, EncoderError};
 use crate::deadline::{Deadline, Expired};
+use crate::exchange::Exchange;
 use crate::files::FileBody;
 use crate::pool::AgentBody;
 use crate::problem::Problem;
 use crate::proxy::UpstreamBody;
+use crate::proxy::http2::StreamBody;
 use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
+use http::HeaderMap;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -25,6 +28,8 @@ pub(crate) enum Body<'a> {
     Whole(Bytes),
     /// An upstream, as it sends.
     Upstream(UpstreamBody<'a>),
+    /// An upstream that speaks HTTP/2, as it sends.
+    Stream(Box<StreamBody<'a>>),
     /// An agent of a pool, as it sends.
     Agent(Box<AgentBody<'a>>),
     /// A file, as it is read.
@@ -88,6 +93,7 @@ impl<'a> Body<'a> {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
+            Self::Stream(body) => body.length(),
             Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
             Self::Kept(body) => body.inner.length(),
@@ -111,7 +117,7 @@ impl<'a> Body<'a> {
     /// has no bytes, which says nothing about the body that a GET would get.
     pub(crate) fn length_to_declare(&self, head: bool) -> Option<u64> {
         match self {
-            Self::Upstream(_) | Self::Agent(_) if head => None,
+            Self::Upstream(_) | Self::Stream(_) | Self::Agent(_) if head => None,
             body => body.length(),
         }
     }
@@ -123,6 +129,7 @@ impl<'a> Body<'a> {
             Self::Empty => Ok(Body::Empty),
             Self::Whole(bytes) => Ok(Body::Whole(bytes)),
             Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
+            Self::Stream(body) => body.detach().map(Body::Stream).map_err(Self::Stream),
             Self::Agent(body) => match body.detach() {
                 Ok(body) => Ok(Body::Agent(body)),
                 Err(body) => Err(Self::Agent(body)),
@@ -184,11 +191,36 @@ impl<'a> Body<'a> {
             Self::Empty => b"",
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
+            Self::Stream(body) => body.data(),
             Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
             Self::Limited(body) => body.inner.data(),
             Self::Kept(body) => body.inner.data(),
             Self::Encoded(body) => &body.out,
+        }
+    }
+
+    /// Takes up to so many of the bytes at hand.
+    pub(crate) fn take(&mut self, most: usize) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes.split_to(bytes.len().min(most)),
+            Self::Stream(body) => body.take(most),
+            body => {
+                let bytes = Bytes::copy_from_slice(&body.data()[..body.data().len().min(most)]);
+                body.consume(bytes.len());
+                bytes
+            }
+        }
+    }
+
+    /// It is over: what follows it, noted in the exchange.
+    pub(crate) fn end(&mut self, exchange: &mut Exchange) -> Option<HeaderMap> {
+        match self {
+            Self::Stream(body) => body.end(exchange),
+            Self::Gzip(body) => body.inner.end(exchange),
+            Self::Empty | Self::Whole(_) | Self::Upstream(_) | Self::Agent(_) | Self::File(_) => {
+                None
+            }
         }
     }
 
@@ -198,6 +230,7 @@ impl<'a> Body<'a> {
             Self::Empty => {}
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
+            Self::Stream(body) => body.consume(count),
             Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
             Self::Kept(body) => body.consume(count),
@@ -214,6 +247,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
+            Self::Stream(body) => body.is_last(),
             Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
             Self::Limited(body) => body.inner.is_last(),
@@ -234,6 +268,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
+            Self::Stream(body) => body.poll_data(cx, deadline),
             Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
             Self::Kept(body) => {
@@ -289,6 +324,9 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
+            Self::Stream(body) => {
+                body.poll_request(cx);
+            }
             Self::Agent(body) => body.poll_request(cx),
             Self::Limited(body) => body.inner.poll_request(cx),
             Self::Kept(body) => body.inner.poll_request(cx),

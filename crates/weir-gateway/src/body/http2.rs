@@ -2,6 +2,7 @@
 
 use super::RequestBodyError;
 use bytes::{Buf, Bytes};
+use http::HeaderMap;
 use http_body::Body as _;
 use hyper::body::Incoming;
 use std::future::poll_fn;
@@ -21,6 +22,7 @@ pub(crate) struct Http2Body {
     data: Bytes,
     fresh: u64,
     framing: Framing,
+    trailers: Option<HeaderMap>,
 }
 
 impl Http2Body {
@@ -30,7 +32,7 @@ impl Http2Body {
             Some(length) => Framing::Length(length),
             None => Framing::Chunked,
         };
-        Self { incoming: Some(incoming), data: Bytes::new(), fresh: 0, framing }
+        Self { incoming: Some(incoming), data: Bytes::new(), fresh: 0, framing, trailers: None }
     }
 
     pub(super) fn framing(&self) -> Framing {
@@ -39,6 +41,19 @@ impl Http2Body {
 
     pub(super) fn data(&self) -> &[u8] {
         &self.data
+    }
+
+    /// So many of the bytes at hand, not copied.
+    pub(super) fn shared(&self, count: usize) -> Bytes {
+        self.data.slice(..count)
+    }
+
+    pub(super) fn has_trailers(&self) -> bool {
+        self.trailers.is_some()
+    }
+
+    pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
     }
 
     pub(super) fn consume(&mut self, count: usize) {
@@ -74,8 +89,13 @@ impl Http2Body {
                 None => return Poll::Ready(Ok(false)),
                 Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::Gone)),
                 Some(Ok(frame)) => {
-                    // Trailers of requests go no further.
-                    let Ok(data) = frame.into_data() else { continue };
+                    let data = match frame.into_data() {
+                        Ok(data) => data,
+                        Err(frame) => {
+                            self.trailers = frame.into_trailers().ok();
+                            continue;
+                        }
+                    };
                     if !data.is_empty() {
                         self.fresh += data.len() as u64;
                         self.data = data;

@@ -108,6 +108,11 @@ impl Passing {
         self.facts.length += bytes.len() as u64;
     }
 
+    /// So many bytes have passed of which nothing is stored.
+    pub(super) fn passed(&mut self, count: u64) {
+        self.facts.length += count;
+    }
+
     /// Bytes that are not stored.
     fn hash(&mut self, rest: &[u8]) {
         if let Keep::First(hash) = &mut self.keep

@@ -11,6 +11,7 @@ use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stream::Stream;
+use crate::upgrade;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -186,6 +187,13 @@ impl Connection {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
+        if let Some(upgraded) = exchange.upgraded.take() {
+            drop(answer);
+            let run = upgrade::run(stream, &mut incoming.buffer, out, exchange, *upgraded, idle);
+            let lingers = Box::pin(run).await;
+            worker.keep(owned);
+            return if lingers { After::Close } else { After::Drop };
+        }
         // What is left of a request that came too slowly is not waited for again.
         let close = !exchange.request.keep_alive
             || worker.phase() >= Phase::Draining
@@ -416,6 +424,8 @@ fn poll_send(
                     continue;
                 }
                 Poll::Ready(Ok(false)) => {
+                    // Few clients of HTTP/1.1 want trailers; they are left out.
+                    body.end(exchange);
                     exchange.complete(b"");
                     out.end();
                     *over = true;

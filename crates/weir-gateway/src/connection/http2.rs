@@ -165,7 +165,9 @@ async fn answer(
         http::StatusCode::from_u16(exchange.response.status).map_err(|_| Broken)?;
     write_head(&exchange, &body, has_body, response.headers_mut());
     let body = if has_body { body } else { Body::Empty };
-    let mut body = Http2Answer { exchange, body, last: None, over: false, _in_flight: in_flight };
+    let (last, trailers) = (None, None);
+    let mut body =
+        Http2Answer { exchange, body, last, trailers, over: false, _in_flight: in_flight };
     if matches!(body.body, Body::Empty) {
         body.exchange.complete(b"");
         body.over = true;
@@ -249,6 +251,8 @@ struct Http2Answer {
     body: Body<'static>,
     /// The last bytes, empty if there were none, once the exchange is complete; until they leave.
     last: Option<Bytes>,
+    /// What follows it, until that leaves.
+    trailers: Option<http::HeaderMap>,
     over: bool,
     _in_flight: InFlight,
 }
@@ -257,17 +261,12 @@ impl Http2Answer {
     /// Waits for bytes that are not the last ones; those go to `last`.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, AnswerError>> {
         if !std::task::ready!(self.body.poll_data(cx, &self.exchange.deadline))? {
+            self.trailers = self.body.end(&mut self.exchange);
             self.exchange.complete(b"");
             self.last = Some(Bytes::new());
             return Poll::Ready(Ok(None));
         }
-        let data = match &mut self.body {
-            Body::Whole(bytes) => bytes.split_to(bytes.len().min(FRAME)),
-            body => Bytes::copy_from_slice(&body.data()[..body.data().len().min(FRAME)]),
-        };
-        if !matches!(self.body, Body::Whole(_)) {
-            self.body.consume(data.len());
-        }
+        let data = self.body.take(FRAME);
         self.exchange.sent += data.len() as u64;
         if self.body.is_last() && self.body.data().is_empty() {
             self.exchange.complete(&data);
@@ -306,7 +305,9 @@ impl http_body::Body for Http2Answer {
         this.over = true;
         let last = this.last.take().unwrap_or_default();
         match kept {
-            Ok(()) if last.is_empty() => Poll::Ready(None),
+            Ok(()) if last.is_empty() => {
+                Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+            }
             Ok(()) => Poll::Ready(Some(Ok(Frame::data(last)))),
             Err(NotKept) => Poll::Ready(Some(Err(AnswerError::NotKept))),
         }

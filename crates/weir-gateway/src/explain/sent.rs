@@ -5,9 +5,10 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::refusal::Refusal;
-use crate::{pool, proxy, script};
+use crate::{pool, proxy, script, upgrade};
 use std::rc::Rc;
 use weir_config::{Handler, Route};
+use weir_wire::Framing;
 
 /// What stands for a value that is not shown.
 const MASKED: &str = "***";
@@ -29,8 +30,10 @@ pub(crate) fn stands_in(
         Handler::Proxy(handler) => {
             let live = Rc::clone(exchange.live());
             let settings = &live.site.config.upstreams[exchange.upstream_of(handler).0];
+            let upgrade = upgrade::wanted(exchange, handler, framing == Framing::None)?;
             let (head, first) =
-                proxy::outline(exchange, route, handler, framing).unwrap_or_default();
+                proxy::outline(exchange, route, handler, framing, upgrade.as_deref())
+                    .unwrap_or_default();
             let credential = settings.credential.as_ref().map(|c| c.header.as_str());
             let (line, headers) = of_head(exchange, route, &head, credential);
             let rest = settings.targets.iter().map(|target| target.authority.clone());

@@ -1,6 +1,6 @@
 //! Every policy of a request in its order: how it is set, what it said, and why.
 
-use super::{Outcome, Part, Stage, Step};
+use super::{Outcome, Part, Stage, Step, upstream};
 use crate::auth::{FailureKind, Shown, Tried};
 use crate::exchange::Exchange;
 use crate::limit::{Looked, Which};
@@ -401,10 +401,11 @@ impl Course<'_> {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files of {}", files.root.display()),
             Handler::Proxy(proxy) => {
-                let name = &config.upstreams[self.exchange.upstream_of(proxy).0].name;
+                let id = self.exchange.upstream_of(proxy).0;
+                let setting = upstream::setting(proxy, &config.upstreams[id]);
                 match self.exchange.instead {
-                    Some(_) => format!("proxy to the upstream {name}, by `instead`"),
-                    None => format!("proxy to the upstream {name}"),
+                    Some(_) => format!("{setting}, by `instead`"),
+                    None => setting,
                 }
             }
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
@@ -416,6 +417,9 @@ impl Course<'_> {
             step.outcome = if own { Outcome::Answered } else { Outcome::Later };
             let answers = format!("weir answers with {}", self.exchange.response.status);
             step.why = if own { answers } else { "asked by real requests only".to_owned() };
+            if let Handler::Proxy(proxy) = &route.handler {
+                step.parts = upstream::targets(self.exchange, proxy);
+            }
         }
         step
     }

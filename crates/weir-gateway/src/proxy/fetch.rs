@@ -1,19 +1,21 @@
 //! A request that a script makes: whole when it is sent, its answer whole when it is given.
 
 use super::sending::Sending;
-use super::{Choice, Limits, UpstreamBody, connect, failed, not_connected, send_and_wait};
+use super::{Choice, Limits, UpstreamBody, connect, failed, http2, not_connected, send_and_wait};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
 use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
+use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
-use crate::upstream::{Call, Connection, Target};
+use crate::upstream::{Call, Connection, Target, Upstream};
 use crate::worker::Live;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::rc::Rc;
 use std::time::Instant;
-use weir_config::UpstreamId;
+use weir_config::{Protocol, UpstreamId};
 use weir_script::{Fetch, Fetched};
 use weir_wire::{Framing, Method, ResponseHead, encode};
 
@@ -35,8 +37,13 @@ pub(crate) async fn fetch(
     let limits = Limits {
         first_byte: fetch.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
+        upgrade: false,
     };
     let method = Method::of(&fetch.method);
+    if settings.protocol == Protocol::Http2 {
+        let upstream = &live.upstreams[upstream.0];
+        return Box::pin(by_stream(settings, upstream, fetch, id, limit, &deadline, limits)).await;
+    }
     let upstream = &live.upstreams[upstream.0];
     let mut choice = Choice { upstream, key: None, tried: Vec::new() };
     let (target, mut connection) = connect(&deadline, method, started, &mut choice).await?;
@@ -62,12 +69,63 @@ pub(crate) async fn fetch(
     let read = body.read_whole(&deadline, limit).await;
     let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
     call.end(method, error, Instant::now());
-    let body = read?;
+    Ok(fetched(response, read?))
+}
+
+fn fetched(mut response: ResponseHead, body: Vec<u8>) -> Fetched {
     strip_hop_by_hop(&mut response.headers, |_| false);
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let headers = response.headers.iter();
     let headers = headers.map(|(_, name, value)| (name.to_ascii_lowercase(), text(value)));
-    Ok(Fetched { status: response.status, headers: headers.collect(), body })
+    Fetched { status: response.status, headers: headers.collect(), body }
+}
+
+/// The same by HTTP/2.
+async fn by_stream(
+    settings: &weir_config::Upstream,
+    upstream: &Upstream,
+    fetch: Fetch,
+    id: TransactionId,
+    limit: u64,
+    deadline: &Deadline,
+    limits: Limits,
+) -> Result<Fetched, Refusal> {
+    let target = upstream.choose(&[], None).ok_or(Problem::UpstreamUnreachable)?;
+    let (target, scheme) = (&upstream.targets[target], settings.targets[0].scheme);
+    let mut headers = HeaderMap::new();
+    let mut put = |name: &str, value: &[u8]| {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
+            headers.append(name, value);
+        }
+    };
+    let credential = settings.credential.as_ref();
+    for (name, value) in &fetch.headers {
+        if !credential.is_some_and(|own| own.header.eq_ignore_ascii_case(name)) {
+            put(name, value.as_bytes());
+        }
+    }
+    if let Some(own) = credential {
+        put(&own.header, own.value.as_bytes());
+    }
+    put("weir-transaction-id", id.as_bytes());
+    let authority = &target.authority;
+    let head = http2::head_of(&fetch.method, scheme, authority, &fetch.target, headers);
+    let body = fetch.body.map_or_else(RequestBody::empty, RequestBody::whole);
+    let mut call = Call::new(Rc::clone(target), Instant::now());
+    let (method, mut response) = (Method::of(&fetch.method), ResponseHead::default());
+    let head = head.ok_or(Problem::Internal)?;
+    let asked = http2::once(target, head, body, &mut response, deadline, limits).await;
+    let read = match asked {
+        Ok(mut body) => {
+            call.answered(response.status);
+            body.read_whole(deadline, limit).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
+    call.end(method, error, Instant::now());
+    Ok(fetched(response, read?))
 }
 
 /// As that of a client's request is sent: once more over a fresh connection when a kept one turns

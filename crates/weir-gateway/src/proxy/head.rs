@@ -47,10 +47,18 @@ pub(crate) fn prepare(
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
 }
 
+/// How a request goes to its upstream.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'p> {
+    pub(super) proxy: &'p Proxy,
+    /// The protocol that its connection may become.
+    pub(super) upgrade: Option<&'p str>,
+}
+
 /// Writes the head for one target.
 pub(super) fn encode(
     exchange: &Exchange,
-    proxy: &Proxy,
+    Way { proxy, upgrade }: Way<'_>,
     authority: &str,
     framing: Framing,
 ) -> Outgoing {
@@ -58,15 +66,29 @@ pub(super) fn encode(
     let mut out = Outgoing::default();
     let head = out.head();
     encode::request_line(head, request.method_name(), &target(exchange, proxy));
-    let host = match &proxy.host {
-        HostMode::Upstream => authority,
-        HostMode::Client if !request.authority().is_empty() => request.authority(),
-        HostMode::Client => authority,
-        HostMode::Fixed(host) => host,
-    };
-    encode::field(head, "host", host.as_bytes());
+    encode::field(head, "host", self::authority(exchange, proxy, authority).as_bytes());
+    if let Some(protocol) = upgrade {
+        encode::field(head, "connection", b"upgrade");
+        encode::field(head, "upgrade", protocol.as_bytes());
+    }
     finish(head, &request.headers, framing);
     out
+}
+
+/// The host that a target is asked for.
+pub(super) fn authority<'e>(
+    exchange: &'e Exchange,
+    proxy: &'e Proxy,
+    of_target: &'e str,
+) -> &'e str {
+    match &proxy.host {
+        HostMode::Upstream => of_target,
+        HostMode::Client if !exchange.request.authority().is_empty() => {
+            exchange.request.authority()
+        }
+        HostMode::Client => of_target,
+        HostMode::Fixed(host) => host,
+    }
 }
 
 /// Writes the client's headers, what frames the body, and the end of the head.
@@ -109,7 +131,7 @@ pub(super) fn pass_interim(response: &mut ResponseHead, out: &mut Vec<u8>) {
 }
 
 /// Path and query for the upstream.
-fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> {
+pub(super) fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> {
     let request = &exchange.request;
     if proxy.path == PathMode::Keep && proxy.query == QueryMode::Keep {
         return Cow::Borrowed(request.target());

@@ -15,12 +15,11 @@ use crate::stats::{Again, NotAgain};
 use crate::upstream::{Call, Connection, Retrying, Target};
 use std::rc::Rc;
 use std::time::Duration;
-use weir_config::Proxy;
 use weir_journal::stage;
 
 /// What the tries of one request have in common.
 pub(super) struct Tries<'p> {
-    pub(super) proxy: &'p Proxy,
+    pub(super) way: head::Way<'p>,
     pub(super) retrying: &'p Retrying,
     pub(super) limits: Limits,
     pub(super) choice: Choice<'p>,
@@ -146,7 +145,7 @@ impl Tries<'_> {
         sending: &mut Sending<'_>,
         target: &Rc<Target>,
     ) -> Result<Box<Connection>, Lost> {
-        let head = head::encode(exchange, self.proxy, &target.authority, sending.framing());
+        let head = head::encode(exchange, self.way, &target.authority, sending.framing());
         sending.readdress(&head);
         let (started, method) = (clock::now(), exchange.request.method);
         let connection = target

@@ -2,6 +2,8 @@
 
 use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
 use crate::auth::{IntrospectionSeries, KeySetSeries};
+use crate::grpc;
+use crate::upgrade::Ended;
 use crate::upstream::{Healths, Out};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -75,6 +77,12 @@ pub struct Snapshot {
     pub uncounted: u64,
     /// Bodies that were not recorded because they could not be masked.
     pub withheld: u64,
+    /// Connections open now that have become something else.
+    pub upgrades_open: u64,
+    /// Requests for a WebSocket where there is none.
+    pub upgrades_refused: u64,
+    /// Connections that had become something else, by how they [`Ended`].
+    pub upgrades: [u64; Ended::ALL.len()],
     /// How often the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys that rate limits count now.
@@ -153,6 +161,10 @@ pub struct TargetSeries {
     pub again: [u64; Again::ALL.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
     pub not_again: [u64; NotAgain::ALL.len()],
+    /// Questions for the addresses of its name: answered, and not.
+    pub resolutions: [u64; 2],
+    /// gRPC calls that are over, by their status.
+    pub grpc: [u64; grpc::CODES],
     /// Requests refused because every connection was in use.
     pub busy: u64,
     /// Connections open now, idle ones among them.
@@ -210,9 +222,12 @@ impl Snapshot {
             (&mut self.unrecorded, &worker.unrecorded),
             (&mut self.uncounted, &worker.uncounted),
             (&mut self.withheld, &worker.withheld),
+            (&mut self.upgrades_open, &worker.upgrades_open),
+            (&mut self.upgrades_refused, &worker.upgrades_refused),
         ] {
             *sum += counter.get();
         }
+        self.upgrades.iter_mut().zip(&worker.upgrades).for_each(|(sum, one)| *sum += one.get());
     }
 }
 
@@ -267,6 +282,8 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
         sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
+        sum.resolutions.iter_mut().zip(&stats.resolutions).for_each(|(sum, one)| *sum += one.get());
+        sum.grpc.iter_mut().zip(&stats.grpc).for_each(|(sum, one)| *sum += one.get());
         sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();

@@ -8,13 +8,14 @@ use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::outgoing::Outgoing;
 use crate::proxy::sending::Sending;
-use crate::proxy::{Limits, UpstreamBody, send_and_wait};
+use crate::proxy::{Limits, UpstreamBody, http2, send_and_wait};
 use crate::upstream::TakeError;
 use crate::worker::Live;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_config::{Check, Credential};
+use weir_config::{Check, Credential, Protocol, Scheme};
 use weir_wire::{Method, ResponseHead, encode};
 
 /// Most bytes of an answer that are looked at.
@@ -37,9 +38,16 @@ pub(crate) fn begin(live: &Rc<Live>) {
         for target in upstream.targets.iter().filter(|one| one.health.may_check(check, now)) {
             let (target, check) = (Rc::clone(target), check.clone());
             let credential = config.credential.clone();
+            let scheme = (config.protocol == Protocol::Http2).then(|| config.targets[0].scheme);
             let turn = Turn(Arc::clone(&target.health));
             tokio::task::spawn_local(async move {
-                let asked = ask(&target, &check, credential.as_ref());
+                let credential = credential.as_ref();
+                let asked = async {
+                    match scheme {
+                        Some(scheme) => ask_by_stream(&target, &check, credential, scheme).await,
+                        None => ask(&target, &check, credential).await,
+                    }
+                };
                 let good = tokio::time::timeout(check.timeout, asked).await.unwrap_or(Some(false));
                 turn.0.checked(&check, good, Instant::now());
             });
@@ -56,7 +64,7 @@ async fn ask(target: &Rc<Target>, check: &Check, credential: Option<&Credential>
         Err(TakeError::Connect(_) | TakeError::Late(_)) => return Some(false),
     };
     let mut sending = Sending::new(head(target, check, credential), RequestBody::empty());
-    let limits = Limits { first_byte: check.timeout, idle: check.timeout };
+    let limits = Limits { first_byte: check.timeout, idle: check.timeout, upgrade: false };
     let mut response = ResponseHead::default();
     let answered = send_and_wait(
         &mut connection,
@@ -78,6 +86,30 @@ async fn ask(target: &Rc<Target>, check: &Check, credential: Option<&Credential>
     }
     let read = Body::Upstream(body).read_whole(&deadline, BYTES).await;
     Some(read.is_ok_and(|body| length.is_none_or(|length| body.len() as u64 == length)))
+}
+
+/// The same by HTTP/2, over a connection that requests go over, too.
+async fn ask_by_stream(
+    target: &Rc<Target>,
+    check: &Check,
+    credential: Option<&Credential>,
+    scheme: Scheme,
+) -> Option<bool> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("weir-health-check"));
+    if let Some(own) = credential
+        && let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(own.header.as_bytes()), HeaderValue::from_str(&own.value))
+    {
+        headers.insert(name, value);
+    }
+    let head = http2::head_of("GET", scheme, &target.authority, &check.path, headers)?;
+    let (deadline, mut response) = (Deadline::default(), ResponseHead::default());
+    let limits = Limits { first_byte: check.timeout, idle: check.timeout, upgrade: false };
+    let body = RequestBody::empty();
+    let asked = http2::once(target, head, body, &mut response, &deadline, limits).await;
+    let Ok(mut body) = asked else { return Some(false) };
+    Some(is_good(check, response.status) && body.read_whole(&deadline, BYTES).await.is_ok())
 }
 
 fn is_good(check: &Check, status: u16) -> bool {

@@ -6,10 +6,10 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::pool::Hold;
 use crate::problem::Problem;
 use crate::stream::Stream;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -49,10 +49,18 @@ pub(crate) enum Failed {
 
 /// A place among the connections to a target; given up when dropped.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     target: Rc<Target>,
     /// There is a connection in it.
     taken: bool,
+}
+
+impl Place {
+    /// There is a connection in it now.
+    pub(super) fn take(&mut self) {
+        self.target.stats.open.add(1);
+        self.taken = true;
+    }
 }
 
 impl Drop for Place {
@@ -63,6 +71,15 @@ impl Drop for Place {
         if self.taken {
             target.stats.open.sub(1);
         }
+    }
+}
+
+/// A request that waits for a place, until dropped.
+struct Waiting<'t>(&'t Cell<usize>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -151,7 +168,7 @@ impl Target {
 
     /// Drops connections that are too old or that the target has closed. To be called once a
     /// second.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn sweep(self: &Rc<Self>) {
         self.sweeps.set(self.sweeps.get() + 1);
         let stale: VecDeque<Idle> = {
             let mut idle = self.idle.borrow_mut();
@@ -161,6 +178,10 @@ impl Target {
         };
         self.stats.idle.sub(stale.len() as u64);
         drop(stale);
+        if let Some(sessions) = &self.sessions {
+            sessions.sweep(self.sweeps.get(), self.keep_alive_time);
+        }
+        self.refresh_addresses();
     }
 
     fn is_usable(&self, idle: &Idle) -> bool {
@@ -174,16 +195,21 @@ impl Target {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.stats.idle.sub(idle.len() as u64);
         drop(idle);
+        if let Some(sessions) = &self.sessions {
+            sessions.clear();
+        }
     }
 
-    async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
-        if self.waiting.get() >= self.most {
+    pub(super) async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
+        if self.waiting.get() >= self.most_waiting() {
             self.stats.busy.add(1);
             return Err(TakeError::Busy);
         }
         self.waiting.set(self.waiting.get() + 1);
+        // Also if the client leaves meanwhile.
+        let waiting = Waiting(&self.waiting);
         let freed = self.within_connect_timeout(deadline, self.freed.notified()).await;
-        self.waiting.set(self.waiting.get() - 1);
+        drop(waiting);
         freed.map_err(|_| {
             self.stats.busy.add(1);
             TakeError::Busy
@@ -191,20 +217,28 @@ impl Target {
     }
 
     async fn connect(self: &Rc<Self>, deadline: &Deadline) -> Result<Box<Connection>, TakeError> {
+        let (stream, mut place) = self.open_place(deadline).await?;
+        place.take();
+        Ok(Connection::new(stream, false, Owner::Target(place)))
+    }
+
+    /// Connects, without saying yet that there is a connection.
+    pub(super) async fn open_place(
+        self: &Rc<Self>,
+        deadline: &Deadline,
+    ) -> Result<(Stream, Place), TakeError> {
         self.open.set(self.open.get() + 1);
-        let mut place = Place { target: Rc::clone(self), taken: false };
+        let place = Place { target: Rc::clone(self), taken: false };
         self.stats.connects.add(1);
         let stream = self
             .within_connect_timeout(deadline, self.open_stream())
             .await
             .map_err(TakeError::Late)?
             .map_err(TakeError::Connect)?;
-        self.stats.open.add(1);
-        place.taken = true;
-        Ok(Connection::new(stream, false, Owner::Target(place)))
+        Ok((stream, place))
     }
 
-    async fn within_connect_timeout<T>(
+    pub(super) async fn within_connect_timeout<T>(
         &self,
         deadline: &Deadline,
         work: impl Future<Output = T>,
@@ -223,26 +257,35 @@ impl Target {
     async fn open_stream(&self) -> io::Result<Stream> {
         let tcp = match self.address {
             Some(address) => TcpStream::connect(address).await?,
-            None => self.connect_by_name().await?,
+            None => Box::pin(self.connect_by_name()).await?,
         };
         tcp.set_nodelay(true)?;
         let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
-        Ok(Stream::client_tls(connector.connect(name.clone(), tcp).await?))
+        let stream = Stream::client_tls(connector.connect(name.clone(), tcp).await?);
+        if self.sessions.is_some() && stream.protocol().as_deref() != Some(b"h2") {
+            return Err(io::Error::other("it does not speak HTTP/2"));
+        }
+        Ok(stream)
     }
 
     /// Tries every address of the name in turn.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
-        let addresses: Vec<SocketAddr> =
-            tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
+        for address in self.addresses().await? {
             match TcpStream::connect(address).await {
                 Ok(tcp) => return Ok(tcp),
                 Err(error) => last = error,
             }
         }
+        self.doubt_addresses();
         Err(last)
+    }
+}
+
+impl Idle {
+    pub(super) fn stream(&self) -> &Stream {
+        &self.connection.stream
     }
 }
 

@@ -4,12 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
+mod grpc;
 mod harness;
 
 mod admin_api;
 mod auth;
 mod billing;
 mod capture;
+mod chaos;
 mod clients;
 mod command_line;
 mod console;
@@ -41,4 +43,5 @@ mod tls;
 mod tracker;
 mod transform;
 mod under_load;
+mod upgrades;
 mod upstreams;

@@ -1,6 +1,6 @@
 //! Upstreams that fail in every way they can, and what the client is told.
 
-use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir, nobody};
+use crate::harness::{Client, FullBacklog, Response, Server, Upstream, Weir, eventually, nobody};
 use std::time::Duration;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -53,6 +53,53 @@ fn assert_broken_off(mut client: Client, request: &str, context: &str) {
         None => !reset,
     };
     assert!(!looks_whole, "{context}: {head}, {} bytes, reset: {reset}", body.len());
+}
+
+#[test]
+fn clients_that_leave_while_they_wait_for_a_connection_leave_no_place_behind() {
+    let upstream = Upstream::by_hand();
+    let weir = with(upstream.addr, "connections: 2, timeout: 20s");
+    let ask = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut holding: Vec<_> = (0..2).map(|_| weir.connect()).collect();
+    holding.iter_mut().for_each(|client| client.send(ask));
+    let mut peers: Vec<_> = (0..2).map(|_| upstream.accept()).collect();
+    peers.iter_mut().for_each(|peer| assert!(peer.head().is_some()));
+    for _ in 0..10 {
+        let mut client = weir.connect();
+        client.send(ask);
+        eventually("it waits", || weir.metric("http_server_active_requests", &[]) == 3.0);
+        client.reset();
+        eventually("it is gone", || weir.metric("http_server_active_requests", &[]) == 2.0);
+    }
+    let mut last = weir.connect();
+    last.send(ask);
+    eventually("it waits", || weir.metric("http_server_active_requests", &[]) == 3.0);
+    peers[0].send(OK);
+    assert_eq!(holding[0].response().text(), "ok");
+    assert!(peers[0].head().is_some(), "the last one has its turn");
+    peers[0].send(OK);
+    assert_eq!(last.response().text(), "ok");
+}
+
+#[test]
+fn names_are_asked_for_again_and_no_connection_is_given_up_for_it() {
+    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let config = format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
+         upstreams: {{one: {{targets: [\"http://localhost:{}\"], resolve: 1s}}}}\n\
+         apis: {{all: {{base: /, routes: [{{path: \"/*\", proxy: one}}]}}}}\n",
+        upstream.addr.port()
+    );
+    let weir = Weir::new(&config).start();
+    let asked = |result: &str| {
+        let result = format!("weir_result=\"{result}\"");
+        weir.metric("weir_upstream_resolutions_total", &[&result])
+    };
+    assert_eq!(asked("good"), 0.0);
+    assert_eq!(weir.connect().get("/x").text(), "ok");
+    eventually("it has been asked for again", || asked("good") >= 3.0);
+    assert_eq!(weir.connect().get("/x").text(), "ok");
+    assert_eq!((asked("bad"), upstream.connections()), (0.0, 1));
 }
 
 #[test]

@@ -157,6 +157,24 @@ pub(super) fn header(text: &str, editable: bool) -> Result<(), Fault> {
     Ok(())
 }
 
+/// A protocol that a connection may be upgraded to (RFC 9110 section 7.8).
+pub(super) fn protocol(text: &str) -> Result<(), Fault> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&b);
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(token) {
+        return Err(
+            Fault::value(format!("`{text}` is no protocol")).help("for example `websocket`")
+        );
+    }
+    let lower = text.to_ascii_lowercase();
+    if lower == "h2c" || lower.starts_with("http") || lower.starts_with("tls") {
+        let message = format!(
+            "connections are not upgraded to `{text}`: its requests would pass weir unseen, and every policy with them"
+        );
+        return Err(Fault::value(message).help("clients speak HTTP/2 and TLS to weir itself"));
+    }
+    Ok(())
+}
+
 pub(super) fn header_value(text: &str) -> Result<(), Fault> {
     if text.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7f) {
         return Err(Fault::value("a header value holds a control character")

@@ -18,6 +18,8 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         weight: 1,
     };
     weir_config::Upstream {
+        protocol: weir_config::Protocol::Http1,
+        resolve: Duration::from_secs(30),
         name: "up".to_owned(),
         targets: (0..targets).map(target).collect(),
         balance: weir_config::Balance::RoundRobin,

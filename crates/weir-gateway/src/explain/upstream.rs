@@ -1,0 +1,59 @@
+//! What is told of an upstream: how requests are forwarded to it, and how its targets are.
+
+use super::Part;
+use crate::exchange::Exchange;
+use weir_config::{Protocol, Proxy, RetriedMethods, Upstream};
+
+/// How requests are forwarded.
+pub(super) fn setting(proxy: &Proxy, upstream: &Upstream) -> String {
+    let mut text = format!("proxy to the upstream {}", upstream.name);
+    if upstream.protocol == Protocol::Http2 {
+        text.push_str(" by HTTP/2");
+    }
+    if let Some(upgrade) = &proxy.upgrade {
+        text.push_str(&format!("; may become {}", upgrade.protocols.join(" or ")));
+    }
+    match &upstream.retries {
+        Some(retries) => {
+            let whose = match retries.methods {
+                RetriedMethods::Any => "",
+                RetriedMethods::Idempotent => " of what does no harm when done twice",
+            };
+            let share = f64::from(retries.budget) / 100.0;
+            text.push_str(&format!(
+                "; {} tries{whose}, {share} % at most are repeats",
+                retries.tries
+            ));
+        }
+        None => text.push_str("; not sent again, but where nothing had been sent"),
+    }
+    let health = &upstream.health;
+    if health.failures > 0 {
+        let pause = health.pause;
+        text.push_str(&format!(
+            "; {} failures in a row take a target out for {pause:?}",
+            health.failures
+        ));
+    }
+    if let Some(errors) = &health.errors {
+        text.push_str(&format!("; so do {} % of 5xx", f64::from(errors.share) / 100.0));
+    }
+    if let Some(check) = &health.check {
+        text.push_str(&format!("; each is checked by GET {} every {:?}", check.path, check.every));
+    }
+    text
+}
+
+/// How each target is that gets requests.
+pub(super) fn targets(exchange: &Exchange, proxy: &Proxy) -> Vec<Part> {
+    let upstream = &exchange.live().upstreams[exchange.upstream_of(proxy).0];
+    let part = |target: &std::rc::Rc<crate::upstream::Target>| {
+        let up = target.health.is_up();
+        Part {
+            name: target.authority.clone(),
+            outcome: if up { "in service" } else { "out of service" }.to_owned(),
+            why: String::new(),
+        }
+    };
+    upstream.targets.iter().map(part).collect()
+}

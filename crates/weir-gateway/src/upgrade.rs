@@ -1,0 +1,150 @@
+//! Connections that become something else: a client asks for a WebSocket, say, the upstream agrees
+//! (101), and from then on bytes pass both ways until one side ends it or a limit does (RFC 9110
+//! section 7.8, RFC 6455).
+//!
+//! The request goes through every stage like any other. What comes after the 101 no policy looks at
+//! and no record keeps: how many bytes and messages passed, who ended it and how long it lasted is
+//! recorded, as one transaction.
+
+mod frames;
+mod tunnel;
+
+pub(crate) use tunnel::run;
+
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::upstream::Connection;
+use weir_config::{Proxy, Upgrade};
+use weir_wire::{Headers, Known, Method, has_token};
+
+/// The protocol whose frames weir knows, to tell messages and ends.
+const WEBSOCKET: &str = "websocket";
+
+/// A connection to an upstream that has agreed to another protocol.
+#[derive(Debug)]
+pub(crate) struct Upgraded {
+    connection: Box<Connection>,
+    /// As it was asked for, lower case.
+    protocol: String,
+    settings: Upgrade,
+}
+
+/// How an upgraded connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The client ended it, in order.
+    Client,
+    /// The upstream ended it, in order.
+    Upstream,
+    /// The client is gone.
+    ClientReset,
+    /// The upstream is gone.
+    UpstreamReset,
+    /// No byte passed for too long.
+    Idle,
+    /// It lasted as long as it may.
+    Lifetime,
+    /// It has gone on under an earlier configuration for as long as it may.
+    Reload,
+    /// weir is stopping.
+    Stop,
+}
+
+impl Ended {
+    /// All of them, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Client,
+        Self::Upstream,
+        Self::ClientReset,
+        Self::UpstreamReset,
+        Self::Idle,
+        Self::Lifetime,
+        Self::Reload,
+        Self::Stop,
+    ];
+
+    /// As a metrics label, and in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Upstream => "upstream",
+            Self::ClientReset => "client-reset",
+            Self::UpstreamReset => "upstream-reset",
+            Self::Idle => "idle",
+            Self::Lifetime => "lifetime",
+            Self::Reload => "reload",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// The protocol that a request asks its connection to become, if it may; `None` if it asks for none
+/// or for one that can be left out, as RFC 9110 section 7.8 allows.
+///
+/// # Errors
+/// It asks for a WebSocket, without which there is nothing to answer, and may not have one; or it
+/// is no request that can become one.
+pub(crate) fn wanted(
+    exchange: &Exchange,
+    proxy: &Proxy,
+    bodiless: bool,
+) -> Result<Option<String>, Refusal> {
+    let headers = &exchange.request.headers;
+    if !headers.may_have(Known::Upgrade) || !exchange.takes_interim() {
+        return Ok(None);
+    }
+    if !has_token(headers.known_all(Known::Connection), "upgrade") {
+        return Ok(None);
+    }
+    let allowed = proxy.upgrade.as_ref().map(|upgrade| upgrade.protocols.as_slice());
+    let allowed = allowed.unwrap_or_default();
+    let chosen = offered(headers).find(|one| allowed.contains(one));
+    let Some(chosen) = chosen else {
+        return match offered(headers).any(|one| one == WEBSOCKET) {
+            true => {
+                exchange.worker.stats.upgrades_refused.add(1);
+                Err(Problem::UpgradeRefused.into())
+            }
+            false => Ok(None),
+        };
+    };
+    if !bodiless {
+        let why = "a request that asks for an upgrade has no body";
+        return Err(Refusal::new(Problem::BadRequest).detail(why));
+    }
+    if chosen == WEBSOCKET && exchange.request.method != Method::Get {
+        return Err(Refusal::new(Problem::BadRequest).detail("a WebSocket is asked for with GET"));
+    }
+    Ok(Some(chosen))
+}
+
+/// Protocols that a head names, lower case, in their order.
+fn offered(headers: &Headers) -> impl Iterator<Item = String> {
+    let values = headers.known_all(Known::Upgrade).flat_map(|value| value.split(|&b| b == b','));
+    values.map(|one| String::from_utf8_lossy(one.trim_ascii()).to_ascii_lowercase())
+}
+
+/// The upstream has agreed: what it is handed over with is in `exchange.upgraded`, the head for the
+/// client in `exchange.response`. An upstream that agreed to something else did not: `None`.
+pub(crate) fn accept(
+    exchange: &mut Exchange,
+    connection: Box<Connection>,
+    protocol: String,
+    settings: &Upgrade,
+) -> Option<()> {
+    let headers = &mut exchange.response.headers;
+    let agreed = has_token(headers.known_all(Known::Connection), "upgrade")
+        && offered(headers).eq([protocol.as_str()].map(str::to_owned));
+    if !agreed {
+        return None;
+    }
+    crate::proxy::head::receive(exchange);
+    let headers = &mut exchange.response.headers;
+    headers.push("connection", b"upgrade");
+    headers.push("upgrade", protocol.as_bytes());
+    exchange.upgraded =
+        Some(Box::new(Upgraded { connection, protocol, settings: settings.clone() }));
+    Some(())
+}

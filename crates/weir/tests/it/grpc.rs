@@ -1,0 +1,285 @@
+//! HTTP/2 to upstreams, and gRPC over it: calls of a real client to a real server where Python has
+//! them, and frame by frame what those do not do.
+
+mod frames;
+
+use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobody};
+use frames::{Call, answering, call, odd, refusing};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+use weir_journal::{Outcome, Transaction};
+
+fn config(targets: &[SocketAddr], upstream: &str, more: &str) -> String {
+    let targets: Vec<String> = targets.iter().map(|addr| format!("\"http://{addr}\"")).collect();
+    format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
+         upstreams:\n  calls: {{targets: [{}], protocol: http2, timeout: 5s{upstream}}}\n\
+         apis:\n  all:\n    base: /\n    routes: [{{path: \"/*\", proxy: calls}}]\n{more}",
+        targets.join(", ")
+    )
+}
+
+fn before(targets: &[SocketAddr], upstream: &str) -> Server {
+    Weir::new(&config(targets, upstream, "")).start()
+}
+
+/// The transactions, once weir has been stopped.
+fn all(weir: &mut Server) -> Vec<Transaction> {
+    weir.kill();
+    harness::transactions(&weir.data())
+}
+
+fn status(transaction: &Transaction) -> &str {
+    let found = transaction.properties.iter().find(|(name, _)| name == "grpc_status");
+    found.map_or("", |(_, value)| value)
+}
+
+fn counted(weir: &Server, code: u8) -> f64 {
+    weir.metric("weir_upstream_grpc_total", &[&format!("rpc_grpc_status_code=\"{code}\"")])
+}
+
+fn again(weir: &Server, why: &str) -> f64 {
+    weir.metric("weir_upstream_retries_total", &[&format!("weir_reason=\"{why}\"")])
+}
+
+/// The script that serves and calls, if this machine has what it needs; says so if not.
+fn python() -> Option<Command> {
+    let program = std::env::var("WEIR_GRPC_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut has = Command::new(&program);
+    has.args(["-c", "import grpc"]).stderr(Stdio::null());
+    if !has.status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: {program} has no grpc (pip install grpcio; WEIR_GRPC_PYTHON)");
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/grpc/calls.py"));
+    Some(command)
+}
+
+/// A real server, ended when dropped.
+struct Real(Child, SocketAddr);
+
+impl Real {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.arg("serve").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut port = String::new();
+        let out = child.stdout.take().expect("its output is piped");
+        BufReader::new(out).read_line(&mut port).expect("a port");
+        let port = port.trim().parse().expect("a number");
+        Self(child, SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn calls_of_a_real_client_reach_a_real_server_and_come_back_whole() {
+    let (Some(server), Some(mut client)) = (python(), python()) else { return };
+    let server = Real::start(server);
+    let mut weir = before(&[server.1], "");
+    let output = client.args(["call", &weir.listen[0].to_string()]).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}\n{}", weir.stderr());
+    eventually("nothing is open", || weir.metric("http_server_active_requests", &[]) == 0.0);
+    // Unary, 300 at once, three streams; refused, unknown, broken in the middle.
+    assert_eq!([0, 9, 12, 15].map(|code| counted(&weir, code)), [308.0, 1.0, 1.0, 1.0]);
+    assert!(weir.metric("weir_upstream_connects_total", &[]) <= 4.0);
+    let all = all(&mut weir);
+    // A call whose time is up may be ended by either side.
+    let failed = all.iter().filter(|one| one.outcome == Outcome::Failed && status(one) != "4");
+    assert_eq!(failed.map(status).collect::<Vec<_>>(), ["15"]);
+}
+
+#[test]
+fn over_tls_it_is_agreed_on_in_the_handshake() {
+    let certificate = Certificate::of("localhost");
+    let tls = "tls: {cert: \"file:tls.crt\", key: \"file:tls.key\"}";
+    let listen = format!("listen: [{{addr: \"127.0.0.1:0\", {tls}}}]");
+    let inner = config(&[answering()], "", "");
+    let inner = Weir::new(&inner.replace("listen: [{addr: \"127.0.0.1:0\"}]", &listen))
+        .file("tls.crt", &certificate.cert)
+        .file("tls.key", &certificate.key)
+        .start();
+    let https = format!("https://localhost:{}", inner.listen[0].port());
+    let outer = config(&[inner.listen[0]], ", tls: {ca: \"file:ca.crt\"}", "");
+    let outer = outer.replace(&format!("http://{}", inner.listen[0]), &https);
+    let outer = Weir::new(&outer).file("ca.crt", &certificate.cert).start();
+    let answer = call(&outer, Call::new("/0/Method").message("hi"));
+    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"\0\0\0\0\x02hi"[..]));
+    assert_eq!(answer.trailer("grpc-status"), "0");
+}
+
+#[test]
+fn heads_bodies_and_trailers_pass_both_ways() {
+    let mut weir = before(&[answering()], "");
+    let asked =
+        Call::new("/0/Method?a=1").message("hi").header("x-asked", "me").trailer("x-end", "now");
+    let answer = call(&weir, asked);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-answered"), "me");
+    assert_eq!(answer.header("x-path"), "/0/Method?a=1");
+    assert_eq!(answer.header("x-te"), "trailers");
+    assert_eq!(answer.trailer("x-end"), "now");
+    let via = answer.header("x-via");
+    assert!(via.starts_with("2 "), "{via}");
+    for code in [5, 14] {
+        let answer = call(&weir, Call::new(&format!("/{code}/Method")).message("x"));
+        assert_eq!(
+            (answer.status, answer.trailer("grpc-status")),
+            (200, code.to_string().as_str())
+        );
+        let answer = call(&weir, Call::new(&format!("/{code}/Alone")).message("x"));
+        assert_eq!((answer.status, answer.header("grpc-status")), (200, code.to_string().as_str()));
+    }
+    assert_eq!([0, 5, 14].map(|code| counted(&weir, code)), [1.0, 2.0, 2.0]);
+    assert_eq!(weir.metric("weir_upstream_connects_total", &[]), 1.0);
+    let all = all(&mut weir);
+    assert_eq!(all.iter().map(status).collect::<Vec<_>>(), ["0", "5", "5", "14", "14"]);
+    let failed = all.iter().map(|one| one.outcome == Outcome::Failed);
+    assert_eq!(failed.collect::<Vec<_>>(), [false, false, false, true, true]);
+    assert_eq!((all[0].request.length, all[0].response.length), (7, 7));
+}
+
+#[test]
+fn clients_of_http1_and_checks_reach_such_an_upstream_too() {
+    let check = ", health: {check: {path: /0/Alone, every: 1s}}";
+    let weir = before(&[answering()], check);
+    let mut client = weir.connect();
+    let long = "x".repeat(500_000);
+    for body in ["", "hi", &long] {
+        let answer = client.request("POST", "/0/Plain", &[("content-type", "text/plain")], body);
+        assert_eq!((answer.status, answer.text().as_str()), (200, body));
+    }
+    client.send("POST /0/Plain HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("3\r\nabc\r\n");
+    client.send("2\r\nde\r\n0\r\n\r\n");
+    assert_eq!(client.response().text(), "abcde");
+    assert_eq!(client.request("HEAD", "/0/Plain", &[], "").status, 200);
+    eventually("it has been checked", || {
+        weir.metric("weir_upstream_checks_total", &["weir_result=\"good\""]) > 0.0
+    });
+    assert_eq!(weir.metric("weir_upstream_checks_total", &["weir_result=\"bad\""]), 0.0);
+}
+
+#[test]
+fn the_time_that_a_client_gives_a_call_ends_it() {
+    let weir = before(&[answering()], "");
+    let late = call(&weir, Call::new("/0/Never").message("x").header("grpc-timeout", "200m"));
+    assert_eq!(late.status, 504);
+    let text = String::from_utf8_lossy(&late.body).into_owned();
+    assert!(text.contains("deadline-exceeded"), "{text}");
+}
+
+#[test]
+fn a_target_that_cannot_be_reached_is_passed_over_and_calls_are_sent_again_within_the_budget() {
+    let retries = ", retries: {methods: any, minimum: 1000}, health: {failures: 0}";
+    let weir = before(&[nobody(), answering()], retries);
+    for _ in 0..10 {
+        assert_eq!(call(&weir, Call::new("/0/Method").message("x")).trailer("grpc-status"), "0");
+    }
+    // Once the message has been answered it is too late to think again.
+    assert_eq!(call(&weir, Call::new("/14/Method").message("x")).trailer("grpc-status"), "14");
+    assert_eq!(again(&weir, "status"), 0.0);
+    assert_eq!(call(&weir, Call::new("/14/Alone").message("x")).header("grpc-status"), "14");
+    assert!(again(&weir, "status") >= 1.0);
+    let refused = "weir_upstream_retries_refused_total";
+    assert_eq!(weir.metric(refused, &["weir_reason=\"tries\""]), 1.0);
+}
+
+#[test]
+fn a_connection_that_is_going_away_loses_no_request() {
+    let (addr, connections) = odd(|_, mut connection| async move {
+        // Each answers one request, then says that it goes.
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let _ = respond.send_response(frames::head(204), true);
+            connection.graceful_shutdown();
+        }
+    });
+    let weir = before(&[addr], "");
+    let mut client = weir.connect();
+    for _ in 0..20 {
+        assert_eq!(client.get("/x").status, 204);
+    }
+    assert!(connections.load(SeqCst) > 1);
+}
+
+#[test]
+fn a_stream_that_is_refused_has_certainly_not_been_dealt_with() {
+    // A POST, which is not sent again else.
+    for (retries, expected) in [("", 502), (", retries: {minimum: 100}", 204)] {
+        let weir = before(&[refusing()], retries);
+        let mut client = weir.connect();
+        // The first one is refused on a fresh connection, so nothing is done about it unasked.
+        assert_eq!(client.post("/x", "{}").status, expected, "{retries}");
+    }
+}
+
+#[test]
+fn what_is_no_http2_or_lies_about_its_length_is_the_upstreams_fault() {
+    let plain = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let weir = before(&[plain.addr], "");
+    assert_eq!(weir.connect().get("/x").status, 502);
+    for (length, body) in [(5, "too long for that"), (50, "too short")] {
+        let (addr, _) = odd(move |_, mut connection| async move {
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                let mut head = frames::head(200);
+                head.headers_mut().insert("content-length", length.into());
+                if let Ok(mut out) = respond.send_response(head, false) {
+                    let _ = out.send_data(body.into(), true);
+                }
+            }
+        });
+        let weir = before(&[addr], "");
+        let mut client = weir.connect();
+        client.send("GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let (rest, _) = client.rest_or_reset();
+        let text = String::from_utf8_lossy(&rest);
+        let whole =
+            text.starts_with("HTTP/1.1 200") && text.ends_with(body) && body.len() == length;
+        assert!(!whole, "{text}");
+        assert!(
+            text.is_empty() || text.starts_with("HTTP/1.1 502") || text.contains("length: "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn one_that_is_killed_in_the_middle_of_an_answer_breaks_it_off() {
+    let (addr, _) = odd(|_, mut connection| async move {
+        if let Some(Ok((_, mut respond))) = connection.accept().await {
+            if let Ok(mut out) = respond.send_response(frames::head(200), false) {
+                let _ = out.send_data("half".into(), false);
+                let _ = tokio::time::timeout(
+                    std::time::Duration::from_millis(200),
+                    std::future::poll_fn(|cx| connection.poll_closed(cx)),
+                )
+                .await;
+            }
+        }
+    });
+    let mut weir = before(&[addr], "");
+    let mut client = weir.connect();
+    client.send("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let text = String::from_utf8_lossy(&client.rest_or_reset().0).into_owned();
+    assert!(text.contains("half") && !text.ends_with("0\r\n\r\n"), "{text}");
+    assert_eq!(all(&mut weir)[0].outcome, Outcome::Failed);
+}
+
+#[test]
+fn a_client_that_cancels_frees_its_place() {
+    let weir = before(&[answering()], ", connections: 1");
+    for _ in 0..150 {
+        frames::cancelled(&weir, Call::new("/0/Never").message("x"));
+    }
+    assert_eq!(call(&weir, Call::new("/0/Method").message("x")).trailer("grpc-status"), "0");
+    eventually("nothing is open", || weir.metric("http_server_active_requests", &[]) == 0.0);
+    assert_eq!(weir.metric("weir_upstream_connects_total", &[]), 1.0);
+}
