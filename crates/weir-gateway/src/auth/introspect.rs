@@ -231,22 +231,25 @@ pub(crate) async fn ask(
         return false;
     };
     let key = token_cache::Key::new(auth, 0, token);
-    let mut state = source.state();
-    let mut over = match state.under_way.get(key.hash()) {
-        Some(receiver) => receiver.clone(),
-        None if state.under_way.len() >= UNDER_WAY => {
-            source.crowded.fetch_add(1, Relaxed);
-            return false;
-        }
-        None => {
-            let (sender, receiver) = watch::channel(());
-            state.under_way.insert(*key.hash(), receiver.clone());
-            let way = UnderWay { source: Arc::clone(source), hash: *key.hash(), _sender: sender };
-            tokio::task::spawn_local(question(Rc::clone(live), way, token.to_vec(), now));
-            receiver
+    let under_way = {
+        let mut state = source.state();
+        match state.under_way.get(key.hash()) {
+            Some(receiver) => Some(receiver.clone()),
+            None if state.under_way.len() >= UNDER_WAY => None,
+            None => {
+                let (sender, receiver) = watch::channel(());
+                state.under_way.insert(*key.hash(), receiver.clone());
+                let source = Arc::clone(source);
+                let way = UnderWay { source, hash: *key.hash(), _sender: sender };
+                tokio::task::spawn_local(question(Rc::clone(live), way, token.to_vec(), now));
+                Some(receiver)
+            }
         }
     };
-    drop(state);
+    let Some(mut over) = under_way else {
+        source.crowded.fetch_add(1, Relaxed);
+        return false;
+    };
     let latest = clock::now() + source.settings.timeout;
     let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
     // It ends by the sender's end.

@@ -217,7 +217,9 @@ impl<'a> Body<'a> {
     pub(crate) fn end(&mut self, exchange: &mut Exchange) -> Option<HeaderMap> {
         match self {
             Self::Stream(body) => body.end(exchange),
-            Self::Gzip(body) => body.inner.end(exchange),
+            Self::Limited(body) => body.inner.end(exchange),
+            Self::Kept(body) => body.inner.end(exchange),
+            Self::Encoded(body) => body.inner.end(exchange),
             Self::Empty | Self::Whole(_) | Self::Upstream(_) | Self::Agent(_) | Self::File(_) => {
                 None
             }
