@@ -296,7 +296,7 @@ async function tries({ server, browser }) {
   await page.goto(`${server.admin}/console/apis`);
   await page.getByText(/since the start/).first().waitFor();
   await page.getByRole("link", { name: "Description" }).click();
-  await page.getByRole("heading", { name: "Orders" }).waitFor();
+  await page.getByRole("heading", { name: "Orders", exact: true }).waitFor();
   await page.getByText("Place an order").waitFor();
   await page.getByText("application/json").first().click();
   await page.getByRole("button", { name: "Explain or try POST /orders", exact: true }).click();
