@@ -126,7 +126,7 @@ mod tests {
         PoolSnapshot {
             name: "a".to_owned(),
             served,
-            wait: spread.clone(),
+            wait: spread,
             duration: spread,
             queue: 3,
             ..PoolSnapshot::default()
