@@ -75,6 +75,11 @@ perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and the 
 	cargo build --release --locked -p weir
 	@perf/run --weir $(TARGET)/release/weir
 
+.PHONY: console-perf
+console-perf: setup console ## Measure the console in a browser: first view, list, body, ten consoles
+	cargo build --release --locked -p weir
+	cd console && WEIR_BIN=$(abspath $(TARGET))/release/weir node e2e/measure.mjs
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS
 	@FUZZ_SEED=0 fuzz/run $(FUZZ_SECONDS)

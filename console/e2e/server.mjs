@@ -2,7 +2,7 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { request } from "node:http";
+import { createServer, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -16,7 +16,7 @@ const SCRIPT = `export function POST(request) {
 }
 `;
 
-function config(upstream, keys, extra) {
+function config(upstream, mirror, keys, extra) {
   return `version: 1
 listen: [{addr: "127.0.0.1:0"}]
 workers: 1
@@ -33,6 +33,7 @@ pools:
   workers: {protocol: http, command: [python3, agent.py], agents: {min: 1, initial: 2, max: 3}, queue: {max: 20, wait: 5s}}
 upstreams:
   shop: {targets: ["http://${upstream}"]}
+  large: {targets: ["http://127.0.0.1:${mirror}"]}
   gone: {targets: ["http://127.0.0.1:1"]}
 apis:
   hello:
@@ -50,6 +51,9 @@ apis:
   legacy:
     base: /legacy
     routes: [{op: book, post: /book, proxy: gone}]
+  large:
+    base: /large
+    routes: [{op: large, path: "/*", proxy: large}]
   pooled:
     base: /pooled
     routes: [{op: pooled, path: "/*", pool: workers}]
@@ -120,11 +124,15 @@ export async function serve(binary) {
   const keys = { acme: key(), beta: key() };
   const echo = await start(binary, ["echo", "--json", "--workers", "1", "--listen", "127.0.0.1:0"], { cwd: dir });
   const upstream = echo.ready.listen[0];
+  // Echoes whatever the size, unlike the one of weir.
+  const large = createServer((asked, answer) => asked.pipe(answer));
+  await new Promise((resolve) => large.listen(0, "127.0.0.1", resolve));
+  const mirror = large.address().port;
   const path = join(dir, "weir.yaml");
   writeFileSync(join(dir, "order.js"), SCRIPT);
   copyFileSync(new URL("../../examples/openapi/orders.openapi.yaml", import.meta.url), join(dir, "orders.openapi.yaml"));
   copyFileSync(new URL("../../examples/python/agent.py", import.meta.url), join(dir, "agent.py"));
-  writeFileSync(path, config(upstream, keys, ""));
+  writeFileSync(path, config(upstream, mirror, keys, ""));
   const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "weir.yaml"], { cwd: dir });
   const admin = `http://${weir.ready.admin}`;
   const first = readFileSync(join(dir, "data/admin.token"), "utf8").trim();
@@ -142,14 +150,22 @@ export async function serve(binary) {
     keys,
     tokens,
     ask,
+    /** The cookie of a new session. */
+    async session(role) {
+      const answer = await send(`${admin}/v1/session`, { method: "POST", headers: { authorization: `Bearer ${tokens[role]}` } });
+      const [, name, value] = /^([^=]+)=([^;]+)/.exec(answer.headers["set-cookie"][0]);
+      return { name, value };
+    },
     /** Replaces the configuration: this text is added at its end. */
     configure(extra) {
-      writeFileSync(`${path}.new`, config(upstream, keys, extra));
+      writeFileSync(`${path}.new`, config(upstream, mirror, keys, extra));
       renameSync(`${path}.new`, path);
     },
     async stop() {
       await stop(weir.child);
       await stop(echo.child);
+      large.closeAllConnections();
+      large.close();
       rmSync(dir, { recursive: true, force: true });
     },
   };

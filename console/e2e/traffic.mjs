@@ -30,6 +30,8 @@ export async function record(server) {
   ids.png = (await mirror("png", PNG, { "content-type": "image/png" })).headers["weir-transaction-id"];
   const rows = Array.from({ length: 9000 }, (_, at) => ({ id: at, name: `row number ${at}`, tags: ["a", "b"], price: at * 1.5, note: "lorem ipsum dolor sit amet" }));
   ids.large = (await mirror("large", JSON.stringify(rows).slice(0, 1_040_000 - 2) && JSON.stringify(rows.slice(0, 8800)), { "content-type": "application/json" })).headers["weir-transaction-id"];
+  // Lines of markup, of which only the beginning is recorded.
+  ids.huge = (await send(`${server.base}/large/huge`, { method: "POST", headers: { "content-type": "text/plain" }, body: Buffer.alloc(50 << 20, `<script>document.title="owned"</script>${"x".repeat(90)}\n`) })).headers["weir-transaction-id"];
   ids.failed = failed.headers["weir-transaction-id"];
   return ids;
 }

@@ -24,7 +24,7 @@ export function LabComparePage() {
           Lab
         </Link>
         <h1>Two runs</h1>
-        {asked.data && <Badge tone={TONES[asked.data.verdict] ?? ""}>{asked.data.verdict}</Badge>}
+        {asked.data?.cases.some((one) => one.judgement !== "incomparable") && <Badge tone={TONES[asked.data.verdict] ?? ""}>{asked.data.verdict}</Badge>}
         <span className="grow" />
         <button type="button" className="button small" onClick={() => void navigate({ to: "/lab/compare", search: { before: after, after: before } as never })}>
           The other way round

@@ -1,17 +1,32 @@
 // Pools: agents and their states, the queue, how long requests wait and take.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useMemo } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { count, duration } from "../format/format";
+import { between, type RangeSearch, resolveRange } from "../time/range";
+import { useRange } from "../time/use-range";
+import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Empty, Failure, Loading, Panel } from "../ui/parts";
 import { say } from "../ui/toast";
 
 type Pool = Schemas["PoolStatus"];
+type History = Schemas["PoolHistory"];
 
 export function PoolsPage() {
   const pools = useQuery({ queryKey: ["pools"], queryFn: () => data<Schemas["Pools"]>(api.GET("/v1/pools")), refetchInterval: 1000 });
+  const [range] = useRange();
+  const history = useQuery({
+    queryKey: ["pool-history", range],
+    queryFn: () => {
+      const ends = resolveRange(range, new Date());
+      const query = { from: Math.floor(ends.from.getTime() / 1000), to: Math.ceil(ends.to.getTime() / 1000) };
+      return data<History[]>(api.GET("/v1/pools/history", { params: { query } }));
+    },
+    refetchInterval: 2000,
+    enabled: (pools.data?.pools.length ?? 0) > 0,
+  });
   useEffect(() => {
     document.title = "Pools · weir";
   }, []);
@@ -31,7 +46,7 @@ export function PoolsPage() {
         </section>
       )}
       {pools.data?.pools.map((pool) => (
-        <One key={pool.pool} pool={pool} />
+        <One key={pool.pool} pool={pool} history={history.data?.find((one) => one.pool === pool.pool)} at={history.dataUpdatedAt} />
       ))}
     </>
   );
@@ -39,7 +54,38 @@ export function PoolsPage() {
 
 const seconds = (value: number) => duration(value * 1e6);
 
-function One({ pool }: { pool: Pool }) {
+const WORK: Series[] = [
+  { label: "busy agents", color: "--chart-1", fill: true },
+  { label: "requests waiting", color: "--chart-3" },
+];
+const TIMES: Series[] = [
+  { label: "mean wait", color: "--chart-3" },
+  { label: "mean duration", color: "--chart-2" },
+];
+
+function OverTime({ history, range, at }: { history: History; range: RangeSearch; at: number }) {
+  const [, setRange] = useRange();
+  const ends = resolveRange(range, new Date(at));
+  const span = useMemo<[number, number]>(() => [ends.from.getTime() / 1000, ends.to.getTime() / 1000], [ends.from.getTime(), ends.to.getTime()]);
+  const work = useMemo(() => [history.at, history.busy, history.waiting] as never, [history]);
+  const times = useMemo(() => [history.at, history.wait_us, history.took_us] as never, [history]);
+  const brush = (from: number, to: number) => setRange(between(from, to));
+  return (
+    <div className="two">
+      <section>
+        <Legend series={WORK} />
+        <Chart label={`Busy agents of ${history.pool}, and requests that wait, over time`} data={work} series={WORK} height={140} range={span} format={(value) => (Number.isInteger(value) ? count(value) : "")} onBrush={brush} sync="pools" />
+      </section>
+      <section>
+        <Legend series={TIMES} />
+        <Chart label={`Wait and duration of requests of ${history.pool} over time`} data={times} series={TIMES} height={140} range={span} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="pools" />
+      </section>
+    </div>
+  );
+}
+
+function One({ pool, history, at }: { pool: Pool; history: History | undefined; at: number }) {
+  const [range] = useRange();
   const { agents, queue } = pool;
   const canAct = useMay("operator");
   const numbers: [string, string, boolean][] = [
@@ -71,6 +117,7 @@ function One({ pool }: { pool: Pool }) {
       <div className="stack">
         {pool.trouble && <p className="notice bad wrap-any">{pool.trouble}</p>}
         <Bar part={agents.busy} whole={agents.max} tone={agents.busy >= agents.max ? "warn" : ""} label={`Busy agents of ${pool.pool}`} />
+        {history && <OverTime history={history} range={range} at={at} />}
         <dl className="numbers">
           {numbers.map(([name, value, isBad]) => (
             <div key={name} className={isBad ? "bad" : ""}>

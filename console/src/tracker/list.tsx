@@ -1,8 +1,8 @@
 // What was found, newest first: only the rows that are seen are in the document.
 
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate, useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, type ReactNode, useEffect, useRef, useState } from "react";
+import { memo, type MouseEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Hit, Schemas } from "../api/client";
 import { duration } from "../format/format";
 import { useKeys } from "../shell/keys";
@@ -15,6 +15,8 @@ interface Props {
   loadMore: () => void;
 }
 
+/** Stands for the id in the link of which all others are made. */
+const ID = "00000000-0000-0000-0000-000000000000";
 const ROW = 38;
 const TALL = 62;
 
@@ -26,16 +28,27 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
     count: hits.length,
     getScrollElement: () => box.current,
     estimateSize: (index) => (hits[index]?.highlights?.length ? TALL : ROW),
-    overscan: 12,
+    overscan: 6,
     getItemKey: (index) => hits[index]?.id ?? index,
   });
   const items = rows.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (hasMore && last >= hits.length - 30) loadMore();
+    if (hasMore && last >= hits.length - 60) loadMore();
   }, [last, hits.length, hasMore, loadMore]);
   useEffect(() => setSelected(-1), [query]);
 
+  // Of one link for all rows only the id is another: to ask the router for each is what a row costs.
+  const router = useRouter();
+  const [before, behind] = useMemo(() => {
+    const link = router.buildLocation({ to: "/transactions/$id", params: { id: ID }, search: (query ? { q: query } : {}) as never });
+    const [left = "", right = ""] = link.publicHref.split(ID);
+    return [left, right];
+  }, [router, query]);
+  const open = useCallback(
+    (id: string) => void navigate({ to: "/transactions/$id", params: { id }, search: (query ? { q: query } : {}) as never }),
+    [navigate, query],
+  );
   const move = (step: number) => {
     const next = Math.min(hits.length - 1, Math.max(0, selected + step));
     setSelected(next);
@@ -46,7 +59,7 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
     k: () => move(-1),
     Enter: () => {
       const hit = hits[selected];
-      if (hit) void navigate({ to: "/transactions/$id", params: { id: hit.id }, search: query ? { q: query } : {} });
+      if (hit) open(hit.id);
     },
   });
 
@@ -65,7 +78,7 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
         <div style={{ height: rows.getTotalSize(), position: "relative" }} role="presentation">
           {items.map((item) => {
             const hit = hits[item.index];
-            return hit && <Row key={item.key} hit={hit} query={query} index={item.index} top={item.start} height={item.size} isSelected={item.index === selected} />;
+            return hit && <Row key={item.key} hit={hit} href={before + hit.id + behind} open={open} index={item.index} top={item.start} height={item.size} isSelected={item.index === selected} />;
           })}
         </div>
       </div>
@@ -75,14 +88,21 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
 
 interface RowProps {
   hit: Hit;
-  query: string;
+  href: string;
+  open: (id: string) => void;
   index: number;
   top: number;
   height: number;
   isSelected: boolean;
 }
 
-const Row = memo(function Row({ hit, query, index, top, height, isSelected }: RowProps) {
+const Row = memo(function Row({ hit, href, open, index, top, height, isSelected }: RowProps) {
+  const follow = (event: MouseEvent) => {
+    // Anything else opens a tab or a window, as with any link.
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open(hit.id);
+  };
   const isLoud = hit.state !== "completed";
   return (
     <div className={`hit ${isSelected ? "selected" : ""}`} role="row" aria-rowindex={index + 2} aria-selected={isSelected} style={{ height, transform: `translateY(${top}px)` }}>
@@ -96,9 +116,9 @@ const Row = memo(function Row({ hit, query, index, top, height, isSelected }: Ro
         {hit.method}
       </span>
       <span role="cell" className="path">
-        <Link to="/transactions/$id" params={{ id: hit.id }} search={(query ? { q: query } : {}) as never} preload={false} className="mono cut">
+        <a href={href} onClick={follow} className="mono cut">
           {hit.path}
-        </Link>
+        </a>
         {isLoud && <State state={hit.resolution || hit.state} />}
       </span>
       <span role="cell" className="cut operation" title={hit.operation}>

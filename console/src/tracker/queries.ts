@@ -5,8 +5,9 @@ import { ApiProblem, api, data, type Schemas } from "../api/client";
 import { fromBytes } from "../query/complete";
 import { type RangeSearch, within } from "../time/range";
 
-/** Transactions of a page. */
-const PAGE = 100;
+/** Transactions of the first page, which is to be there at once, and of those behind it. */
+const FIRST = 100;
+const PAGE = 500;
 
 export type Page = Schemas["Page"];
 export type Counts = Schemas["Counts"];
@@ -16,12 +17,14 @@ export function pages(query: string, range: RangeSearch) {
   return infiniteQueryOptions({
     queryKey: ["transactions", query, range],
     queryFn: ({ pageParam, signal }) =>
-      data<Page>(api.GET("/v1/transactions", { params: { query: { q: asked.query, limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
+      data<Page>(api.GET("/v1/transactions", { params: { query: { q: asked.query, limit: pageParam ? PAGE : FIRST, ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
     initialPageParam: "",
     getNextPageParam: (last: Page) => last.next ?? undefined,
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
+    // A hundred thousand rows are not compared with each other for each page.
+    structuralSharing: false,
   });
 }
 

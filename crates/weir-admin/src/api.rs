@@ -94,6 +94,7 @@ pub(crate) struct Api {
         live::follow,
         live::history,
         live::traffic,
+        live::pools,
         lab::state,
         lab::progress,
         lab::start,
@@ -215,6 +216,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
         .route("/lab/results/{run}", needs(Role::Viewer, get(lab::run)))
         .route("/lab/results/{run}/report", needs(Role::Viewer, get(lab::report)))
         .route("/pools", needs(Role::Viewer, get(pool::pools)))
+        .route("/pools/history", needs(Role::Viewer, get(live::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/explain", needs(Role::Operator, post(explain::explain)))
         .route("/try", needs(Role::Operator, post(trial::attempt)))

@@ -16,6 +16,9 @@ type Find<T> = dyn Fn(&str) -> Option<T> + Send + Sync;
 /// Compares two runs by their names.
 type Compare = dyn Fn(&str, &str) -> Result<LabComparison, String> + Send + Sync;
 
+/// Starts a suite, for whom.
+type Start = dyn Fn(&LabStart, &str) -> Result<LabProgress, LabRefusal> + Send + Sync;
+
 /// The doors to the Lab.
 pub struct Lab {
     /// What can be run, and what was.
@@ -23,7 +26,7 @@ pub struct Lab {
     /// The load that is running, or ran last.
     pub progress: Box<dyn Fn() -> Option<LabProgress> + Send + Sync>,
     /// Starts a suite, for whom.
-    pub start: Box<dyn Fn(&LabStart, &str) -> Result<LabProgress, LabRefusal> + Send + Sync>,
+    pub start: Box<Start>,
     /// Ends the load; whether there was one.
     pub stop: Box<dyn Fn() -> bool + Send + Sync>,
     /// A run, case by case.

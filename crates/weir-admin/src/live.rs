@@ -5,12 +5,14 @@
 //! more than handing it the same bytes. Who reads slowly misses seconds, and nothing waits for it.
 
 mod history;
+mod pools;
 mod rates;
 mod traffic;
 
 use crate::pages::{Readiness, Sources};
 use axum::body::Bytes;
 use history::Past;
+use pools::PoolPast;
 use rates::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -21,6 +23,7 @@ use utoipa::ToSchema;
 use weir_gateway::limit::LimitStandings;
 
 pub(crate) use history::{History, LONGEST};
+pub(crate) use pools::PoolHistory;
 pub(crate) use traffic::Traffic;
 
 /// Between two snapshots.
@@ -155,6 +158,7 @@ pub(crate) struct Live {
     sources: Arc<Sources>,
     told: watch::Sender<Bytes>,
     past: Mutex<Past>,
+    pools: Mutex<PoolPast>,
 }
 
 /// What the sampler knows of the second before.
@@ -169,7 +173,12 @@ struct Before {
 impl Live {
     /// Nothing has been seen yet.
     pub(crate) fn new(sources: Arc<Sources>) -> Self {
-        Self { sources, told: watch::Sender::new(Bytes::new()), past: Mutex::default() }
+        Self {
+            sources,
+            told: watch::Sender::new(Bytes::new()),
+            past: Mutex::default(),
+            pools: Mutex::default(),
+        }
     }
 
     /// What is told from now on: events of a stream (text/event-stream).
@@ -180,6 +189,11 @@ impl Live {
     /// What was between two times, in seconds since 1970.
     pub(crate) fn history(&self, from: u64, to: u64) -> History {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
+    }
+
+    /// What pools did between two times, in seconds since 1970; at most the last 15 minutes.
+    pub(crate) fn pools(&self, from: u64, to: u64) -> Vec<PoolHistory> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 
     /// Takes a snapshot every second, for as long as it is polled.
@@ -208,6 +222,8 @@ impl Live {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.add(now_ms / 1000, &totals, snapshot.active);
         drop(past);
+        let pools = (self.sources.pools.status)();
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms / 1000, &pools);
         if self.told.receiver_count() > 0 {
             let mut pulse = totals.since(&before.totals);
             pulse.at_ms = now_ms;

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_config::Admin;
 
 /// Connections open at once; more are closed at once.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = 256;
 /// Time for a request head to arrive, from the start of a connection or the last answer on.
 const HEAD: Duration = Duration::from_secs(10);
 /// Longest life of a connection, so that a client that does not read cannot hold one for ever.

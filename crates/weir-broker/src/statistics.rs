@@ -121,7 +121,7 @@ pub struct AgentStates {
 }
 
 /// A pool at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolSnapshot {
     /// Its name.
     pub name: String,

@@ -3,7 +3,7 @@
 use super::stream::events;
 use super::transaction::bad;
 use super::{Api, busy};
-use crate::live::{History, LONGEST, Pulse, Traffic};
+use crate::live::{History, LONGEST, PoolHistory, Pulse, Traffic};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -77,4 +77,20 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
         Some(Ok::<_, crate::tracker::Failure>(Traffic::of(&(sources.gateway)())))
     });
     told.await.map(Json)
+}
+
+/// What pools did lately
+///
+/// A point a second, for 15 minutes at most.
+#[utoipa::path(get, path = "/v1/pools/history", tag = "pools", params(Wanted),
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses(
+        (status = 200, description = "Points in columns, for each pool.", body = Vec<PoolHistory>),
+        (status = 400, description = "These are no two times.")))]
+pub(super) async fn pools(
+    State(api): State<Arc<Api>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Json<Vec<PoolHistory>>, Problem> {
+    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    Ok(Json(api.live.pools(wanted.from, wanted.to)))
 }

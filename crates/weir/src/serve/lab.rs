@@ -19,7 +19,7 @@ use weir_admin::lab::{
 };
 use weir_gateway::Gateway;
 use weir_gateway::explain::Ask;
-use weir_lab::program::{Program, Step, Url};
+use weir_lab::program::{Step, Url};
 use weir_lab::scenario::{self, Level, Over};
 use weir_lab::suite::Suite;
 
@@ -268,14 +268,14 @@ fn requests(suite: &Suite, place: &Path) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for cell in found.iter().flat_map(|(scenario, _)| &scenario.cells) {
         for group in &cell.program.groups {
-            add(&cell.program, &group.steps, &mut all);
+            add(&group.steps, &mut all);
         }
     }
     all.truncate(REQUESTS);
     all
 }
 
-fn add(program: &Program, steps: &[Step], all: &mut Vec<(String, String)>) {
+fn add(steps: &[Step], all: &mut Vec<(String, String)>) {
     for step in steps {
         match step {
             Step::Request(request) => {
@@ -288,7 +288,7 @@ fn add(program: &Program, steps: &[Step], all: &mut Vec<(String, String)>) {
                 }
             }
             Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
-                add(program, steps, all);
+                add(steps, all);
             }
             _ => {}
         }

@@ -158,6 +158,47 @@ fn a_request_that_is_tried_is_served_recorded_and_audited() {
     assert_eq!(get(&server, "/v1/apis/all/openapi", &tokens[0]).status, 404);
 }
 
+#[test]
+fn a_load_is_started_by_an_admin_within_caps_and_on_own_listeners_only() {
+    let (server, _echo) = start();
+    let tokens = tokens(&server);
+    let state = get(&server, "/v1/lab", &tokens[0]).json();
+    let own = format!("http://{}", server.listen[0]);
+    assert_eq!(state["targets"], json!([own]));
+    assert_eq!(state["suites"][0]["missing"], json!([]), "the proxy of this server takes all");
+    let start = |token: usize, suite: &str, target: &str, rate: u32, seconds: u32| {
+        let body = json!({"suite": suite, "level": "quick", "target": target, "rate": rate,
+            "seconds": seconds});
+        ask(&server, "POST", "/v1/lab/run", Some(&tokens[token]), &body.to_string()).status
+    };
+    assert_eq!(start(2, "toro", &own, 10, 10), 403, "no operator");
+    for (suite, target, rate, seconds) in [
+        ("nothing", own.as_str(), 10, 10),
+        ("toro", "http://192.0.2.1", 10, 10),
+        ("toro", &own, 0, 10),
+        ("toro", &own, 1_000_000, 10),
+        ("toro", &own, 10, 1_000_000),
+    ] {
+        assert_eq!(
+            start(3, suite, target, rate, seconds),
+            400,
+            "{suite} {target} {rate} {seconds}"
+        );
+    }
+    assert_eq!(get(&server, "/v1/lab/run", &tokens[0]).status, 204);
+    assert_eq!(ask(&server, "DELETE", "/v1/lab/run", Some(&tokens[0]), "").status, 403);
+    assert_eq!(ask(&server, "DELETE", "/v1/lab/run", Some(&tokens[2]), "").status, 404);
+    for run in ["..", "..%2F..", "%2Fetc", "nothing"] {
+        assert_eq!(
+            get(&server, &format!("/v1/lab/results/{run}"), &tokens[0]).status,
+            404,
+            "{run}"
+        );
+        let report = format!("/v1/lab/results/{run}/report");
+        assert_eq!(get(&server, &report, &tokens[0]).status, 404, "{run}");
+    }
+}
+
 /// The scenarios of `console/e2e`, if this binary has a console and there is a browser.
 #[test]
 fn in_a_browser() {

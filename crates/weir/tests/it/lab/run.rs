@@ -38,6 +38,21 @@ fn once(base: &str, request: &str, iterations: u32, more: &str) -> String {
 }
 
 #[test]
+fn a_cap_is_kept_and_the_end_of_the_time_is_an_end() {
+    let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = once(&target.addr.to_string(), "{name: ask, get: /}", 1_000_000, "");
+    let begun = std::time::Instant::now();
+    let output = run(dir.path(), &scenario, &["--json", "--most", "50", "--within", "3s"]);
+    let most = 50.0 * begun.elapsed().as_secs_f64() + 4.0;
+    let text = stdout(&output);
+    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).unwrap();
+    assert_eq!(last["interrupted"], true, "{last}");
+    let sent = target.requests();
+    assert!(sent > 0 && (sent as f64) < most, "{sent} in the time of {most}");
+}
+
+#[test]
 fn requests_sent_are_those_the_server_counted() {
     let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,152 @@
+// What the console needs, measured: figures are printed, nothing is asserted.
+//   WEIR_BIN=target/release/weir node e2e/measure.mjs [TRANSACTIONS]
+
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { launch, signIn, visit } from "./browser.mjs";
+import { send, serve } from "./server.mjs";
+import { flow } from "./traffic.mjs";
+
+const COUNT = Number(process.argv[2] ?? 100_000);
+const CONSOLES = 10;
+const SECONDS = 20;
+
+/** Long tasks (over 50 ms) of a page since the last look, in milliseconds. */
+async function watchTasks(page) {
+  await page.addInitScript(() => {
+    globalThis.tasks = [];
+    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+  });
+  return () => page.evaluate(() => globalThis.tasks.splice(0));
+}
+
+const told = (tasks) => (tasks.length > 0 ? `${tasks.length} long tasks, the longest ${Math.max(...tasks)} ms` : "no task over 50 ms");
+const median = (all) => [...all].sort((a, b) => a - b)[all.length >> 1];
+
+async function firstView(browser, server) {
+  const times = [];
+  let script = 0;
+  for (let round = 0; round < 5; round += 1) {
+    const { page, context } = await visit(browser);
+    const sizes = new Map();
+    const session = await context.newCDPSession(page);
+    await session.send("Network.enable");
+    const names = new Map();
+    session.on("Network.responseReceived", ({ requestId, response }) => names.set(requestId, response.url));
+    session.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => sizes.set(names.get(requestId), encodedDataLength));
+    // Signed in, with nothing in the cache.
+    const signedIn = await server.session("viewer");
+    await context.addCookies([{ name: signedIn.name, value: signedIn.value, url: server.admin }]);
+    const begun = Date.now();
+    await page.goto(`${server.admin}/console/`);
+    await page.getByRole("link", { name: "Tracker" }).waitFor();
+    await page.getByRole("img", { name: "Requests a second over time" }).waitFor();
+    times.push(Date.now() - begun);
+    script = [...sizes].filter(([url]) => url?.endsWith(".js")).reduce((sum, [, size]) => sum + size, 0);
+    await context.close();
+  }
+  console.log(`first view: overview with its charts after ${median(times)} ms (median of 5: ${times}), ${(script / 1024).toFixed(0)} KiB of JavaScript as transferred`);
+}
+
+async function longList(browser, server) {
+  const url = new URL(server.base);
+  execFileSync(process.env.WEIR_BIN, ["lab", "hit", "-n", String(COUNT), "-c", "20", "--json", `${url.origin}/hello`], { stdio: "ignore" });
+  const { page, context } = await visit(browser);
+  const tasks = await watchTasks(page);
+  await signIn(page, server, "viewer");
+  for (let at = 0; at < 120; at += 1) {
+    const counted = await server.ask("GET", "/v1/transactions/summary?q=api%3Ahello%20since%3A1h");
+    if (JSON.parse(counted.text).matched >= COUNT) break;
+    await page.waitForTimeout(500);
+  }
+  await page.goto(`${server.admin}/console/tracker?q=api%3Ahello&range=1h`);
+  await page.getByRole("row").nth(1).waitFor();
+  await page.waitForTimeout(1000);
+  console.log(`list: opened, ${told(await tasks())}`);
+  const box = page.locator(".hits-scroll");
+  let most = 0;
+  let last = 0;
+  const seen = [];
+  // Through the list by steps of a screen or two, as fast as a wheel turns.
+  for (let at = 0; at < 300; at += 1) {
+    await box.evaluate((element) => element.scrollBy(0, 900));
+    await page.waitForTimeout(16);
+    most = Math.max(most, await page.locator(".hits-scroll .hit").count());
+  }
+  seen.push(...(await tasks()));
+  console.log(`list: scrolled by screens, ${told(seen)}`);
+  const end = Date.now() + 180_000;
+  while (last < COUNT && Date.now() < end) {
+    await box.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+    await page.waitForTimeout(30);
+    const rows = page.locator(".hits-scroll .hit");
+    most = Math.max(most, await rows.count());
+    last = Number(await rows.last().getAttribute("aria-rowindex")) - 1;
+  }
+  const far = await tasks();
+  for (let at = 0; at < 300; at += 1) {
+    await box.evaluate((element, down) => element.scrollBy(0, down ? 900 : -30_000), at % 2 === 0);
+    await page.waitForTimeout(16);
+    most = Math.max(most, await page.locator(".hits-scroll .hit").count());
+  }
+  console.log(`list: dragged to row ${last} of ${COUNT} while it was loaded, ${told(far)}; then to and fro through all of it, ${told(await tasks())}; ${most} rows in the document at most`);
+  await context.close();
+}
+
+async function largeBody(browser, server) {
+  const rows = Array.from({ length: 8800 }, (_, at) => ({ id: at, name: `row number ${at}`, tags: ["a", "b"], price: at * 1.5, note: "lorem ipsum dolor sit amet" }));
+  const body = JSON.stringify(rows);
+  const answer = await send(`${server.base}/mirror/large`, { method: "POST", headers: { "content-type": "application/json" }, body });
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  const { page, context } = await visit(browser);
+  const tasks = await watchTasks(page);
+  await signIn(page, server, "admin");
+  await page.goto(`${server.admin}/console/tracker`);
+  await tasks();
+  await page.goto(`${server.admin}/console/transactions/${answer.headers["weir-transaction-id"]}`);
+  await page.getByRole("region", { name: "Body of the request" }).waitFor();
+  await page.getByRole("region", { name: "Body of the response" }).waitFor();
+  await page.waitForTimeout(500);
+  console.log(`body: two of ${(body.length / 1_048_576).toFixed(2)} MiB of JSON set out, ${told(await tasks())}`);
+  await context.close();
+}
+
+/** Seconds of CPU that a process has used. */
+function cpu(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+async function manyConsoles(browser, server) {
+  const used = async () => {
+    const before = cpu(server.pid);
+    await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000));
+    return ((cpu(server.pid) - before) / SECONDS) * 1000;
+  };
+  const alone = await used();
+  const all = [];
+  for (let at = 0; at < CONSOLES; at += 1) {
+    const one = await visit(browser);
+    await signIn(one.page, server, "viewer");
+    all.push(one);
+  }
+  await new Promise((resolve) => setTimeout(resolve, 3000));
+  const watched = await used();
+  console.log(`consoles: ${CONSOLES} overviews cost ${(watched - alone).toFixed(1)} ms of the server's CPU a second (${watched.toFixed(1)} with them, ${alone.toFixed(1)} without, under light traffic, over ${SECONDS} s)`);
+  for (const { context } of all) await context.close();
+}
+
+const server = await serve(process.env.WEIR_BIN);
+const browser = await launch();
+const quiet = flow(server);
+try {
+  await firstView(browser, server);
+  await largeBody(browser, server);
+  await manyConsoles(browser, server);
+  await quiet();
+  await longList(browser, server);
+} finally {
+  await quiet();
+  await browser.close();
+  await server.stop();
+}

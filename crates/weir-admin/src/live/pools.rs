@@ -1,0 +1,161 @@
+//! What pools did lately, second by second.
+
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use utoipa::ToSchema;
+use weir_gateway::pools::{PoolSnapshot, Spread};
+
+/// Seconds that are remembered, and most pools of which they are.
+const SECONDS: usize = 900;
+const MOST: usize = 64;
+
+/// A pool lately, in columns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct PoolHistory {
+    /// Its name.
+    pub(crate) pool: String,
+    /// Seconds since 1970, the oldest first.
+    pub(crate) at: Vec<u64>,
+    /// Agents that had a request.
+    pub(crate) busy: Vec<u64>,
+    /// Requests that waited for one.
+    pub(crate) waiting: Vec<u64>,
+    /// Requests answered in the second.
+    pub(crate) served: Vec<u64>,
+    /// Microseconds that requests of the second waited, the mean; none without any.
+    pub(crate) wait_us: Vec<Option<u64>>,
+    /// Microseconds that agents took for those of the second, the mean.
+    pub(crate) took_us: Vec<Option<u64>>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct PoolPast(Vec<One>);
+
+#[derive(Debug, Default)]
+struct One {
+    pool: String,
+    points: VecDeque<Point>,
+    /// Totals at the last look.
+    before: Option<[(u64, f64); 3]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    at: u64,
+    busy: u64,
+    waiting: u64,
+    served: u64,
+    wait_us: Option<u64>,
+    took_us: Option<u64>,
+}
+
+impl PoolPast {
+    /// Adds what is now. Pools that are gone are forgotten.
+    pub(super) fn add(&mut self, now: u64, pools: &[PoolSnapshot]) {
+        self.0.retain(|one| pools.iter().any(|pool| pool.name == one.pool));
+        for pool in pools.iter().take(MOST) {
+            let one = match self.0.iter_mut().position(|one| one.pool == pool.name) {
+                Some(at) => &mut self.0[at],
+                None => {
+                    self.0.push(One { pool: pool.name.clone(), ..One::default() });
+                    let last = self.0.len() - 1;
+                    &mut self.0[last]
+                }
+            };
+            one.add(now, pool);
+        }
+    }
+
+    /// What was between two times, in seconds since 1970.
+    pub(super) fn between(&self, from: u64, to: u64) -> Vec<PoolHistory> {
+        self.0.iter().map(|one| one.between(from, to)).collect()
+    }
+}
+
+impl One {
+    fn add(&mut self, now: u64, pool: &PoolSnapshot) {
+        let totals = [(pool.served, 0.0), sum(&pool.wait), sum(&pool.duration)];
+        if let Some([served, wait, took]) = self.before.replace(totals) {
+            if self.points.len() >= SECONDS {
+                self.points.pop_front();
+            }
+            self.points.push_back(Point {
+                at: now,
+                busy: pool.agents.busy as u64,
+                waiting: pool.queue as u64,
+                served: pool.served.saturating_sub(served.0),
+                wait_us: mean(wait, totals[1]),
+                took_us: mean(took, totals[2]),
+            });
+        }
+    }
+
+    fn between(&self, from: u64, to: u64) -> PoolHistory {
+        let mut told = PoolHistory { pool: self.pool.clone(), ..PoolHistory::default() };
+        for point in self.points.iter().filter(|point| (from..=to).contains(&point.at)) {
+            told.at.push(point.at);
+            told.busy.push(point.busy);
+            told.waiting.push(point.waiting);
+            told.served.push(point.served);
+            told.wait_us.push(point.wait_us);
+            told.took_us.push(point.took_us);
+        }
+        told
+    }
+}
+
+/// How many there were, and the seconds of all of them.
+fn sum(spread: &Spread) -> (u64, f64) {
+    (spread.count, spread.sum)
+}
+
+/// Microseconds of one of those that came since; counts of a pool that began anew are less.
+fn mean(before: (u64, f64), now: (u64, f64)) -> Option<u64> {
+    let count = now.0.checked_sub(before.0).filter(|count| *count > 0)?;
+    let seconds = (now.1 - before.1).max(0.0);
+    Some((seconds / count as f64 * 1e6).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(served: u64, sum: f64) -> PoolSnapshot {
+        let spread = Spread { count: served, sum, ..Spread::default() };
+        PoolSnapshot {
+            name: "a".to_owned(),
+            served,
+            wait: spread,
+            duration: spread,
+            queue: 3,
+            ..PoolSnapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_second_has_what_came_in_it() {
+        let mut past = PoolPast::default();
+        past.add(1, &[snapshot(10, 0.1)]);
+        past.add(2, &[snapshot(20, 0.3)]);
+        past.add(3, &[snapshot(20, 0.3)]);
+        let [told] = &past.between(0, 9)[..] else { panic!("one pool") };
+        assert_eq!(
+            (&told.at[..], &told.served[..], told.waiting[0]),
+            (&[2, 3][..], &[10, 0][..], 3)
+        );
+        assert_eq!(told.wait_us, [Some(20_000), None], "ten of 20 ms came to ten of 10 ms");
+        assert_eq!(past.between(3, 9)[0].at, [3]);
+        past.add(4, &[]);
+        assert!(past.between(0, 9).is_empty(), "it is gone");
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut past = PoolPast::default();
+        for second in 0..2 * SECONDS as u64 {
+            past.add(second, &[snapshot(second, 1.0)]);
+        }
+        assert_eq!(past.between(0, u64::MAX)[0].at.len(), SECONDS);
+    }
+}
