@@ -21,8 +21,8 @@ mod upstream;
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply, ReplyBody,
-    Representation, Upgrade,
+    BodyMap, Format, Handler, HostMode, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply,
+    ReplyBody, Representation, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
@@ -45,7 +45,6 @@ pub use upstream::{
     Scheme, Target, Upstream, UpstreamTls,
 };
 
-use crate::map::JsonMap;
 use crate::validation::Validation;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -179,12 +178,12 @@ pub struct Route {
     pub request_headers: HeaderEdits,
     /// What the API's description demands of requests and answers; `None`: nothing is looked at.
     pub validation: Option<Box<Validation>>,
-    /// Map of the request body, before the handler.
-    pub request_map: Option<JsonMap>,
+    /// Map of the request, before the handler.
+    pub request_map: Option<BodyMap>,
     /// What answers.
     pub handler: Handler,
-    /// Map of the handler's JSON answer (2xx with a JSON content type only).
-    pub response_map: Option<JsonMap>,
+    /// Map of the handler's answer.
+    pub response_map: Option<BodyMap>,
     /// Edits of the response headers, after the handler.
     pub response_headers: HeaderEdits,
     /// Response compression.
