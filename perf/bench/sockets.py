@@ -55,8 +55,8 @@ def talk(opened: list[socket.socket], frame: bytes, at_once: int, seconds: float
     waiting: dict[socket.socket, int] = {}
     back, turn = 0, 0
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        while len(waiting) < at_once:
+    while waiting or time.monotonic() < until:
+        while len(waiting) < at_once and time.monotonic() < until:
             connection = opened[turn % len(opened)]
             turn += 1
             connection.send(frame)

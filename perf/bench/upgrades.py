@@ -22,7 +22,7 @@ def run(session: Session) -> dict:
     """CPU for a message there and back in microseconds, and bytes resident, by server and round."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    count = min(CONNECTIONS, (hard - 200) // 2)
+    count = min(CONNECTIONS, (hard - 2000) // 2)
     port, = free_ports(1)
     backend = session.fleet.start(
         "sockets", [sys.executable, "-m", "bench.sockets", str(port)], cores=servers.LOAD_CORE,

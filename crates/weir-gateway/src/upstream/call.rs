@@ -34,7 +34,10 @@ impl Call {
     /// The head of the answer has come.
     pub(crate) fn answered(&mut self, status: u16) {
         self.status = status;
-        self.target.health.answered(status, clock::recent);
+        if status == 101 {
+            // What follows is no answer, and may last for hours.
+            self.target.health.answered(status, clock::recent);
+        }
     }
 
     pub(crate) fn is_answered(&self) -> bool {
@@ -43,6 +46,10 @@ impl Call {
 
     /// Counts it. `error` is a word from a fixed list, empty when an answer came whole.
     pub(crate) fn end(self, method: Method, error: &'static str, now: Instant) {
+        if error.is_empty() && self.is_answered() {
+            // Only now: a target whose answers all break off does not do well.
+            self.target.health.answered(self.status, clock::recent);
+        }
         let duration = now.saturating_duration_since(self.started);
         let key = CallKey { method: method_label(method), status: self.status, error };
         self.target.record(key, duration);

@@ -25,23 +25,19 @@ const FAULTS: [Fault; 8] = [
     Fault { what: "silent", how: Peer::hang, retried: true },
     Fault {
         what: "busy",
-        how: |peer| drop(peer.send("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")),
+        how: |peer| _ = peer.send("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"),
         retried: true,
     },
-    Fault {
-        what: "garbage",
-        how: |peer| drop(peer.send("SSH-2.0-OpenSSH\r\n\r\n")),
-        retried: false,
-    },
+    Fault { what: "garbage", how: |peer| _ = peer.send("SSH-2.0-OpenSSH\r\n\r\n"), retried: false },
     Fault {
         what: "shorter than it says",
-        how: |peer| drop(peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")),
+        how: |peer| _ = peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
         retried: false,
     },
     Fault {
         what: "broken in a chunk",
         how: |peer| {
-            drop(peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"))
+            _ = peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
         },
         retried: false,
     },

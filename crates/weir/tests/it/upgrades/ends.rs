@@ -144,9 +144,8 @@ fn a_stop_tells_real_clients_to_go_away_and_does_not_wait_for_them() {
     weir.signal(Signal::TERM);
     for socket in &mut sockets {
         let frame = loop {
-            match socket.read().expect("a close frame") {
-                Message::Close(frame) => break frame.expect("with a status"),
-                _ => {}
+            if let Message::Close(frame) = socket.read().expect("a close frame") {
+                break frame.expect("with a status");
             }
         };
         assert_eq!(frame.code, CloseCode::Away);
