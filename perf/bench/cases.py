@@ -193,7 +193,8 @@ CASES = (
     _echo("scripts-map", KIB,
           (Contender("weir echo", "weir", path="/open/echo"),
            Contender("weir mediation", "weir", path="/open/mediate"),
-           Contender("weir script", "weir", path="/open/script-map")),
+           Contender("weir script", "weir", path="/open/script-map"),
+           Contender("weir script fetching", "weir", path="/open/script-fetch")),
           (Bar("JSON map in a script, 1 KiB", "weir script", "weir echo", 40, figure="above"),),
           loads=(SATURATED, FIXED)),
     Case("validation",
@@ -225,6 +226,10 @@ START_LIMIT_SECONDS = 0.1
 POOL_MEMORY = "pool-memory"
 POOL_MEMORY_LIMIT = 64 * KIB
 
+#: Memory of weir for each engine of scripts that has served.
+SCRIPT_MEMORY = "script-memory"
+SCRIPT_MEMORY_LIMIT = 3 * MIB
+
 #: What recording costs, against weir itself with recording off.
 RECORDING_COST = "recording-cost"
 RECORDING_BURST = "recording-burst"
@@ -249,5 +254,6 @@ LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
 LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION)
 
-NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, RECORDING_COST, RECORDING_BURST,
+NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, SCRIPT_MEMORY,
+         RECORDING_COST, RECORDING_BURST,
          RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST, TRACKER_MONITOR, *LAB, LAB_USERS, *LONG)

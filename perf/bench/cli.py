@@ -9,11 +9,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (cold, footprint, host, lab_cases, monitor_cases, pools, recording_cases, report,
+from . import (cold, engines, footprint, host, lab_cases, monitor_cases, pools, recording_cases, report,
                resubmission, rows, servers)
 from .cases import (CASES, COLD, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
                     POOL_MEMORY, RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
-                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, START, TRACKER_MONITOR)
+                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, SCRIPT_MEMORY, START,
+                    TRACKER_MONITOR)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -117,7 +118,7 @@ def _default(arguments: argparse.Namespace) -> list[str]:
 
 def _measure(session: Session, name: str) -> dict:
     apart = {COLD: cold.run, MEMORY: footprint.memory, START: footprint.start,
-             POOL_MEMORY: pools.memory,
+             POOL_MEMORY: pools.memory, SCRIPT_MEMORY: engines.memory,
              RECORDING_COST: recording_cases.cost, RECORDING_BURST: recording_cases.burst,
              RECORDING_P99: recording_cases.latency,
              RECORDING_SUSTAINED: recording_cases.sustained,

@@ -27,6 +27,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
     found += _pool_memory(results.get(cases.POOL_MEMORY))
+    found += _script_memory(results.get(cases.SCRIPT_MEMORY))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
     found += lab_rows.verdicts(results)
@@ -158,6 +159,20 @@ def _pool_memory(result: dict | None) -> list[Verdict]:
     limit = cases.POOL_MEMORY_LIMIT
     return [Verdict("memory in weir for each agent", f"{few['agents']} and {many['agents']} agents",
                     f"{each / cases.KIB:.1f} KiB", "", "", f"≤ {limit // cases.KIB} KiB",
+                    "met" if each <= limit else "MISSED")]
+
+
+def _script_memory(result: dict | None) -> list[Verdict]:
+    if not result:
+        return []
+    few, many = sorted(result["workers"], key=lambda found: found["workers"])
+    workers = many["workers"] - few["workers"]
+    grown = {kind: many[kind] - few[kind] for kind in ("script", "reply")}
+    each = (grown["script"] - grown["reply"]) / workers
+    limit = cases.SCRIPT_MEMORY_LIMIT
+    return [Verdict("memory of an engine of scripts",
+                    f"{few['workers']} and {many['workers']} workers, with one and without",
+                    f"{each / cases.MIB:.2f} MiB", "", "", f"≤ {limit // cases.MIB} MiB",
                     "met" if each <= limit else "MISSED")]
 
 

@@ -16,7 +16,7 @@ from . import credentials, payload
 from .cases import CACHED_TOKENS, Case, Contender
 from .processes import Fleet, Process, free_ports
 
-_CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 #: Everything, for servers that are not pinned.
 ALL_CORES = set(range(os.cpu_count() or 1))
 SERVER_CORE = {0}
@@ -112,9 +112,10 @@ class Workshop:
             time.sleep(0.01)
         return Server(process, {"hello": 1})
 
-    def start_pools(self, fleet: Fleet, settings: dict[str, str], cores: set[int]) -> Server:
+    def start_pools(self, fleet: Fleet, settings: dict[str, str], cores: set[int],
+                    workers: int = 1) -> Server:
         """Starts weir on `pools.yaml` with settings over it."""
-        command, ports, environment = self._weir_pools(1, 1, 1)
+        command, ports, environment = self._weir_pools(workers, 1, 1)
         for path, value in settings.items():
             command += ["--set", f"{path}={value}"]
         process = fleet.start("weir", command, cores=cores, environment=environment)
@@ -149,8 +150,8 @@ class Workshop:
             shutil.copy(self.folder / name, folder)
         for name in ("static", "packed"):
             shutil.copytree(self.folder / name, folder / name)
-        for beside in ("hello.js", "map.js", "record.openapi.yaml"):
-            shutil.copy(_CONFIGS / beside, folder)
+        for beside in ("hello.js", "map.js", "fetch.js", "record.openapi.yaml"):
+            shutil.copy(CONFIGS / beside, folder)
         return self._serve("weir.yaml", folder, workers, backend)
 
     def _weir_thousand(self, workers: int, backend: int, connections: int):
@@ -164,7 +165,7 @@ class Workshop:
     def _weir_pools(self, workers: int, backend: int, _connections: int):
         folder = self.new_folder("weir")
         for script in ("hello.php", "slow.php"):
-            shutil.copy(_CONFIGS / script, folder)
+            shutil.copy(CONFIGS / script, folder)
         _write_programs(folder)
         command, ports, environment = self._serve("pools.yaml", folder, workers, backend)
         environment |= {"PERF_SOCKETS": str(self.folder), "PERF_USER": _USER}
@@ -185,7 +186,7 @@ class Workshop:
         return ["apache2", "-D", "FOREGROUND", "-f", str(path)], ports, {}
 
     def _serve(self, config: str, folder: Path, workers: int, backend: int):
-        shutil.copy(_CONFIGS / config, folder / "weir.yaml")
+        shutil.copy(CONFIGS / config, folder / "weir.yaml")
         plain, tls, admin = free_ports(3)
         environment = {
             "PERF_PLAIN": f"127.0.0.1:{plain}", "PERF_TLS": f"127.0.0.1:{tls}",
@@ -201,7 +202,7 @@ class Workshop:
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.folder / name, folder)
         shutil.copytree(self.folder / "static", folder / "static")
-        shutil.copy(_CONFIGS / "hello.php", folder)
+        shutil.copy(CONFIGS / "hello.php", folder)
         roles = ("hello", "hello_tls", "hello_h2", "proxy", "buffered", "unbuffered", "tls", "files",
                  "files_cached", "fastcgi")
         ports = dict(zip(roles, free_ports(len(roles))))
@@ -263,7 +264,7 @@ def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, back
              "CONNECTIONS": connections, "HELLO_BODY": payload.HELLO.decode(),
              "USER": _USER,
              **{role.upper(): port for role, port in ports.items()}}
-    text = (_CONFIGS / template).read_text()
+    text = (CONFIGS / template).read_text()
     for name, value in names.items():
         text = text.replace(f"@{name}@", str(value))
     path = folder / template
@@ -274,10 +275,10 @@ def _fill(template: str, folder: Path, ports: dict[str, int], workers: int, back
 def _write_programs(folder: Path) -> None:
     """What is started for each request: a shell script, and the script of PHP with a first line
     that makes it one."""
-    shutil.copy(_CONFIGS / "hello.cgi", folder)
+    shutil.copy(CONFIGS / "hello.cgi", folder)
     program = folder / "php.cgi"
     first = "#!/usr/bin/env -S php-cgi -n -d cgi.force_redirect=0\n"
-    program.write_text(first + (_CONFIGS / "hello.php").read_text())
+    program.write_text(first + (CONFIGS / "hello.php").read_text())
     program.chmod(0o755)
 
 
@@ -298,7 +299,7 @@ def verify(case: Case, contender: Contender, server: Server, workshop: Workshop)
         expected = payload.grid()
     token = workshop.tokens.read_text().split()[0] if contender.token else None
     status, headers, answer, tls = _ask(contender, server, body, token)
-    if contender.path.endswith(("/mediate", "/script-map")):
+    if contender.path.endswith(("/mediate", "/script-map", "/script-fetch")):
         answer, expected = _members(answer), _members(expected)
     if status != 200 or answer != expected:
         raise RuntimeError(f"{case.name}: {contender.name} answers {status}, {answer[:200]!r}\n"

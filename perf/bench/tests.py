@@ -76,6 +76,12 @@ class Verdicts(unittest.TestCase):
         verdicts = [row.result for row in rows.verdicts({"memory": {"servers": found}})]
         self.assertEqual(verdicts, ["MISSED", "met"])
 
+    def test_an_engine_is_what_workers_with_a_script_have_more(self):
+        found = [{"workers": 1, "script": 12 << 20, "reply": 10 << 20},
+                 {"workers": 9, "script": 46 << 20, "reply": 20 << 20}]
+        row, = rows.verdicts({"script-memory": {"workers": found}})
+        self.assertEqual((row.weir, row.result), ("3.00 MiB", "met"))
+
     def test_a_server_that_closed_connections_has_no_verdict_on_them(self):
         found = {kind: {"idle": 1, "connections": 1, "open": 9_000}
                  for kind in ("weir", "nginx", "haproxy")}

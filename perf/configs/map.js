@@ -1,6 +1,5 @@
 // Mediation in a script: what `response: {map: …}` does beside it.
-export async function POST(request) {
-  const answer = await fetch("http://backend/open/echo", { method: "POST", body: request.text() });
+export default (answer) => {
   const { payload, size } = answer.json();
   return { payload, size };
-}
+};

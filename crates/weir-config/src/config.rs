@@ -28,8 +28,8 @@ pub use cache::{Cache, Credentials};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode, Reply,
-    ReplyBody, Representation, Share,
+    BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
+    Reply, ReplyBody, Representation, Share,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{
@@ -53,7 +53,6 @@ pub use upstream::{
     Target, Upstream, UpstreamTls,
 };
 
-use crate::map::JsonMap;
 use crate::validation::Validation;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -189,14 +188,14 @@ pub struct Route {
     pub request_headers: HeaderEdits,
     /// What the API's description demands of requests and answers; `None`: nothing is looked at.
     pub validation: Option<Box<Validation>>,
-    /// Map of the request body, before the handler.
-    pub request_map: Option<JsonMap>,
+    /// Map of the request, before the handler.
+    pub request_map: Option<BodyMap>,
     /// Answers of the handler that are given again.
     pub cache: Option<Cache>,
     /// What answers.
     pub handler: Handler,
-    /// Map of the handler's JSON answer (2xx with a JSON content type only).
-    pub response_map: Option<JsonMap>,
+    /// Map of the handler's answer.
+    pub response_map: Option<BodyMap>,
     /// Edits of the response headers, after the handler.
     pub response_headers: HeaderEdits,
     /// Response compression.

@@ -36,7 +36,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use stored::{Compressing, Stored};
-use weir_config::{Compression, ContentCoding, Route};
+use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_wire::{Known, Method};
 
 /// Larger files are compressed anew each time, as they are sent.
@@ -170,7 +170,12 @@ fn choose(
     } else if let Some(value) = &root.files.cache_control {
         headers.push("cache-control", value.as_bytes());
     }
-    if route.response_map.is_some() && Exchange::is_json(headers) {
+    let mapped = match &route.response_map {
+        None => false,
+        Some(BodyMap::Json(_)) => Exchange::is_json(headers),
+        Some(BodyMap::Script(_)) => true,
+    };
+    if mapped {
         return Form::Mapped;
     }
     let request = &exchange.request.headers;

@@ -15,11 +15,12 @@ use crate::path;
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
+use crate::script::Mapped;
 use crate::{files, pool, proxy, reply, script, transform, validate};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{Handler, Route};
+use weir_config::{BodyMap, Handler, Route};
 use weir_journal::stage;
 use weir_wire::{Known, Method};
 
@@ -81,7 +82,21 @@ pub(crate) async fn stages<'a>(
     exchange.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
-        body = Box::pin(transform::request(exchange, map, body)).await?;
+        let mapped = match map {
+            BodyMap::Json(map) => Box::pin(transform::request(exchange, map, body)).await?,
+            // It may ask upstreams, and who is explained something asks nobody.
+            BodyMap::Script(_) if exchange.trace.is_some() => body,
+            BodyMap::Script(script) => {
+                match Box::pin(script::map_request(exchange, route, script, body)).await? {
+                    Mapped::Request(body) => body,
+                    Mapped::Answer(body) => {
+                        exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
+                        return Ok(finish(exchange, route, body));
+                    }
+                }
+            }
+        };
+        body = mapped;
         exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
     }
     exchange.reach(Stage::Handler);
@@ -122,7 +137,15 @@ pub(crate) async fn stages<'a>(
     }
     exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
-        body = Box::pin(transform::response(exchange, map, route.body_limit, body)).await?;
+        body = match map {
+            BodyMap::Json(map) => {
+                Box::pin(transform::response(exchange, map, route.body_limit, body)).await?
+            }
+            BodyMap::Script(_) if exchange.trace.is_some() => body,
+            BodyMap::Script(script) => {
+                Box::pin(script::map_response(exchange, route, script, body)).await?
+            }
+        };
         exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);
     }
     exchange.reach(Stage::ResponseValidation);
@@ -130,12 +153,17 @@ pub(crate) async fn stages<'a>(
     {
         body = Box::pin(validate::response(exchange, validation, route.body_limit, body)).await?;
     }
+    Ok(finish(exchange, route, body))
+}
+
+/// What is done to every answer.
+fn finish<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<'a> {
     exchange.reach(Stage::Over);
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
     tell_limits(exchange);
     share(exchange);
-    Ok(body)
+    body
 }
 
 /// 417 for what cannot be expected of weir.

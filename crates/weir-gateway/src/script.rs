@@ -1,4 +1,5 @@
-//! The `script` handler: a JavaScript module answers.
+//! Scripts: a JavaScript module answers (the `script` handler), or maps what goes to or comes from
+//! another handler.
 //!
 //! The engine is a worker's own and does no I/O: a call runs in the request's task until it has an
 //! answer or waits, and what it waits for (an upstream, time) is polled in that task, too. Between
@@ -7,21 +8,25 @@
 mod answer;
 mod drive;
 mod guard;
+mod map;
 mod plan;
 mod seat;
 
+pub(crate) use map::{Mapped, request as map_request, response as map_response};
 pub(crate) use plan::ScriptPlan;
 pub(crate) use seat::Slot;
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
+use crate::headers::apply_edits;
 use crate::path;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use plan::{Place, Seat};
+use crate::worker::Live;
+use plan::{Part, Place, Seat};
 use std::rc::Rc;
 use weir_config::{Route, Script, Segment};
-use weir_script::{End, Notes, Principal, Request, Step};
+use weir_script::{End, Notes, Principal, Request, Role, Step};
 
 /// Answers a request by a script.
 pub(crate) async fn answer<'a>(
@@ -31,36 +36,75 @@ pub(crate) async fn answer<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let live = Rc::clone(exchange.live());
-    let (api, index) = exchange.route.ok_or(Problem::Internal)?;
-    let place = live.site.scripts.place(api, index).ok_or(Problem::Internal)?;
-    if let Some(seconds) = place.guard.suspended() {
-        // What has come of its body is recorded all the same.
-        let _ = body.drop_at_hand();
-        let refusal = Refusal::new(Problem::ScriptSuspended);
-        return Err(refusal.header("retry-after", seconds.to_string()));
-    }
+    let place = match place(exchange, &live, Part::Handler) {
+        Ok(place) => place,
+        Err(refusal) => {
+            // What has come of its body is recorded all the same.
+            let _ = body.drop_at_hand();
+            return Err(refusal);
+        }
+    };
     let export = export(exchange, script)?;
     let bytes = if body.framing().is_empty() {
         Vec::new()
     } else {
         Box::pin(body.read_whole(&exchange.deadline)).await?
     };
+    prepare(exchange, route);
     let request = request(exchange, route, script, bytes);
-    let end = match &place.seat {
+    match call(exchange, route, script, place, export, request).await? {
+        End::Answer(given) => {
+            answer::give(exchange, script, *given).map_err(|unfit| unfit.tell(exchange, script))
+        }
+        end => Err(failed(exchange, script, place, end)),
+    }
+}
+
+/// Makes the headers that a script is told of: edited as for any handler.
+pub(crate) fn prepare(exchange: &mut Exchange, route: &Route) {
+    apply_edits(&mut exchange.request.headers, &route.request_headers);
+    if let Some(again) = &exchange.resubmission {
+        again.mark(&route.resubmit, exchange.id.as_str(), &mut exchange.request.headers);
+    }
+}
+
+/// Where a script of this request's route runs, unless it had to be stopped too often.
+fn place<'l>(exchange: &Exchange, live: &'l Live, part: Part) -> Result<&'l Place, Refusal> {
+    let (api, index) = exchange.route.ok_or(Problem::Internal)?;
+    let place = live.site.scripts.place(api, index, part).ok_or(Problem::Internal)?;
+    match place.guard.suspended() {
+        None => Ok(place),
+        Some(seconds) => {
+            let refusal = Refusal::new(Problem::ScriptSuspended);
+            Err(refusal.header("retry-after", seconds.to_string()))
+        }
+    }
+}
+
+/// Calls a script, where it runs, until it has come to an end.
+async fn call(
+    exchange: &mut Exchange,
+    route: &Route,
+    script: &Script,
+    place: &Place,
+    export: usize,
+    request: Request,
+) -> Result<End, Refusal> {
+    let live = Rc::clone(exchange.live());
+    match &place.seat {
         Seat::Here(program) => {
             let slot = &live.scripts;
             let (generation, step) = slot.begin(*program, export, request)?;
             if step.end.is_some() {
-                finished(exchange, script, step)
+                Ok(finished(exchange, script, step))
             } else {
-                Box::pin(drive::here(exchange, route, script, slot, generation, step)).await?
+                Box::pin(drive::here(exchange, route, script, slot, generation, step)).await
             }
         }
         Seat::Thread(thread) => {
-            Box::pin(drive::elsewhere(exchange, route, script, thread, export, request)).await?
+            Box::pin(drive::elsewhere(exchange, route, script, thread, export, request)).await
         }
-    };
-    conclude(exchange, script, place, end)
+    }
 }
 
 /// The function of the script that answers this method.
@@ -102,19 +146,12 @@ fn say(exchange: &Exchange, script: &Script, level: &'static str, text: &str) {
     }
 }
 
-/// What becomes of how a call ended.
-fn conclude<'a>(
-    exchange: &mut Exchange,
-    script: &Script,
-    place: &Place,
-    end: End,
-) -> Result<Body<'a>, Refusal> {
+/// What the client is told of a call that came to nothing.
+fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> Refusal {
     let (problem, why) = match end {
-        End::Answer(answer) => match answer::give(exchange, script, *answer) {
-            Ok(body) => return Ok(body),
-            Err(answer::Unfit::Refused(refusal)) => return Err(refusal),
-            Err(answer::Unfit::Malformed(why)) => (Problem::ScriptFailed, why),
-        },
+        End::Answer(_) | End::Changed(_) => {
+            (Problem::ScriptFailed, "it gives what cannot be used here".to_owned())
+        }
         End::Threw(what) => (Problem::ScriptFailed, what),
         End::Stuck => {
             let why = "it waits for a promise that nothing can settle any more";
@@ -129,10 +166,15 @@ fn conclude<'a>(
             (Problem::ScriptMemory, "the engine ran out of memory and is made anew".to_owned())
         }
     };
-    say(exchange, script, "error", &why);
+    tell(exchange, script, problem, &why)
+}
+
+/// Says in the log and in the record what went wrong, and nothing of it to the client.
+fn tell(exchange: &mut Exchange, script: &Script, problem: Problem, why: &str) -> Refusal {
+    say(exchange, script, "error", why);
     let notes = exchange.notes.get_or_insert_default();
-    notes.add(weir_script::Note::Log, "", &why);
-    Err(problem.into())
+    notes.add(weir_script::Note::Log, "", why);
+    problem.into()
 }
 
 /// What the script is given.
@@ -171,6 +213,7 @@ fn request(exchange: &Exchange, route: &Route, script: &Script, body: Vec<u8>) -
         parameters,
         principal,
         body,
+        role: Role::Handler,
     }
 }
 

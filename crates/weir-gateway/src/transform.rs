@@ -1,4 +1,4 @@
-//! Maps applied to bodies, which are held whole for that.
+//! Maps of structures with paths, applied to JSON bodies, which are held whole for that.
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
@@ -31,8 +31,7 @@ pub(crate) async fn read_json(
         return Err(refusal.detail("the body must be application/json"));
     }
     if Exchange::is_encoded(headers) {
-        let refusal = Refusal::new(Problem::UnsupportedMediaType);
-        return Err(refusal.detail("a body that is mapped must not be compressed"));
+        return Err(compressed());
     }
     Ok(body.read_whole(&exchange.deadline).await?)
 }
@@ -66,14 +65,11 @@ pub(crate) async fn response<'a>(
         return Ok(body);
     }
     if exchange.request.method == weir_wire::Method::Head {
-        // What is said about a body is true of the mapped one, whose length nobody knows.
-        exchange.response.headers.remove("content-length");
-        remove_stale(exchange);
+        forget_length(exchange);
         return Ok(body);
     }
     if Exchange::is_encoded(&exchange.response.headers) {
-        let refusal = Refusal::new(Problem::UpstreamUnmappable);
-        return Err(refusal.detail("the upstream's answer is compressed"));
+        return Err(unreadable());
     }
     let input = body.read_whole(&exchange.deadline, limit).await?;
     let mut out = Vec::with_capacity(input.len() + 64);
@@ -84,8 +80,26 @@ pub(crate) async fn response<'a>(
     Ok(Body::Whole(Bytes::from(out)))
 }
 
+/// A request whose body cannot be mapped as it is.
+pub(crate) fn compressed() -> Refusal {
+    let refusal = Refusal::new(Problem::UnsupportedMediaType);
+    refusal.detail("a body that is mapped must not be compressed")
+}
+
+/// An answer whose body cannot be mapped as it is.
+pub(crate) fn unreadable() -> Refusal {
+    Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is compressed")
+}
+
+/// Of an answer to HEAD: what is said about a body is true of the mapped one, whose length nobody
+/// knows.
+pub(crate) fn forget_length(exchange: &mut Exchange) {
+    exchange.response.headers.remove("content-length");
+    remove_stale(exchange);
+}
+
 /// Removes what was said about the body before it was mapped.
-fn remove_stale(exchange: &mut Exchange) {
+pub(crate) fn remove_stale(exchange: &mut Exchange) {
     for stale in
         ["etag", "last-modified", "content-digest", "digest", "content-md5", "accept-ranges"]
     {

@@ -1,5 +1,5 @@
 //! What a call costs the engine: a value, and a JSON map of an upstream's answer with nothing on the
-//! wire. `cargo bench -p weir-script --bench call`.
+//! wire. `cargo bench -p weir-script --bench call`, with `-- NAME` only those whose name begins so.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -17,8 +17,12 @@ const CALLS: u32 = 20_000;
 const ROUNDS: usize = 7;
 
 fn engine(text: &str) -> Engine {
-    let settings =
-        Settings { shared: false, config: "null".to_owned(), cpu: Duration::from_millis(20) };
+    let settings = Settings {
+        shared: false,
+        config: "null".to_owned(),
+        cpu: Duration::from_millis(20),
+        indent: 0,
+    };
     let program = Program::load("a.js", settings, &mut |_| Ok(text.to_owned())).expect("a program");
     Engine::new(&[Arc::new(program)], &Limits::default()).expect("an engine")
 }
@@ -54,6 +58,10 @@ fn now() -> u128 {
 
 /// Prints the median over the rounds of nanoseconds of CPU time a call.
 fn report(name: &str, mut call: impl FnMut()) {
+    let asked = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
+    if asked.is_some_and(|asked| !name.starts_with(&asked)) {
+        return;
+    }
     let mut rounds: Vec<u128> = (0..ROUNDS)
         .map(|_| {
             let start = now();

@@ -36,6 +36,20 @@ pub struct Request {
     pub principal: Option<Principal>,
     /// The whole body.
     pub body: Vec<u8>,
+    /// What the script is called for.
+    pub role: Role,
+}
+
+/// What a script is called for.
+#[derive(Debug, Default)]
+pub enum Role {
+    /// To answer the request.
+    #[default]
+    Handler,
+    /// To map the request on its way to the handler.
+    RequestMap,
+    /// To map this answer of the handler.
+    ResponseMap(Fetched),
 }
 
 /// Who calls, as far as that was verified.
@@ -114,7 +128,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// An upstream's answer.
+/// An answer, an upstream's or a handler's, as a script gets it.
 #[derive(Debug)]
 pub struct Fetched {
     /// Status.
@@ -130,6 +144,8 @@ pub struct Fetched {
 pub enum End {
     /// With an answer.
     Answer(Box<Answer>),
+    /// A map changes what it got.
+    Changed(Box<Changed>),
     /// It threw; a description of what, for the log and never for the client.
     Threw(String),
     /// It used more uninterrupted CPU time than it may.
@@ -151,7 +167,18 @@ pub struct Answer {
     pub body: AnswerBody,
 }
 
-/// Body of an [`Answer`].
+/// What a map changes. Nothing in it leaves things as they are.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Headers to set, lower-case names; names and values are as scripts give them.
+    pub set: Vec<(String, String)>,
+    /// Headers to remove, lower-case names.
+    pub remove: Vec<String>,
+    /// The body in place of the one it got.
+    pub body: Option<AnswerBody>,
+}
+
+/// Body of an [`Answer`], or of what a map gives.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AnswerBody {
     /// None.

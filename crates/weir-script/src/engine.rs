@@ -6,7 +6,9 @@ mod native;
 mod tests;
 mod watch;
 
-use crate::call::{Answer, AnswerBody, CallId, End, Fetched, Op, OpId, Outcome, Request, Step};
+use crate::call::{
+    Answer, AnswerBody, CallId, Changed, End, Fetched, Op, OpId, Outcome, Request, Role, Step,
+};
 use crate::program::{Fault, Program, Settings};
 use host::{Call, Host};
 use rquickjs::context::EvalOptions;
@@ -59,8 +61,8 @@ pub struct Engine {
     runtime: Runtime,
     host: Rc<Host>,
     watch: Rc<Watch>,
-    /// Longest CPU time, by program.
-    cpu: Vec<Duration>,
+    /// Longest CPU time, and spaces a level in JSON, by program.
+    settings: Vec<(Duration, u8)>,
     waiting: HashMap<u32, Box<Call>>,
     next_call: u32,
     memory: usize,
@@ -78,6 +80,7 @@ type Kept = Persistent<Function<'static>>;
 /// What the prelude gives.
 struct Functions {
     run: Kept,
+    map: Kept,
     complete: Kept,
     forget: Kept,
     described: Kept,
@@ -124,7 +127,7 @@ impl Engine {
             runtime,
             host,
             watch,
-            cpu: programs.iter().map(|program| program.settings.cpu).collect(),
+            settings: programs.iter().map(|p| (p.settings.cpu, p.settings.indent)).collect(),
             waiting: HashMap::new(),
             next_call: 0,
             memory: limits.memory,
@@ -159,11 +162,21 @@ impl Engine {
     pub fn begin(&mut self, program: usize, export: usize, request: Request) -> Step {
         self.next_call = self.next_call.wrapping_add(1);
         let id = self.next_call;
-        let cpu = self.cpu.get(program).copied().unwrap_or_default();
-        let call = Box::new(Call::new(id, cpu, request));
+        let settings = self.settings.get(program).copied().unwrap_or_default();
+        // The status of an answer that is mapped, 0 for a request.
+        let mapped = match &request.role {
+            Role::Handler => None,
+            Role::RequestMap => Some(0),
+            Role::ResponseMap(answer) => Some(answer.status),
+        };
+        let call = Box::new(Call::new(id, settings, request));
         self.turn(call, |ctx, functions| {
-            let run = functions.run.clone().restore(ctx)?;
-            let value: Value<'_> = run.call((program, export, id))?;
+            let value: Value<'_> = match mapped {
+                None => functions.run.clone().restore(ctx)?.call((program, export, id))?,
+                Some(status) => {
+                    functions.map.clone().restore(ctx)?.call((program, export, id, status))?
+                }
+            };
             if value.is_undefined() { Ok(None) } else { Ok(Some(value)) }
         })
     }
@@ -321,7 +334,9 @@ impl Engine {
         }
         let thrown = ctx.catch();
         let described = self.functions.described.clone().restore(ctx);
-        match described.and_then(|described| described.call::<_, Value<'_>>((thrown,))) {
+        match described
+            .and_then(|described| described.call::<_, Value<'_>>((thrown, self.host.indent())))
+        {
             Ok(value) => self.host.failure(value),
             // Describing takes next to nothing. If there is no memory for that, there is none.
             Err(_) => {
@@ -349,6 +364,7 @@ fn prelude<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Prelude<'js>, Error> 
         add: given.get("add")?,
         functions: Functions {
             run: kept("run")?,
+            map: kept("map")?,
             complete: kept("complete")?,
             forget: kept("forget")?,
             described: kept("described")?,
@@ -365,8 +381,8 @@ fn add<'js>(ctx: &Ctx<'js>, add: &Function<'js>, program: &Program) -> Result<()
         factories.push(ctx.eval_with_options::<Function<'_>, _>(text.as_str(), options)?);
     }
     let names: Vec<&str> = program.exports().iter().map(String::as_str).collect();
-    let Settings { shared, config, .. } = &program.settings;
-    add.call((factories, names, *shared, config.as_str()))
+    let Settings { shared, config, indent, .. } = &program.settings;
+    add.call((factories, names, *shared, config.as_str(), *indent))
 }
 
 /// What is wrong with a program that cannot be compiled.
@@ -406,20 +422,34 @@ impl Host {
         let row = Array::from_value(value)?;
         let (kind, status): (u8, u16) = (row.get(0)?, row.get(1)?);
         let flat: Vec<String> = row.get(2)?;
-        let text = || row.get::<String>(3);
-        let body = match kind {
-            1 => AnswerBody::Value(text()?.into_bytes()),
-            2 => AnswerBody::Text(text()?),
-            3 => AnswerBody::Bytes(native::unpacked(&text()?)),
-            5 => AnswerBody::Bytes(self.take_body(row.get(3)?)),
-            _ => AnswerBody::Empty,
-        };
         let mut headers = Vec::with_capacity(flat.len() / 2);
         let mut flat = flat.into_iter();
         while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
             headers.push((name, value));
         }
-        Ok(End::Answer(Box::new(Answer { status, headers, body })))
+        let body = self.body_of(kind, &row)?;
+        // Of a map, what it changes: with the names of headers to remove.
+        let remove: Option<Vec<String>> = row.get(4)?;
+        Ok(match (remove, body) {
+            (None, body) => {
+                let body = body.unwrap_or(AnswerBody::Empty);
+                End::Answer(Box::new(Answer { status, headers, body }))
+            }
+            (Some(remove), body) => End::Changed(Box::new(Changed { set: headers, remove, body })),
+        })
+    }
+
+    /// The body in a row; none if it is left as it is.
+    fn body_of(&self, kind: u8, row: &Array<'_>) -> Result<Option<AnswerBody>, Error> {
+        let text = || row.get::<String>(3);
+        Ok(Some(match kind {
+            1 => AnswerBody::Value(text()?.into_bytes()),
+            2 => AnswerBody::Text(text()?),
+            3 => AnswerBody::Bytes(native::unpacked(&text()?)),
+            4 => AnswerBody::Empty,
+            5 => AnswerBody::Bytes(self.take_body(row.get(3)?)),
+            _ => return Ok(None),
+        }))
     }
 
     /// What the prelude makes of something thrown: a text, or the answer that was thrown.

@@ -14,8 +14,8 @@ mod module;
 mod program;
 
 pub use call::{
-    Answer, AnswerBody, CallId, Console, End, Fetch, Fetched, Note, Notes, Op, OpId, OpKind,
-    Outcome, Principal, Request, Step,
+    Answer, AnswerBody, CallId, Changed, Console, End, Fetch, Fetched, Note, Notes, Op, OpId,
+    OpKind, Outcome, Principal, Request, Role, Step,
 };
 pub use engine::{Engine, EngineError, Limits};
 pub use program::{Fault, Program, Settings};

@@ -28,13 +28,17 @@ pub struct Settings {
     pub config: String,
     /// Longest uninterrupted CPU time of a call.
     pub cpu: Duration,
+    /// Spaces a level in the JSON of values; 0 is compact.
+    pub indent: u8,
 }
 
 impl std::fmt::Debug for Settings {
     /// Without what the script is configured with: there may be secrets in it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { shared, cpu, .. } = self;
-        f.debug_struct("Settings").field("shared", shared).field("cpu", cpu).finish_non_exhaustive()
+        let Self { shared, cpu, indent, .. } = self;
+        let mut settings = f.debug_struct("Settings");
+        settings.field("shared", shared).field("cpu", cpu).field("indent", indent);
+        settings.finish_non_exhaustive()
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
 
     fn settings() -> Settings {
         let cpu = Duration::from_secs(1);
-        Settings { shared: false, config: "null".to_owned(), cpu }
+        Settings { shared: false, config: "null".to_owned(), cpu, indent: 0 }
     }
 
     fn load(files: &[(&str, &str)]) -> Result<Program, Fault> {

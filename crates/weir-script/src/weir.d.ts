@@ -12,6 +12,17 @@ type Result = unknown | Response | Bytes | undefined;
 /** A default export, or exports named as methods: `GET`, `POST`, … */
 type Handler = (request: Request) => Result | Promise<Result>;
 
+/** The default export as `request: {script: …}`: a body, a change, an answer, or nothing. */
+type RequestMap = (request: Request) => Result | Change | Promise<Result | Change>;
+
+/** The default export as `response: {script: …}`: a body, a whole answer, or nothing. */
+type ResponseMap = (answer: Response, request: Request) => Result | Promise<Result>;
+
+/** A request on its way to the handler with other headers or another body. */
+interface Change {
+  readonly " change": never;
+}
+
 /** Who calls, as far as that was verified. */
 interface Principal {
   readonly subject: string | null;
@@ -45,6 +56,12 @@ interface Request {
   /** @throws SyntaxError if the body is no JSON. */
   json(): any;
   bytes(): Uint8Array;
+  /** For a request map: `null` removes a header; what is left out stays. */
+  with(change: {
+    headers?: Iterable<[string, string | null]> | { [name: string]: unknown };
+    /** A text, bytes, a value that is sent in the script's first format, or `null` for none. */
+    body?: unknown;
+  }): Change;
 }
 
 declare class Headers implements Iterable<[string, string]> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_config::{Api, CaptureLevel, Config, Handler, Rate, Route};
+use weir_config::{Api, BodyMap, CaptureLevel, Config, Handler, Rate, Route};
 
 /// An API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -95,15 +95,15 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
         add("limit", format!("{} {}", limit.name, rate(&limit.rate)));
     }
     add("limit", format!("bodies up to {} bytes", route.body_limit));
-    if route.request_map.is_some() {
-        add("request-map", "the body is mapped".to_owned());
+    if let Some(map) = &route.request_map {
+        add("request-map", mapped("body", map));
     }
     let time = route.timeout.map_or("as long as it takes".to_owned(), |most| {
         format!("at most {} s", most.as_secs_f64())
     });
     add("handler", format!("{}, {time}", handler(config, route)));
-    if route.response_map.is_some() {
-        add("response-map", "the answer is mapped".to_owned());
+    if let Some(map) = &route.response_map {
+        add("response-map", mapped("answer", map));
     }
     if config.tracker.enabled {
         let captured = match route.capture.level {
@@ -115,6 +115,13 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
         add("record", captured.to_owned());
     }
     all
+}
+
+fn mapped(what: &str, map: &BodyMap) -> String {
+    match map {
+        BodyMap::Json(_) => format!("the {what} is mapped"),
+        BodyMap::Script(script) => format!("the {what} is mapped by {}", script.program.name()),
+    }
 }
 
 fn access(config: &Config, route: &Route) -> String {

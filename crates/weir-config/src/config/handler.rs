@@ -21,6 +21,15 @@ pub enum Handler {
     Script(Box<Script>),
 }
 
+/// What maps a request on its way to the handler, or the handler's answer.
+#[derive(Debug)]
+pub enum BodyMap {
+    /// A structure with paths into a JSON body; of answers with a 2xx status only.
+    Json(JsonMap),
+    /// A script's default export.
+    Script(Box<Script>),
+}
+
 /// A declared answer.
 #[derive(Debug)]
 pub struct Reply {

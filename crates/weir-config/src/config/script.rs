@@ -1,10 +1,10 @@
-//! Scripts: JavaScript that answers a route.
+//! Scripts: JavaScript that answers a route, or maps what goes to or comes from another handler.
 
 use super::{Format, UpstreamId};
 use std::sync::Arc;
 use weir_script::Program;
 
-/// A script answers.
+/// A script that is called.
 #[derive(Debug)]
 pub struct Script {
     /// The script with all it imports, compiled once to see that it can be.

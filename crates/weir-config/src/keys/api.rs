@@ -353,18 +353,42 @@ pub(crate) static API_EDITS: Shape =
     Shape::new("what is done on the way", "For every route of the API.", &[HEADERS]);
 
 /// `request` of a route.
-pub(crate) static REQUEST: Shape = Shape::new(
-    "what is done to the request",
-    "Before the handler.",
-    &[Key::new("map", Kind::Json, MAP), HEADERS],
-);
+pub(crate) static REQUEST: Shape = Shape {
+    groups: MAPS,
+    ..Shape::new(
+        "what is done to the request",
+        "Before the handler: at most one of `map` and `script`.",
+        &[
+            Key::new("map", Kind::Json, MAP),
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A script whose default export gives the body that goes on, or `request.with({headers, body})`; a `Response` is the answer.",
+            ),
+            HEADERS,
+        ],
+    )
+};
 
 /// `response` of a route.
-pub(crate) static RESPONSE: Shape = Shape::new(
-    "what is done to the answer",
-    "After the handler; the map applies to JSON answers with a 2xx status.",
-    &[Key::new("map", Kind::Json, MAP), HEADERS],
-);
+pub(crate) static RESPONSE: Shape = Shape {
+    groups: MAPS,
+    ..Shape::new(
+        "what is done to the answer",
+        "After the handler: at most one of `map`, which applies to JSON answers with a 2xx status, and `script`, which gets every answer.",
+        &[
+            Key::new("map", Kind::Json, MAP),
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A script whose default export gets the answer and the request, and gives the body in its place or a whole `Response`.",
+            ),
+            HEADERS,
+        ],
+    )
+};
+
+const MAPS: &[Group] = &[Group { keys: &["map", "script"], required: false }];
 
 /// `reply`.
 pub(crate) static REPLY: Shape = Shape {

@@ -29,7 +29,7 @@ pub(crate) static SCRIPT: Shape = Shape {
                 "Formats of the values it gives, the preferred one first.",
             )
             .default("json"),
-            Key::new("indent", Kind::Integer(0, 16), "Spaces a level; 0 is compact.").default("0"),
+            Key::new("indent", Kind::Integer(0, 10), "Spaces a level, as many as `JSON.stringify` writes; 0 is compact.").default("0"),
             Key::new("xml", Kind::Object(&REPLY_XML), "What XML looks like."),
             Key::new(
                 "cpu",

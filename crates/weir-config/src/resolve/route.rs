@@ -4,6 +4,7 @@ use super::api::{Inherited, cache, compression};
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, server};
+use crate::config::BodyMap;
 use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
@@ -148,8 +149,8 @@ impl<'a> Resolver<'a> {
             true => None,
             false => self.validation(fields, again(&mut bound)),
         };
-        let request_map = request.and_then(|r| self.map(r.raw("map")?));
-        let response_map = response.and_then(|r| self.map(r.raw("map")?));
+        let request_map = request.and_then(|r| self.body_map(&r));
+        let response_map = response.and_then(|r| self.body_map(&r));
         let pattern = target.as_ref().map(|(_, p, _)| p);
         let handler = match fields.get("mock") {
             Some(_) if inherited.lost => None,
@@ -219,6 +220,14 @@ impl<'a> Resolver<'a> {
         self.report
             .warning(codes::TREE_MAP, node.at, message)
             .help("paths of names and indexes (`$.a.b[0]`) are read in one pass");
+    }
+
+    /// The map in `request` or `response`.
+    fn body_map(&mut self, fields: &Fields<'_>) -> Option<BodyMap> {
+        if let Some(node) = fields.get("script") {
+            return self.map_script(node).map(|script| BodyMap::Script(Box::new(script)));
+        }
+        fields.raw("map").and_then(|node| self.map(node)).map(BodyMap::Json)
     }
 
     /// Compiles a map.

@@ -58,13 +58,25 @@ impl Resolver<'_> {
             None => "null".to_owned(),
         };
         let shared = fields.text("state") == Some("shared");
-        let program = self.program(file, Settings { shared, config, cpu });
+        let indent = fields.number("indent", 0);
+        let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
             program: Arc::new(program?),
-            formats: reply::formats(&fields, fields.number("indent", 0)),
+            formats: reply::formats(&fields, usize::from(indent)),
             fetch: fetch?,
             isolated: fields.text("isolation") == Some("thread"),
         })
+    }
+
+    /// A script that maps: what it does for which method is its own affair.
+    pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
+        let script = self.script(node)?;
+        if !script.program.exports().iter().any(|name| name == "default") {
+            let message = format!("{} maps, and has no default export", script.program.name());
+            self.report.error(codes::BAD_SCRIPT, node.at, message);
+            return None;
+        }
+        Some(script)
     }
 
     fn program(&mut self, file: &Node, settings: Settings) -> Option<Program> {

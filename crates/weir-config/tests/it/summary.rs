@@ -115,17 +115,14 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
         writeln!(out, "    {:?} {:?}", r.request_headers, r.response_headers).expect("writes");
     }
     for (what, map) in [("request", &r.request_map), ("response", &r.response_map)] {
-        if let Some(map) = map {
-            self::map(out, what, map);
+        match map {
+            None => {}
+            Some(BodyMap::Json(map)) => self::map(out, what, map),
+            Some(BodyMap::Script(called)) => script(out, &format!("{what} script"), called),
         }
     }
     match &r.handler {
-        Handler::Script(script) => {
-            let Script { program, formats, fetch, isolated } = &**script;
-            let exports = program.exports();
-            writeln!(out, "    script {exports:?} {formats:?} {fetch:?} {isolated}")
-                .expect("writes");
-        }
+        Handler::Script(called) => script(out, "script", called),
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
         Handler::Pool(pool) => writeln!(out, "    {pool:?}").expect("writes"),
         Handler::Files(files) => {
@@ -172,7 +169,13 @@ fn representation(out: &mut String, r: &Representation) {
     writeln!(out, "      {} {} bytes {body:?}", r.content_type, r.body.len()).expect("writes");
 }
 
-fn map(out: &mut String, what: &str, map: &weir_config::map::JsonMap) {
+fn script(out: &mut String, what: &str, script: &Script) {
+    let Script { program, formats, fetch, isolated } = script;
+    let exports = program.exports();
+    writeln!(out, "    {what} {exports:?} {formats:?} {fetch:?} {isolated}").expect("writes");
+}
+
+fn map(out: &mut String, what: &str, map: &map::JsonMap) {
     writeln!(
         out,
         "    {what} map: body {} request {} tree {}",

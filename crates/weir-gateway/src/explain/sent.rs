@@ -48,6 +48,7 @@ pub(crate) fn stands_in(
             let export = script::export(exchange, handler)?;
             let function = &handler.program.exports()[export];
             let name = format!("{} ({function})", handler.program.name());
+            script::prepare(exchange, route);
             Some(whole(exchange, route, "script", name))
         }
     };

@@ -7,7 +7,9 @@ use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{AccessRule, AuthKind, Credentials, Handler, LimitKey, Origins, Rate, Route};
+use weir_config::{
+    AccessRule, AuthKind, BodyMap, Credentials, Handler, LimitKey, Origins, Rate, Route,
+};
 
 /// Why a request was refused.
 pub(super) struct Refused {
@@ -53,8 +55,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     steps.push(course.request_map(route));
     steps.push(course.cache(route));
     steps.push(course.handler(route));
-    let mapped = route.response_map.is_some();
-    steps.push(course.later("response-map", mapped, Stage::ResponseMap, "maps the answer"));
+    steps.push(course.response_map(route));
     let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
     let setting = format!("answers: {}", word(checked));
     let on = checked != Enforcement::Off;
@@ -346,11 +347,13 @@ impl Course<'_> {
     }
 
     fn request_map(&self, route: &Route) -> Step {
-        if route.request_map.is_none() {
-            return Self::off("request-map");
-        }
-        let mut step = self.step("request-map", Stage::RequestMap, "maps the request");
-        if step.outcome == Outcome::Passed {
+        let Some(map) = &route.request_map else { return Self::off("request-map") };
+        let mut step = self.step("request-map", Stage::RequestMap, &mapping("request", map));
+        if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
+            step.outcome = Outcome::Later;
+            step.why =
+                "called by real requests only: it is shown as if it changed nothing".to_owned();
+        } else if step.outcome == Outcome::Passed {
             let body = self.exchange.trace.as_ref().and_then(|trace| trace.body.as_deref());
             let length = body.unwrap_or_default().len();
             step.why = format!("the mapped body has {length} bytes");
@@ -381,6 +384,17 @@ impl Course<'_> {
         step
     }
 
+    fn response_map(&self, route: &Route) -> Step {
+        let Some(map) = &route.response_map else { return Self::off("response-map") };
+        let setting = mapping("answer", map);
+        let mut step = self.later("response-map", true, Stage::ResponseMap, &setting);
+        if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
+            step.outcome = Outcome::Later;
+            step.why = "called by real requests only: the answer is shown without it".to_owned();
+        }
+        step
+    }
+
     fn handler(&self, route: &Route) -> Step {
         let config = &self.exchange.live().site.config;
         let setting = match &route.handler {
@@ -404,6 +418,13 @@ impl Course<'_> {
             step.why = if own { answers } else { "asked by real requests only".to_owned() };
         }
         step
+    }
+}
+
+fn mapping(what: &str, map: &BodyMap) -> String {
+    match map {
+        BodyMap::Json(_) => format!("maps the {what}"),
+        BodyMap::Script(script) => format!("maps the {what} by {}", script.program.name()),
     }
 }
 

@@ -18,6 +18,16 @@ pub(super) enum Unfit {
     Malformed(String),
 }
 
+impl Unfit {
+    /// What the client is told.
+    pub(super) fn tell(self, exchange: &mut Exchange, script: &Script) -> Refusal {
+        match self {
+            Self::Refused(refusal) => refusal,
+            Self::Malformed(why) => super::tell(exchange, script, Problem::ScriptFailed, &why),
+        }
+    }
+}
+
 /// Puts an answer into `exchange.response`; gives its body.
 pub(super) fn give<'a>(
     exchange: &mut Exchange,
@@ -27,30 +37,22 @@ pub(super) fn give<'a>(
     let Answer { status, headers, body } = answer;
     let response = &mut exchange.response;
     for (name, value) in &headers {
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
-        if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
-            response.headers.clear();
-            let why = format!("the header `{name}` has characters that HTTP does not have");
-            return Err(Unfit::Malformed(why));
-        }
+        let value = match field(name, value) {
+            Ok(value) => value,
+            Err(unfit) => {
+                response.headers.clear();
+                return Err(unfit);
+            }
+        };
         if !is_ours(name) {
-            response.headers.push(name, value.trim_matches([' ', '\t']).as_bytes());
+            response.headers.push(name, value);
         }
     }
     response.status = status;
     // Those that never have one (RFC 9110 section 15).
     let bodiless = matches!(status, 204 | 205 | 304);
-    let (content_type, bytes) = match body {
-        _ if bodiless => (None, Bytes::new()),
-        AnswerBody::Empty => (None, Bytes::new()),
-        AnswerBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
-        AnswerBody::Bytes(bytes) => (Some("application/octet-stream"), Bytes::from(bytes)),
-        AnswerBody::Value(json) => {
-            let (format, bytes) = render(exchange, script, json)?;
-            (Some(format.content_type()), bytes)
-        }
-    };
+    let body = if bodiless { AnswerBody::Empty } else { body };
+    let (content_type, bytes) = body_of(exchange, script, body)?;
     let headers = &mut exchange.response.headers;
     if let Some(content_type) = content_type
         && headers.known(Known::ContentType).is_none()
@@ -58,6 +60,43 @@ pub(super) fn give<'a>(
         headers.push("content-type", content_type.as_bytes());
     }
     Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
+}
+
+/// A body as it is sent, and what it is.
+pub(super) fn body_of<'s>(
+    exchange: &mut Exchange,
+    script: &'s Script,
+    body: AnswerBody,
+) -> Result<(Option<&'s str>, Bytes), Unfit> {
+    Ok(match body {
+        AnswerBody::Value(json) => {
+            let (format, bytes) = render(exchange, script, json)?;
+            (Some(format.content_type()), bytes)
+        }
+        plain => unrendered(plain),
+    })
+}
+
+/// A body that is no value.
+pub(super) fn unrendered(body: AnswerBody) -> (Option<&'static str>, Bytes) {
+    match body {
+        AnswerBody::Empty => (None, Bytes::new()),
+        AnswerBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
+        AnswerBody::Bytes(bytes) | AnswerBody::Value(bytes) => {
+            (Some("application/octet-stream"), Bytes::from(bytes))
+        }
+    }
+}
+
+/// The value of a header, if the two can be written.
+pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], Unfit> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
+    if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
+        let why = format!("the header `{name}` has characters that HTTP does not have");
+        return Err(Unfit::Malformed(why));
+    }
+    Ok(value.trim_matches([' ', '\t']).as_bytes())
 }
 
 /// A value in the format that the client prefers.
@@ -73,18 +112,23 @@ fn render<'s>(
     if formats.len() > 1 {
         crate::cors::add_vary(&mut exchange.response.headers, "accept");
     }
+    Ok((format, in_format(format, json)?))
+}
+
+/// A value in a format.
+pub(super) fn in_format(format: &Format, json: Vec<u8>) -> Result<Bytes, Unfit> {
     let bytes = match format {
-        // As the engine writes it.
-        Format::Json { indent: 0 } => json,
-        format => {
+        // As the engine writes it, which knows the indentation.
+        Format::Json { .. } => json,
+        Format::Xml { .. } => {
             format.render(&json).map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?
         }
     };
-    Ok((format, Bytes::from(bytes)))
+    Ok(Bytes::from(bytes))
 }
 
 /// Whether weir itself decides about a header. Answers of upstreams that are passed on have them.
-fn is_ours(name: &str) -> bool {
+pub(super) fn is_ours(name: &str) -> bool {
     const OURS: [&str; 10] = [
         "connection",
         "content-length",

@@ -3,7 +3,7 @@
 use super::guard::Guard;
 use super::seat::Thread;
 use std::sync::Arc;
-use weir_config::{Config, Handler, Script};
+use weir_config::{BodyMap, Config, Handler, Script};
 use weir_script::{Engine, EngineError, Limits, Program};
 
 /// The scripts of a Config.
@@ -13,7 +13,23 @@ pub(crate) struct ScriptPlan {
     pub(super) programs: Vec<Arc<Program>>,
     pub(super) limits: Limits,
     /// By API and route.
-    places: Vec<Vec<Option<Place>>>,
+    places: Vec<Vec<Places>>,
+}
+
+/// Where the scripts of a route run.
+#[derive(Debug, Default)]
+struct Places {
+    handler: Option<Place>,
+    request_map: Option<Place>,
+    response_map: Option<Place>,
+}
+
+/// Which of a route's scripts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Handler,
+    RequestMap,
+    ResponseMap,
 }
 
 /// Where the script of a route runs.
@@ -43,9 +59,17 @@ impl ScriptPlan {
         for api in &config.apis {
             let mut places = Vec::with_capacity(api.routes.len());
             for route in &api.routes {
-                places.push(match &route.handler {
-                    Handler::Script(script) => Some(plan.place_for(script, before)?),
+                let handler = match &route.handler {
+                    Handler::Script(script) => Some(&**script),
                     _ => None,
+                };
+                let mut place = |script: Option<&Script>| {
+                    script.map(|script| plan.place_for(script, before)).transpose()
+                };
+                places.push(Places {
+                    handler: place(handler)?,
+                    request_map: place(mapping(route.request_map.as_ref()))?,
+                    response_map: place(mapping(route.response_map.as_ref()))?,
                 });
             }
             plan.places.push(places);
@@ -57,9 +81,14 @@ impl ScriptPlan {
         Ok(plan)
     }
 
-    /// The script of a route, if it has one.
-    pub(super) fn place(&self, api: usize, route: usize) -> Option<&Place> {
-        self.places.get(api)?.get(route)?.as_ref()
+    /// Where a script of a route runs, if it has this one.
+    pub(super) fn place(&self, api: usize, route: usize, part: Part) -> Option<&Place> {
+        let places = self.places.get(api)?.get(route)?;
+        match part {
+            Part::Handler => places.handler.as_ref(),
+            Part::RequestMap => places.request_map.as_ref(),
+            Part::ResponseMap => places.response_map.as_ref(),
+        }
     }
 
     /// Whether an engine made for the one serves the other.
@@ -83,12 +112,21 @@ impl ScriptPlan {
     }
 
     fn thread(&self, program: &Program, limits: &Limits) -> Option<Arc<Thread>> {
-        let threads =
-            self.places.iter().flatten().flatten().filter_map(|place| match &place.seat {
-                Seat::Thread(thread) => Some(thread),
-                Seat::Here(_) => None,
-            });
+        let places = self.places.iter().flatten();
+        let places = places.flat_map(|p| [&p.handler, &p.request_map, &p.response_map]);
+        let threads = places.flatten().filter_map(|place| match &place.seat {
+            Seat::Thread(thread) => Some(thread),
+            Seat::Here(_) => None,
+        });
         let mut same = threads.filter(|thread| thread.runs(program, limits));
         same.next().map(Arc::clone)
+    }
+}
+
+/// The script that maps, if one does.
+fn mapping(map: Option<&BodyMap>) -> Option<&Script> {
+    match map {
+        Some(BodyMap::Script(script)) => Some(script),
+        _ => None,
     }
 }

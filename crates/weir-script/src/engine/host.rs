@@ -1,6 +1,6 @@
 //! The call that is running, and what it leaves behind when its turn is over.
 
-use crate::call::{Console, End, Note, Notes, Op, OpId, OpKind, Request, cut};
+use crate::call::{Console, End, Note, Notes, Op, OpId, OpKind, Request, Role, cut};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ const WAITING: usize = 64;
 const LINES: usize = 64;
 const LINE: usize = 4096;
 
+/// Number of the answer that a map is given; operations have greater ones, the request has 0.
+const MAPPED: u32 = 1;
+
 /// Names and values.
 type Headers = Vec<(String, String)>;
 
@@ -17,6 +20,8 @@ type Headers = Vec<(String, String)>;
 pub(super) struct Call {
     pub(super) id: u32,
     pub(super) cpu: Duration,
+    /// Spaces a level in JSON.
+    indent: u8,
     pub(super) request: Request,
     /// Operations it waits for.
     pub(super) pending: Vec<u32>,
@@ -30,13 +35,18 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(id: u32, cpu: Duration, request: Request) -> Self {
+    pub(super) fn new(id: u32, (cpu, indent): (Duration, u8), mut request: Request) -> Self {
+        let answers = match std::mem::take(&mut request.role) {
+            Role::ResponseMap(answer) => vec![(MAPPED, answer.headers, answer.body)],
+            Role::Handler | Role::RequestMap => Vec::new(),
+        };
         Self {
             id,
             cpu,
+            indent,
             request,
             pending: Vec::new(),
-            answers: Vec::new(),
+            answers,
             notes: None,
             lines: 0,
             rejections: 0,
@@ -101,7 +111,7 @@ impl Host {
     pub(super) fn leave(&self) -> (Box<Call>, Turn) {
         let call = self.current.borrow_mut().take();
         let mut call =
-            call.unwrap_or_else(|| Box::new(Call::new(0, Duration::ZERO, Request::default())));
+            call.unwrap_or_else(|| Box::new(Call::new(0, (Duration::ZERO, 0), Request::default())));
         let mut turn = std::mem::take(&mut *self.turn.borrow_mut());
         if call.end.is_some() && call.rejections > 0 {
             call.lines = 0;
@@ -123,6 +133,11 @@ impl Host {
         }
     }
 
+    /// Spaces a level in the JSON of the call that is running.
+    pub(super) fn indent(&self) -> u8 {
+        self.current.borrow().as_deref().map_or(0, |call| call.indent)
+    }
+
     pub(super) fn is_current(&self, id: u32) -> bool {
         self.with(id, |_| ()).is_some()
     }
@@ -139,8 +154,7 @@ impl Host {
     pub(super) fn start(&self, kind: OpKind) -> Option<(u32, u32)> {
         let mut current = self.current.borrow_mut();
         let call = current.as_mut().filter(|call| call.pending.len() < WAITING)?;
-        // Never 0, which is the request.
-        let id = self.next_op.get().wrapping_add(1).max(1);
+        let id = self.next_op.get().wrapping_add(1).max(MAPPED + 1);
         self.next_op.set(id);
         call.pending.push(id);
         self.turn.borrow_mut().ops.push(super::op(id, kind));

@@ -136,7 +136,32 @@
     bytes() {
       return native.bytes(this.#call, 0);
     }
+    /** What a request map gives that changes headers, too. */
+    with(init) {
+      return new Changed(init);
+    }
   }
+
+  class Changed {
+    #set = [];
+    #remove = [];
+    #body;
+    constructor(init) {
+      const { headers = {}, body } = init ?? {};
+      const pairs = typeof headers[Symbol.iterator] === "function" ? headers : Object.entries(headers);
+      for (const [name, value] of pairs) {
+        if (value === null || value === undefined) this.#remove.push(lower(name));
+        else this.#set.push(lower(name), `${value}`);
+      }
+      this.#body = body;
+    }
+    static rendered(changed, indent) {
+      const [kind, content] = contentOf(changed.#body, indent);
+      return [kind, 200, changed.#set, content, changed.#remove];
+    }
+  }
+  const renderedChange = Changed.rendered;
+  delete Changed.rendered;
 
   function* pairs(flat) {
     for (let at = 0; at < flat.length; at += 2) yield [flat[at], flat[at + 1]];
@@ -205,11 +230,13 @@
       return response;
     }
     /** What weir sends. */
-    static rendered(response) {
+    static rendered(response, indent) {
       const status = response.#status;
       const untouched = response.#headers === undefined && response.#source === undefined;
       const headers = untouched ? [] : flatHeaders(response.headers);
-      if (response.#kind === VALUE) return [VALUE, status, headers, stringified(response.#body)];
+      if (response.#kind === VALUE) {
+        return [VALUE, status, headers, stringified(response.#body, indent)];
+      }
       if (response.#source) return [FETCHED, status, headers, response.#source[1]];
       const body = response.#body;
       if (body === undefined || body === null) return [EMPTY, status, headers, ""];
@@ -239,32 +266,57 @@
   const BYTES = 3;
   const EMPTY = 4;
   const FETCHED = 5;
+  // What a map leaves as it is.
+  const KEPT = 6;
 
-  function stringified(value) {
-    const text = stringify(value);
-    if (text === undefined) {
-      throw new TypeError(`a ${typeof value} has no representation in JSON`);
-    }
-    return text;
+  /** Kind and content of a body; a text is a text, anything else a value. */
+  function contentOf(body, indent) {
+    if (body === undefined) return [KEPT, ""];
+    if (body === null) return [EMPTY, ""];
+    if (isBytes(body)) return [BYTES, packed(body)];
+    if (typeof body === "string") return [TEXT, body];
+    return [VALUE, stringified(body, indent)];
+  }
+
+  function stringified(value, indent = 0) {
+    return stringify(value, null, indent) ?? unwritable(value);
+  }
+
+  function unwritable(value) {
+    throw new TypeError(`a ${typeof value} has no representation in JSON`);
   }
 
   /** A text is the JSON of a value with status 200; everything else is a row. */
-  function rendered(value) {
+  function rendered(value, indent) {
     if (value === undefined) return [EMPTY, 204, [], ""];
     if (typeof value === "object" && value !== null) {
       const prototype = getPrototypeOf(value);
       // What most calls give: to ask what it is an instance of would cost as much as the call.
-      if (prototype === objects || prototype === arrays) return stringified(value);
-      if (value instanceof Response) return renderedResponse(value);
+      if (prototype === objects || prototype === arrays) {
+        return stringify(value, null, indent) ?? unwritable(value);
+      }
+      if (value instanceof Response) return renderedResponse(value, indent);
       if (isBytes(value)) return [BYTES, 200, [], packed(value)];
+      if (value instanceof Changed) {
+        throw new TypeError("a changed request is what a request map gives, and nothing else does");
+      }
     }
-    return stringified(value);
+    return stringified(value, indent);
+  }
+
+  /** What a map of a request gives: a body in place of its own, a change, or an answer. */
+  function renderedMap(value, indent) {
+    if (value instanceof Response) return renderedResponse(value, indent);
+    if (value instanceof Changed) return renderedChange(value, indent);
+    if (value === undefined) return [KEPT, 200, [], "", []];
+    if (isBytes(value)) return [BYTES, 200, [], packed(value), []];
+    return [VALUE, 200, [], stringified(value, indent), []];
   }
 
   /** A description of what was thrown, whatever it is; a row if it is an answer. */
-  function described(error) {
+  function described(error, indent) {
     try {
-      if (error instanceof Response) return renderedResponse(error);
+      if (error instanceof Response) return renderedResponse(error, indent);
       if (error instanceof Error) {
         const text = `${error.name}: ${error.message}`;
         const stack = error.stack;
@@ -276,49 +328,70 @@
     }
   }
 
+  /** Number of the answer that a map is given. */
+  const MAPPED = 1;
   const programs = [];
 
-  function add(factories, names, shared, config) {
-    const program = { factories, names, config: hardened(parse(config)), instance: undefined };
-    if (shared) program.instance = instance(program);
+  function add(factories, names, shared, config, indent) {
+    const all = () => {
+      const made = [];
+      const load = (at) => (made[at] ??= factories[at](load));
+      return load(0);
+    };
+    const program = {
+      names,
+      indent,
+      config: hardened(parse(config)),
+      all,
+      only: factories.length === 1 ? factories[0] : undefined,
+      instance: shared ? all() : undefined,
+    };
     return programs.push(program) - 1;
-  }
-
-  function instance(program) {
-    const { factories } = program;
-    if (factories.length === 1) return factories[0]();
-    const made = [];
-    const load = (at) => (made[at] ??= factories[at](load));
-    return load(0);
   }
 
   /** Which of the names are exported and no functions. */
   function unusable(at) {
-    const exported = instance(programs[at]);
+    const exported = programs[at].all();
     return programs[at].names.filter((name) => typeof exported[name] !== "function");
   }
 
   function run(at, name, call) {
     const program = programs[at];
-    const exported = program.instance ?? instance(program);
+    // Every call pays for each function on this way, so there are few.
+    const exported = program.instance ?? (program.only ?? program.all)();
     const result = exported[program.names[name]](new Request(call, program));
-    if (typeof result === "object" && result !== null && typeof result.then === "function") {
-      const promise = isPromise(result) ? result : Promise.resolve(result);
-      apply(then, promise, [
-        (value) => {
-          let end;
-          try {
-            end = rendered(value);
-          } catch (error) {
-            return native.failed(call, described(error));
-          }
-          native.done(call, end);
-        },
-        (error) => native.failed(call, described(error)),
-      ]);
-      return undefined;
-    }
-    return rendered(result);
+    const promised = typeof result === "object" && typeof result?.then === "function";
+    if (promised) return later(call, program, result, rendered);
+    return rendered(result, program.indent);
+  }
+
+  /** Calls a map of a request, or of an answer if there is a status. */
+  function map(at, name, call, status) {
+    const program = programs[at];
+    const exported = program.instance ?? program.all();
+    const request = new Request(call, program);
+    const given = status === 0 ? [request] : [fetched([call, MAPPED], status), request];
+    const result = exported[program.names[name]](...given);
+    const promised = typeof result === "object" && typeof result?.then === "function";
+    if (promised) return later(call, program, result, renderedMap);
+    return renderedMap(result, program.indent);
+  }
+
+  /** Ends the call when the promise is settled. */
+  function later(call, program, result, render) {
+    const promise = isPromise(result) ? result : Promise.resolve(result);
+    apply(then, promise, [
+      (value) => {
+        let end;
+        try {
+          end = render(value, program.indent);
+        } catch (error) {
+          return native.failed(call, described(error, program.indent));
+        }
+        native.done(call, end);
+      },
+      (error) => native.failed(call, described(error, program.indent)),
+    ]);
   }
 
   // ---- what takes time: fetch and timers
@@ -679,5 +752,5 @@
   ];
   hardened([globalThis, ...hidden]);
 
-  return { add, unusable, run, complete, forget, described };
+  return { add, unusable, run, map, complete, forget, described };
 });

@@ -8,7 +8,7 @@ fn program(text: &str) -> Program {
 
 fn program_with(text: &str, shared: bool, config: &str) -> Program {
     let cpu = Duration::from_millis(200);
-    let settings = Settings { shared, config: config.to_owned(), cpu };
+    let settings = Settings { shared, config: config.to_owned(), cpu, indent: 0 };
     let mut read = |_: &str| Ok(text.to_owned());
     Program::load("a.js", settings, &mut read).unwrap_or_else(|fault| panic!("{fault}"))
 }
@@ -85,6 +85,7 @@ fn a_request_gives_what_is_asked_for() {
         parameters: vec![("id".into(), "1".into())],
         principal: Some(Principal { subject: Some("s".into()), ..Principal::default() }),
         body: br#"{"a":1}"#.to_vec(),
+        role: Role::Handler,
     };
     let end = engine.begin(0, 0, request).end.unwrap();
     let principal = r#"{"claims":null,"consumer":null,"scopes":[],"subject":"s"}"#;
@@ -368,4 +369,94 @@ fn texts_addresses_and_hashes() {
 fn an_idle_engine_is_small() {
     let engine = engine("export default () => ({ hello: 'world' })");
     assert!(engine.memory() < 3 << 20, "{}", engine.memory());
+}
+
+fn mapped(text: &str, role: Role) -> End {
+    let mut engine = engine(text);
+    let request = Request { body: br#"{"a":1}"#.to_vec(), role, ..Request::default() };
+    engine.begin(0, 0, request).end.expect("an end")
+}
+
+#[test]
+fn a_request_map_gives_a_body_a_change_an_answer_or_nothing() {
+    let map = |text: &str| mapped(text, Role::RequestMap);
+    let changed = |set: &[(&str, &str)], remove: &[&str], body| {
+        let set = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let remove = remove.iter().map(|name| (*name).to_owned()).collect();
+        End::Changed(Box::new(Changed { set, remove, body }))
+    };
+    let json = |text: &str| Some(AnswerBody::Value(text.as_bytes().to_vec()));
+    assert_eq!(
+        map("export default (r) => ({b: r.json().a})"),
+        changed(&[], &[], json("{\"b\":1}"))
+    );
+    assert_eq!(map("export default async (r) => 'x'"), changed(&[], &[], json("\"x\"")));
+    assert_eq!(map("export default () => {}"), changed(&[], &[], None));
+    let bytes = Some(AnswerBody::Bytes(vec![7]));
+    assert_eq!(map("export default () => new Uint8Array([7])"), changed(&[], &[], bytes));
+    let text = "export default (r) => r.with({headers: {'X-A': 1, 'X-B': null}, body: 'hi'})";
+    let body = Some(AnswerBody::Text("hi".to_owned()));
+    assert_eq!(map(text), changed(&[("x-a", "1")], &["x-b"], body));
+    assert_eq!(
+        map("export default (r) => r.with({body: null})"),
+        changed(&[], &[], Some(AnswerBody::Empty))
+    );
+    for text in [
+        "export default () => new Response('no', {status: 403})",
+        "export default () => { throw new Response('no', {status: 403}) }",
+    ] {
+        match map(text) {
+            End::Answer(answer) => assert_eq!(answer.status, 403),
+            other => panic!("{other:?}"),
+        }
+    }
+    let handler = "export default (r) => r.with({})";
+    let thrown = mapped(handler, Role::Handler);
+    assert!(matches!(&thrown, End::Threw(why) if why.contains("request map")), "{thrown:?}");
+}
+
+#[test]
+fn a_response_map_is_given_the_answer_and_the_request() {
+    let answer = || Fetched {
+        status: 404,
+        headers: vec![("x-from".to_owned(), "handler".to_owned())],
+        body: br#"{"b":2}"#.to_vec(),
+    };
+    let map = |text: &str| mapped(text, Role::ResponseMap(answer()));
+    let both = "export default (answer, request) =>
+        [answer.status, answer.headers.get('x-from'), answer.json().b, request.json().a]";
+    match map(both) {
+        End::Changed(changed) => {
+            let body = Some(AnswerBody::Value(br#"[404,"handler",2,1]"#.to_vec()));
+            assert_eq!(changed.body, body);
+        }
+        other => panic!("{other:?}"),
+    }
+    // The very answer, with another header.
+    let same = "export default (answer) => { answer.headers.set('x-a', 'b'); return answer; }";
+    let headers = [("x-from", "handler"), ("x-a", "b")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let body = AnswerBody::Bytes(answer().body);
+    assert_eq!(map(same), End::Answer(Box::new(Answer { status: 404, headers, body })));
+}
+
+#[test]
+fn values_are_indented_as_the_program_says_and_thrown_ones_too() {
+    let settings = Settings {
+        shared: false,
+        config: "null".to_owned(),
+        cpu: Duration::from_millis(200),
+        indent: 2,
+    };
+    for text in [
+        "export default () => ({ a: [1] })",
+        "export default async () => ({ a: [1] })",
+        "export default () => Response.value({ a: [1] })",
+        "export default () => { throw Response.value({ a: [1] }) }",
+    ] {
+        let mut read = |_: &str| Ok(text.to_owned());
+        let program = Program::load("a.js", settings.clone(), &mut read).unwrap();
+        let mut engine = Engine::new(&[Arc::new(program)], &Limits::default()).unwrap();
+        assert_eq!(value(end(&mut engine)), "{\n  \"a\": [\n    1\n  ]\n}", "{text}");
+    }
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod hostile;
 mod loading;
+mod maps;
 mod waiting;
 
 use crate::harness::{Response, Server, Weir};

@@ -137,6 +137,35 @@ fn it_goes_to_another_route_that_is_listed() {
 }
 
 #[test]
+fn a_script_repairs_what_could_not_be_done() {
+    let backend = Backend::start();
+    let routes = "      - {op: place, post: \"/v1/{id}\", proxy: back, resubmit: {targets: [repair]}}\n      \
+        - {op: repair, put: \"/repair/{id}\", script: {file: repair.js, fetch: [back]}}\n";
+    let script = "export async function PUT(r) {
+        const fixed = { ...r.json(), id: r.params.id, by: r.principal.consumer };
+        tracker.property('repaired', r.headers.get('weir-resubmission-of'));
+        const headers = { 'idempotency-key': r.headers.get('idempotency-key') };
+        return fetch('http://back/fixed', { method: 'POST', body: fixed, headers });
+    }";
+    let config = backend.config(SETTINGS, routes, TRACKER);
+    let weir = Weir::new(&config).file("repair.js", script).start();
+    let sent = call(&weir, "POST", "/orders/v1/17", &[], "{\"amount\": 3}");
+    backend.answer(200);
+    let attempt = succeeds(&weir, &sent, &json!({"to": "repair"}));
+    let got = backend.last();
+    assert_eq!(got.line(), "POST /fixed HTTP/1.1");
+    assert_eq!(got.body, "{\"amount\":3,\"id\":\"17\",\"by\":\"acme\"}");
+    assert_eq!(got.header("idempotency-key"), Some(&*format!("\"{sent}/repair\"")));
+    assert_eq!(show(&weir, &sent)["resolution"], "resubmitted");
+    let itself = show(&weir, attempt["id"].as_str().unwrap());
+    assert_eq!(
+        itself["payload"]["properties"][0],
+        json!({"name": "repaired", "value": sent}),
+        "{itself}"
+    );
+}
+
+#[test]
 fn who_has_a_token_is_known_by_name_and_scopes() {
     let backend = Backend::start();
     let auth = "tracker: {enabled: true}\nplans: {gold: {quota: {calls: 2, per: year}}}";
