@@ -132,7 +132,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     monitor.events = resolver.events(&root);
     monitor.alerts = resolver.alerts(&root, &apis, &consumers);
     let listen = resolver.listeners(&root);
-    resolver.warn_of_certificates(&listen);
+    resolver.warn_of_certificates(&root);
     let admin = resolver.admin(&root);
     let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
     let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));

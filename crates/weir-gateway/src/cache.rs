@@ -140,9 +140,18 @@ fn store_of(exchange: &Exchange) -> Option<Arc<Store>> {
     exchange.live().site.caches[api].by_route[route].clone()
 }
 
-/// Host and target, which tell resources apart.
+/// What tells resources apart: everything of a request's address that backends may put into their
+/// answers, the port and the scheme as well.
 fn key_of(exchange: &Exchange) -> Vec<u8> {
-    [exchange.host.as_bytes(), b"\0", exchange.request.target().as_bytes()].concat()
+    let scheme: &[u8] = if exchange.client.https { b"https" } else { b"http" };
+    let request = &exchange.request;
+    let parts = [
+        scheme,
+        exchange.host.as_bytes(),
+        request.authority().as_bytes(),
+        request.target().as_bytes(),
+    ];
+    parts.join(&0)
 }
 
 /// Whom a stored answer is for; `None` if this request has nothing to do with stored ones.

@@ -97,8 +97,9 @@ impl Resolver<'_> {
     }
 
     /// An auth by certificates needs a listener that asks for them.
-    pub(super) fn warn_of_certificates(&mut self, listen: &[Listener]) {
-        if listen.iter().any(|listener| listener.clients.is_some()) {
+    pub(super) fn warn_of_certificates(&mut self, root: &Fields<'_>) {
+        let asks = |listener: &Node| listener.get("client_certificates").is_some();
+        if root.many("listen").iter().any(asks) {
             return;
         }
         for member in self.draft.table("auth") {

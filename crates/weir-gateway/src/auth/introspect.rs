@@ -230,30 +230,36 @@ pub(crate) async fn ask(
     let Some(source) = live.site.introspections.get(auth.0).and_then(Option::as_ref) else {
         return false;
     };
-    let key = token_cache::Key::new(auth, 0, token);
-    let under_way = {
-        let mut state = source.state();
-        match state.under_way.get(key.hash()) {
-            Some(receiver) => Some(receiver.clone()),
-            None if state.under_way.len() >= UNDER_WAY => None,
-            None => {
-                let (sender, receiver) = watch::channel(());
-                state.under_way.insert(*key.hash(), receiver.clone());
-                let source = Arc::clone(source);
-                let way = UnderWay { source, hash: *key.hash(), _sender: sender };
-                tokio::task::spawn_local(question(Rc::clone(live), way, token.to_vec(), now));
-                Some(receiver)
-            }
-        }
-    };
-    let Some(mut over) = under_way else {
-        source.crowded.fetch_add(1, Relaxed);
-        return false;
-    };
+    let Some(mut over) = join(source, live, auth, token, now) else { return false };
     let latest = clock::now() + source.settings.timeout;
     let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
     // It ends by the sender's end.
     tokio::time::timeout_at(latest.into(), over.changed()).await.is_ok()
+}
+
+/// What ends with the question about a token, which is asked unless that is under way; `None` if
+/// too many are.
+fn join(
+    source: &Arc<Introspection>,
+    live: &Rc<Live>,
+    auth: AuthId,
+    token: &[u8],
+    now: u64,
+) -> Option<watch::Receiver<()>> {
+    let hash = *token_cache::Key::new(auth, 0, token).hash();
+    let mut state = source.state();
+    if let Some(receiver) = state.under_way.get(&hash) {
+        return Some(receiver.clone());
+    }
+    if state.under_way.len() >= UNDER_WAY {
+        source.crowded.fetch_add(1, Relaxed);
+        return None;
+    }
+    let (sender, receiver) = watch::channel(());
+    state.under_way.insert(hash, receiver.clone());
+    let way = UnderWay { source: Arc::clone(source), hash, _sender: sender };
+    tokio::task::spawn_local(question(Rc::clone(live), way, token.to_vec(), now));
+    Some(receiver)
 }
 
 /// In a task of its own: a client that leaves takes nothing with it.

@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn one_request_for_a_resource_is_under_way() {
         let store = Arc::new(Store::new(1 << 20));
-        let first = store.begin(b"a", b"").ok().expect("nobody else");
+        let Ok(first) = store.begin(b"a", b"") else { panic!("nobody else is there") };
         assert!(store.begin(b"a", b"").is_err());
         assert!(store.begin(b"a", b"me").is_ok() && store.begin(b"b", b"").is_ok());
         drop(first);

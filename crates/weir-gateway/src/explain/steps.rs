@@ -367,17 +367,6 @@ impl Course<'_> {
         step
     }
 
-    fn response_map(&self, route: &Route) -> Step {
-        let Some(map) = &route.response_map else { return Self::off("response-map") };
-        let setting = mapping("answer", map);
-        let mut step = self.later("response-map", true, Stage::ResponseMap, &setting);
-        if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
-            step.outcome = Outcome::Later;
-            step.why = "called by real requests only: the answer is shown without it".to_owned();
-        }
-        step
-    }
-
     /// Stored answers are for real requests only.
     fn cache(&self, route: &Route) -> Step {
         let Some(cache) = &route.cache else { return Self::off("cache") };
@@ -391,6 +380,17 @@ impl Course<'_> {
         if step.outcome != Outcome::NotReached {
             step.outcome = Outcome::Later;
             step.why = "a real request may be given a stored answer here".to_owned();
+        }
+        step
+    }
+
+    fn response_map(&self, route: &Route) -> Step {
+        let Some(map) = &route.response_map else { return Self::off("response-map") };
+        let setting = mapping("answer", map);
+        let mut step = self.later("response-map", true, Stage::ResponseMap, &setting);
+        if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
+            step.outcome = Outcome::Later;
+            step.why = "called by real requests only: the answer is shown without it".to_owned();
         }
         step
     }

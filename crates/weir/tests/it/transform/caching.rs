@@ -86,6 +86,10 @@ fn a_fresh_answer_is_given_again_and_says_so() {
         get(&server, "/max-age=60/a?x=1", &[]).text(),
         get(&server, "/max-age=60/a", &[]).text()
     );
+    // Backends may put the name and port they were asked by into their answers.
+    let mut other = server.connect();
+    other.send("GET /max-age=60/a HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n");
+    assert_ne!(other.response().text(), get(&server, "/max-age=60/a", &[]).text());
     // Whoever wants another gets another, which is then everybody's.
     let anew = get(&server, "/max-age=60/a", &[("cache-control", "no-cache")]);
     assert_eq!(get(&server, "/max-age=60/a", &[]).text(), anew.text());
