@@ -337,7 +337,8 @@ mod tests {
         for round in 0..10_000u64 {
             store.insert(b"same", b"", &request, answer("a", &[]), round);
         }
-        assert!(store.state().order.len() <= 2 * store.state().entries + 64);
+        let state = store.state();
+        assert!(state.order.len() <= 2 * state.entries + 64);
     }
 
     #[test]
