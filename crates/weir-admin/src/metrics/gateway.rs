@@ -270,7 +270,7 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
         },
         Family::counter(
             "weir_upgrades_refused_total",
-            "Requests for a WebSocket where the route allows none.",
+            "Requests for a WebSocket on a route that allows no upgrade.",
             stats.upgrades_refused,
         ),
         Family::counter(

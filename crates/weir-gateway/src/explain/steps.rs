@@ -402,11 +402,8 @@ impl Course<'_> {
             Handler::Files(files) => format!("files of {}", files.root.display()),
             Handler::Proxy(proxy) => {
                 let id = self.exchange.upstream_of(proxy).0;
-                let setting = upstream::setting(proxy, &config.upstreams[id]);
-                match self.exchange.instead {
-                    Some(_) => format!("{setting}, by `instead`"),
-                    None => setting,
-                }
+                let instead = self.exchange.instead.is_some();
+                upstream::setting(proxy, &config.upstreams[id], instead)
             }
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),

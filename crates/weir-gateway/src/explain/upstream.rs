@@ -4,9 +4,12 @@ use super::Part;
 use crate::exchange::Exchange;
 use weir_config::{Protocol, Proxy, RetriedMethods, Upstream};
 
-/// How requests are forwarded.
-pub(super) fn setting(proxy: &Proxy, upstream: &Upstream) -> String {
+/// How requests are forwarded, to this upstream `instead` of the proxy's own or not.
+pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> String {
     let mut text = format!("proxy to the upstream {}", upstream.name);
+    if instead {
+        text.push_str(", by `instead`");
+    }
     if upstream.protocol == Protocol::Http2 {
         text.push_str(" by HTTP/2");
     }
