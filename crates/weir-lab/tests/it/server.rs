@@ -98,11 +98,18 @@ impl Server {
         self.noted.sent.load(Ordering::SeqCst)
     }
 
-    /// How long it took over each request of `/delay`, sorted.
-    pub(crate) fn times(&self) -> Vec<Duration> {
-        let mut times = self.noted.times.lock().unwrap().clone();
-        times.sort();
-        times
+    /// How long it took over each of so many requests of `/delay`, sorted. The last is noted a
+    /// moment after its answer has gone.
+    pub(crate) fn times(&self, count: usize) -> Vec<Duration> {
+        let patience = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mut times = self.noted.times.lock().unwrap().clone();
+            if times.len() >= count || Instant::now() > patience {
+                times.sort();
+                return times;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Targets asked for, in order.

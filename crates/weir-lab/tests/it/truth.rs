@@ -59,7 +59,7 @@ fn percentiles_are_those_of_the_server() {
     once_of_ten(|| {
         let server = Server::start();
         let summary = run(program(closed(50, 20), vec![step(get(&server.origin(), "/delay"))]));
-        let (times, tally) = (server.times(), samples(&summary));
+        let (times, tally) = (server.times(1000), samples(&summary));
         assert_eq!((times.len(), tally.ok), (1000, 1000));
         for percentile in [25.0, 50.0, 75.0, 90.0, 95.0, 99.0] {
             let rank = (percentile / 100.0 * times.len() as f64) as usize;
