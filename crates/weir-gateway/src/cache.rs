@@ -100,9 +100,8 @@ pub(crate) async fn look(
         let stale = match found {
             Found::Fresh(entry) => {
                 exchange.worker.stats.cache_hits.add(1);
-                let conditions = exchange.request.headers.clone();
                 let said = format!("weir; hit; ttl={}", entry.fresh_for(now));
-                return Looked::Answer(give(exchange, &entry, &conditions, &said));
+                return Looked::Answer(give(exchange, &entry, &said));
             }
             Found::Pass => break (None, None),
             Found::Stale(entry) => Some(entry),
@@ -213,16 +212,17 @@ fn take_conditions(exchange: &mut Exchange, stale: Option<&Entry>) -> Headers {
 }
 
 /// Gives a stored answer, or says that the client has it.
-fn give(exchange: &mut Exchange, entry: &Entry, conditions: &Headers, said: &str) -> Body<'static> {
+fn give(exchange: &mut Exchange, entry: &Entry, said: &str) -> Body<'static> {
     let Some(answer) = &entry.answer else { return Body::Empty };
     let age = entry.age(exchange.unix);
+    let had = rules::is_had(&exchange.request.headers, &answer.headers);
     let response = &mut exchange.response;
     response.clear();
     response.status = answer.status;
     response.headers.clone_from(&answer.headers);
     response.headers.set("age", age.to_string().as_bytes());
     response.headers.set("cache-status", said.as_bytes());
-    if answer.status == 200 && rules::is_had(conditions, &answer.headers) {
+    if answer.status == 200 && had {
         response.status = 304;
         response.headers.remove("content-length");
         return Body::Empty;

@@ -16,7 +16,7 @@ mod told;
 mod trace;
 mod upstream;
 
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::{Arrival, read_head};
 pub(crate) use desk::Desk;
 pub(crate) use sent::{note_recorded, stands_in};
 pub use told::{
@@ -30,14 +30,13 @@ use crate::exchange::{Exchange, Protocol};
 use crate::flow;
 use crate::gateway::GatewayError;
 use crate::limit::Limiter;
-use crate::refusal::Refusal;
 use crate::site::Site;
 use crate::worker::Worker;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_config::Config;
-use weir_wire::{Framing, Scan};
+use weir_wire::Framing;
 
 /// A request to be explained, as a client would send it by HTTP/1.1.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -112,16 +111,7 @@ async fn explain(worker: &'static Worker, ask: &Ask) -> Result<Explanation, AskE
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let mut exchange = worker.exchange(SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
-    let parsed = exchange.request.parse(&head, &mut Scan::new(), &live.site.wire_limits);
-    let unreadable = match parsed {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(Refusal::new(crate::problem::Problem::BadRequest)),
-        Err(error) => Some(Refusal::from(error)),
-    };
-    if unreadable.is_some() {
-        exchange.request.clear();
-        exchange.request.set_line("", "", "");
-    }
+    let unreadable = read_head(&mut exchange, &head, &live.site.wire_limits);
     // Before anything can end it: it must leave no line in the log.
     exchange.trace = Some(Box::default());
     exchange.begin(arrival.listener, arrival.https);

@@ -5,10 +5,9 @@
 use crate::body::{AnswerError, Body, RequestBody};
 use crate::capture;
 use crate::exchange::{Exchange, Protocol};
-use crate::explain::{Arrival, Ask, AskError, Pair};
+use crate::explain::{Arrival, Ask, AskError, Pair, read_head};
 use crate::flow::{self, Gone, flow};
 use crate::headers;
-use crate::refusal::Refusal;
 use crate::worker::{Shared, Worker};
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +18,7 @@ use std::sync::mpsc::SyncSender;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::sync::Semaphore;
-use weir_wire::{Framing, Method, Scan};
+use weir_wire::{Framing, Method};
 
 /// Property of a transaction that was tried, with the name of who did.
 pub const TRIED_BY: &str = "tried-by";
@@ -103,17 +102,8 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
     // Whatever headers say: it comes from this machine.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
-    let parsed = exchange.request.parse(&head, &mut Scan::new(), &live.site.wire_limits);
+    let unreadable = read_head(&mut exchange, &head, &live.site.wire_limits);
     drop(live);
-    let unreadable = match parsed {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(Refusal::new(crate::problem::Problem::BadRequest)),
-        Err(error) => Some(Refusal::from(error)),
-    };
-    if unreadable.is_some() {
-        exchange.request.clear();
-        exchange.request.set_line("", "", "");
-    }
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.notes.get_or_insert_default();
     notes.add(weir_script::Note::Property, TRIED_BY, &trial.by);

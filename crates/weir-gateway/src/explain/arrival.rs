@@ -1,7 +1,11 @@
 //! Where a request comes in, and the head it comes with.
 
 use super::{Ask, AskError, Listened};
+use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
 use weir_config::{Config, Listener};
+use weir_wire::{HeadLimits, Scan};
 
 /// Where a request comes in.
 pub(crate) struct Arrival {
@@ -55,6 +59,22 @@ impl Arrival {
         head.push_str("\r\n");
         Ok(head.into_bytes())
     }
+}
+
+/// Has an exchange read a head. Why it is refused, if it cannot be read; the exchange has none then.
+pub(crate) fn read_head(
+    exchange: &mut Exchange,
+    head: &[u8],
+    limits: &HeadLimits,
+) -> Option<Refusal> {
+    let refusal = match exchange.request.parse(head, &mut Scan::new(), limits) {
+        Ok(Some(_)) => return None,
+        Ok(None) => Refusal::new(Problem::BadRequest),
+        Err(error) => Refusal::from(error),
+    };
+    exchange.request.clear();
+    exchange.request.set_line("", "", "");
+    Some(refusal)
 }
 
 /// Text that does not end what it is part of.

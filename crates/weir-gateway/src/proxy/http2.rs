@@ -10,7 +10,8 @@ mod request;
 pub(crate) use answer::StreamBody;
 pub(crate) use request::Outflow;
 
-use super::{Choice, Limits, Lost, TARGETS_TRIED, head, not_connected, not_taken};
+use super::sending::SendingError;
+use super::{Choice, Limits, Lost, TARGETS_TRIED, head, not_connected, not_taken, retry};
 use crate::body::{Body, RequestBody, RequestBodyError};
 use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
@@ -18,13 +19,12 @@ use crate::exchange::Exchange;
 use crate::grpc;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::stats::{Again, NotAgain};
+use crate::stats::Again;
 use crate::upstream::{Call, Retrying, Seat, Target, hash};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response, Uri, header};
-use request::OutflowError;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -61,8 +61,8 @@ pub(super) async fn forward<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let live = Rc::clone(exchange.live());
-    let upstream = &live.upstreams[exchange.upstream_of(proxy).0];
-    let settings = &live.site.config.upstreams[exchange.upstream_of(proxy).0];
+    let id = exchange.upstream_of(proxy).0;
+    let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let mut limits = Limits {
         first_byte: proxy.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
@@ -96,7 +96,7 @@ pub(super) async fn forward<'a>(
             request(exchange, proxy, scheme, &target.authority, framing, trailers)
         };
         let (target, attempted, back) = tries.attempt(exchange, flow, head).await;
-        let Some((why, flow)) = tries.another(exchange, &target, &attempted, back) else {
+        let Some((why, pause, flow)) = tries.another(exchange, &target, &attempted, back) else {
             break attempted?;
         };
         let method = exchange.request.method;
@@ -114,7 +114,7 @@ pub(super) async fn forward<'a>(
         target.stats.sent_again(why);
         exchange.recording.sent_again();
         exchange.deadline.progress();
-        tokio::time::sleep(tries.pause()).await;
+        tokio::time::sleep(pause).await;
         tries.count += 1;
         outflow = Some(flow);
     };
@@ -323,16 +323,7 @@ impl Tries<'_> {
         let upstream = self.choice.upstream;
         let mut connects = 0;
         loop {
-            let Choice { key, tried, .. } = &mut self.choice;
-            let index = upstream.choose(tried, *key).unwrap_or_else(|| {
-                // All have had a try: again, but for the last one where there are others.
-                let last = tried.last().copied();
-                tried.clear();
-                tried.extend(last.filter(|_| upstream.targets.len() > 1));
-                upstream.choose(tried, *key).unwrap_or(0)
-            });
-            tried.push(index);
-            let target = &upstream.targets[index];
+            let target = &upstream.targets[self.choice.next()];
             let error = match target.seat(deadline).await {
                 Ok(seated) => return (Rc::clone(target), Ok(seated)),
                 Err(error) => error,
@@ -345,14 +336,14 @@ impl Tries<'_> {
         }
     }
 
-    /// Whether there is another try, and why.
+    /// Whether there is another try, why, and after which pause.
     fn another<'a>(
         &self,
         exchange: &Exchange,
         target: &Target,
         attempted: &Result<Asked<'_>, Lost>,
         back: Option<Outflow<'a>>,
-    ) -> Option<(Again, Outflow<'a>)> {
+    ) -> Option<(Again, Duration, Outflow<'a>)> {
         let retrying = self.retrying?;
         let why = match attempted {
             Ok(asked) if !retrying.wants_another(grpc::status_of(&asked.response)) => return None,
@@ -364,22 +355,8 @@ impl Tries<'_> {
         if !twice && why != Again::Connect {
             return None;
         }
-        let now = clock::now();
-        let not = if self.count >= retrying.tries() {
-            NotAgain::Tries
-        } else if !exchange.deadline.allows(now + self.pause()) {
-            NotAgain::Deadline
-        } else if !retrying.spend(now) {
-            NotAgain::Budget
-        } else {
-            return Some((why, outflow));
-        };
-        target.stats.not_sent_again(not);
-        None
-    }
-
-    fn pause(&self) -> Duration {
-        self.retrying.map_or(Duration::ZERO, |retrying| retrying.pause(self.count))
+        let pause = retry::pause(exchange, retrying, target, self.count)?;
+        Some((why, pause, outflow))
     }
 }
 
@@ -431,11 +408,11 @@ async fn ask<'a>(
         if !outflow.is_over() {
             match outflow.poll(cx) {
                 Poll::Ready(Ok(())) => deadline.progress(),
-                Poll::Ready(Err(OutflowError::Client(error))) => {
+                Poll::Ready(Err(SendingError::Client(error))) => {
                     return Poll::Ready(Err(Failure::Client(error)));
                 }
                 // Perhaps it has answered.
-                Poll::Ready(Err(OutflowError::Upstream)) => {}
+                Poll::Ready(Err(SendingError::Upstream)) => {}
                 Poll::Pending => body_late = true,
             }
             if outflow.take_moved() {

@@ -25,6 +25,42 @@ pub(super) struct Tries<'p> {
     pub(super) choice: Choice<'p>,
 }
 
+impl Choice<'_> {
+    /// A target that has had no try; when all have, one that did not have the last.
+    pub(super) fn next(&mut self) -> usize {
+        let Self { upstream, key, tried } = self;
+        let index = upstream.choose(tried, *key).unwrap_or_else(|| {
+            let last = tried.last().copied();
+            tried.clear();
+            tried.extend(last.filter(|_| upstream.targets.len() > 1));
+            upstream.choose(tried, *key).unwrap_or(0)
+        });
+        tried.push(index);
+        index
+    }
+}
+
+/// The pause before another try, after so many; `None`, which is counted, if there may be none.
+pub(super) fn pause(
+    exchange: &Exchange,
+    retrying: &Retrying,
+    target: &Target,
+    tries: u32,
+) -> Option<Duration> {
+    let (now, pause) = (clock::now(), retrying.pause(tries));
+    let not = if tries >= retrying.tries() {
+        NotAgain::Tries
+    } else if !exchange.deadline.allows(now + pause) {
+        NotAgain::Deadline
+    } else if !retrying.spend(now) {
+        NotAgain::Budget
+    } else {
+        return Some(pause);
+    };
+    target.stats.not_sent_again(not);
+    None
+}
+
 impl Tries<'_> {
     /// Tries again until an answer is good enough or there may be no more tries.
     pub(super) async fn more(
@@ -42,7 +78,7 @@ impl Tries<'_> {
             self.put_away(exchange, sending, attempted);
             tokio::time::sleep(pause).await;
             tries += 1;
-            target = self.next(&target);
+            target = Rc::clone(&self.choice.upstream.targets[self.choice.next()]);
             attempted = self.once_more(exchange, sending, &target).await;
         }
         if tries > 1 {
@@ -84,18 +120,7 @@ impl Tries<'_> {
         if !sending.may_be_sent_on(twice) {
             return None;
         }
-        let (now, pause) = (clock::now(), self.retrying.pause(tries));
-        let not = if tries >= self.retrying.tries() {
-            NotAgain::Tries
-        } else if !exchange.deadline.allows(now + pause) {
-            NotAgain::Deadline
-        } else if !self.retrying.spend(now) {
-            NotAgain::Budget
-        } else {
-            return Some((why, pause));
-        };
-        target.stats.not_sent_again(not);
-        None
+        Some((why, pause(exchange, self.retrying, target, tries)?))
     }
 
     /// Ends a try whose outcome nobody gets.
@@ -123,20 +148,6 @@ impl Tries<'_> {
             }
             call.end(method, error, clock::now());
         }
-    }
-
-    /// A target that has had no try; when all have, one that did not have the last.
-    fn next(&mut self, last: &Rc<Target>) -> Rc<Target> {
-        let targets = &self.choice.upstream.targets;
-        let index =
-            self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or_else(|| {
-                let last = targets.iter().position(|target| Rc::ptr_eq(target, last));
-                self.choice.tried.clear();
-                self.choice.tried.extend(last.filter(|_| targets.len() > 1));
-                self.choice.upstream.choose(&self.choice.tried, self.choice.key).unwrap_or(0)
-            });
-        self.choice.tried.push(index);
-        Rc::clone(&targets[index])
     }
 
     async fn once_more(

@@ -36,7 +36,7 @@ enum State {
 pub(crate) enum SendingError {
     /// The body cannot be had.
     Client(RequestBodyError),
-    /// The connection broke, or the other end closed it.
+    /// The connection broke, the other end closed it, or the stream was reset.
     Upstream,
 }
 

@@ -62,30 +62,36 @@ pub(super) fn give<'a>(
     Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
 }
 
-/// A body as it is sent, and what it is.
+/// A body as it is sent, and what it is; a value in the format that the client prefers.
 pub(super) fn body_of<'s>(
     exchange: &mut Exchange,
     script: &'s Script,
     body: AnswerBody,
 ) -> Result<(Option<&'s str>, Bytes), Unfit> {
-    Ok(match body {
-        AnswerBody::Value(json) => {
-            let (format, bytes) = render(exchange, script, json)?;
-            (Some(format.content_type()), bytes)
-        }
-        plain => unrendered(plain),
-    })
+    written(body, || preferred(exchange, script))
 }
 
-/// A body that is no value.
-pub(super) fn unrendered(body: AnswerBody) -> (Option<&'static str>, Bytes) {
-    match body {
+/// A body as it is sent, and what it is; a value in the format that is found for it.
+pub(super) fn written<'s>(
+    body: AnswerBody,
+    format: impl FnOnce() -> Result<&'s Format, Unfit>,
+) -> Result<(Option<&'s str>, Bytes), Unfit> {
+    Ok(match body {
         AnswerBody::Empty => (None, Bytes::new()),
         AnswerBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
-        AnswerBody::Bytes(bytes) | AnswerBody::Value(bytes) => {
-            (Some("application/octet-stream"), Bytes::from(bytes))
+        AnswerBody::Bytes(bytes) => (Some("application/octet-stream"), Bytes::from(bytes)),
+        AnswerBody::Value(json) => {
+            let format = format()?;
+            let bytes = match format {
+                // As the engine writes it, which knows the indentation.
+                Format::Json { .. } => json,
+                Format::Xml { .. } => format
+                    .render(&json)
+                    .map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?,
+            };
+            (Some(format.content_type()), Bytes::from(bytes))
         }
-    }
+    })
 }
 
 /// The value of a header, if the two can be written.
@@ -99,32 +105,15 @@ pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], Unfit> {
     Ok(value.trim_matches([' ', '\t']).as_bytes())
 }
 
-/// A value in the format that the client prefers.
-fn render<'s>(
-    exchange: &mut Exchange,
-    script: &'s Script,
-    json: Vec<u8>,
-) -> Result<(&'s Format, Bytes), Unfit> {
+/// The format that the client prefers.
+fn preferred<'s>(exchange: &mut Exchange, script: &'s Script) -> Result<&'s Format, Unfit> {
     let formats = &script.formats;
     let offered = formats.iter().map(Format::content_type);
     let index = reply::choose(exchange, offered).map_err(Unfit::Refused)?;
-    let format = &formats[index];
     if formats.len() > 1 {
         crate::cors::add_vary(&mut exchange.response.headers, "accept");
     }
-    Ok((format, in_format(format, json)?))
-}
-
-/// A value in a format.
-pub(super) fn in_format(format: &Format, json: Vec<u8>) -> Result<Bytes, Unfit> {
-    let bytes = match format {
-        // As the engine writes it, which knows the indentation.
-        Format::Json { .. } => json,
-        Format::Xml { .. } => {
-            format.render(&json).map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?
-        }
-    };
-    Ok(Bytes::from(bytes))
+    Ok(&formats[index])
 }
 
 /// Whether weir itself decides about a header. Answers of upstreams that are passed on have them.

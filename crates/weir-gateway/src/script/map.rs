@@ -151,11 +151,7 @@ fn replace(
     body: AnswerBody,
     said: bool,
 ) -> Result<Bytes, Unfit> {
-    let format = &script.formats[0];
-    let (content_type, bytes) = match body {
-        AnswerBody::Value(json) => (Some(format.content_type()), answer::in_format(format, json)?),
-        body => answer::unrendered(body),
-    };
+    let (content_type, bytes) = answer::written(body, || Ok(&script.formats[0]))?;
     let headers = &mut exchange.request.headers;
     match content_type {
         None => headers.remove("content-type"),

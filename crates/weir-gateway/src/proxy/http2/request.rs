@@ -1,6 +1,7 @@
 //! The body of a request on its way to an upstream that speaks HTTP/2.
 
-use crate::body::{RequestBody, RequestBodyError};
+use crate::body::RequestBody;
+use crate::proxy::sending::SendingError;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use std::task::{Context, Poll, ready};
@@ -35,14 +36,6 @@ enum State {
     Over,
     /// The upstream takes no more.
     Broken,
-}
-
-/// Why sending stopped.
-pub(crate) enum OutflowError {
-    /// The body cannot be had.
-    Client(RequestBodyError),
-    /// The stream was reset, or the connection broke.
-    Upstream,
 }
 
 impl<'a> Outflow<'a> {
@@ -117,7 +110,7 @@ impl<'a> Outflow<'a> {
     }
 
     /// Sends on until everything is out.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OutflowError>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendingError>> {
         loop {
             if self.front.is_empty() && self.state == State::Body {
                 self.waits_for_client = true;
@@ -132,7 +125,7 @@ impl<'a> Outflow<'a> {
                         if let Some(stream) = &mut self.stream {
                             stream.send_reset(Reason::CANCEL);
                         }
-                        return Poll::Ready(Err(OutflowError::Client(error)));
+                        return Poll::Ready(Err(SendingError::Client(error)));
                     }
                     Poll::Pending => return Poll::Pending,
                 }
@@ -163,7 +156,7 @@ impl<'a> Outflow<'a> {
     }
 
     /// The body is over: its trailers, or an end.
-    fn finish(&mut self) -> Poll<Result<(), OutflowError>> {
+    fn finish(&mut self) -> Poll<Result<(), SendingError>> {
         let trailers = self.body.take_trailers();
         let Some(stream) = &mut self.stream else { return self.broken() };
         let sent = match trailers {
@@ -177,8 +170,8 @@ impl<'a> Outflow<'a> {
         Poll::Ready(Ok(()))
     }
 
-    fn broken(&mut self) -> Poll<Result<(), OutflowError>> {
+    fn broken(&mut self) -> Poll<Result<(), SendingError>> {
         self.state = State::Broken;
-        Poll::Ready(Err(OutflowError::Upstream))
+        Poll::Ready(Err(SendingError::Upstream))
     }
 }
