@@ -6,16 +6,16 @@
 
 mod auth;
 mod cache;
+mod calls;
 mod events;
 mod files;
 mod handler;
 mod monitor;
 mod policy;
 mod pool;
-mod render;
+pub(crate) mod render;
 mod resubmit;
 mod script;
-pub(crate) use render::is_xml_name;
 mod server;
 mod tracker;
 mod upstream;
@@ -25,11 +25,12 @@ pub use auth::{
     TokenRules, VerificationKey,
 };
 pub use cache::{Cache, Credentials};
+pub use calls::{Call, Given};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
     BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
-    Reply, ReplyBody, Representation, Share, Upgrade,
+    Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{

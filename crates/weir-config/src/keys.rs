@@ -5,6 +5,7 @@
 
 mod api;
 mod cache;
+mod calls;
 mod events;
 mod files;
 mod form;
@@ -17,12 +18,14 @@ mod server;
 mod tracker;
 mod traffic;
 mod upstream;
+mod xml;
 
 pub(crate) use api::{
     API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, INSTEAD, LIMIT, LIMIT_KEY, METHODS, PROXY,
-    QUERY, REPLY, REPLY_XML, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
+    QUERY, REPLY, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
 };
 pub(crate) use cache::CACHE;
+pub(crate) use calls::{CALL, CALL_HEADERS, COMPUTED};
 pub(crate) use events::{ALERT, EVENTS, TRIGGER};
 pub(crate) use files::FILES;
 pub(crate) use form::network;
@@ -41,6 +44,7 @@ pub(crate) use traffic::{
     PRICE, QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
 };
 pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET, UPGRADE};
+pub(crate) use xml::{XML, XML_WRITTEN};
 
 /// A mapping with known keys.
 #[derive(Debug)]

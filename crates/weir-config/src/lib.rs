@@ -29,6 +29,7 @@ mod restart;
 mod schema;
 pub mod units;
 pub mod validation;
+pub mod xml;
 
 use draft::{Draft, Surroundings};
 use finding::{Findings, Report};

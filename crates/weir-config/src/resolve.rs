@@ -5,6 +5,7 @@
 
 mod api;
 mod auth;
+mod calls;
 mod events;
 mod fields;
 mod files;
@@ -26,6 +27,7 @@ mod server;
 mod tls;
 mod tracker;
 mod upstream;
+mod xml;
 
 pub(crate) use jwt::algorithm;
 pub(crate) use path::{base, pattern};

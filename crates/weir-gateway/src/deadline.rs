@@ -67,6 +67,9 @@ struct Timer {
     waker: Option<Waker>,
 }
 
+/// Longer than any request.
+const EVER: Duration = Duration::from_secs(86_400);
+
 impl Deadline {
     /// Sets or lifts the limit of the whole request.
     pub(crate) fn set_request(&self, at: Option<Instant>) {
@@ -90,6 +93,11 @@ impl Deadline {
 
     /// To be called when `wait` is pending: ready once it has lasted longer than `limit` without
     /// progress, or the request has used up its time.
+    /// Waiting that has no limit but that of the whole request.
+    pub(crate) fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Expired> {
+        self.poll(cx, Wait::FirstByte, EVER)
+    }
+
     pub(crate) fn poll(&self, cx: &mut Context<'_>, wait: Wait, limit: Duration) -> Poll<Expired> {
         let end = match self.wait.get() {
             Some((current, end)) if current == wait => end,

@@ -425,18 +425,6 @@ impl Exchange {
         let coding = headers.known(Known::ContentEncoding);
         coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
     }
-
-    /// Whether a body is JSON by its media type.
-    pub(crate) fn is_json(headers: &weir_wire::Headers) -> bool {
-        headers.known(Known::ContentType).is_some_and(|value| {
-            let essence = value.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
-            essence.eq_ignore_ascii_case(b"application/json")
-                || essence
-                    .len()
-                    .checked_sub(b"+json".len())
-                    .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
-        })
-    }
 }
 
 impl Drop for Exchange {

@@ -25,6 +25,7 @@ use crate::exchange::Exchange;
 use crate::negotiate::Codings;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::transform::Source;
 use body::Piece;
 use bytes::Bytes;
 use condition::{Validators, Verdict};
@@ -172,7 +173,9 @@ fn choose(
     }
     let mapped = match &route.response_map {
         None => false,
-        Some(BodyMap::Json(_)) => Exchange::is_json(headers),
+        Some(BodyMap::Structure(structure)) => {
+            Source::of(&structure.from, headers.known(Known::ContentType)).is_some()
+        }
         Some(BodyMap::Script(_)) => true,
     };
     if mapped {

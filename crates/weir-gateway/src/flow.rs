@@ -4,6 +4,7 @@
 use crate::auth::{self, AuthFailure, FailureKind, introspect, key_set};
 use crate::body::{Body, RequestBody};
 use crate::cache::{self, Looked};
+use crate::calls;
 use crate::capture;
 use crate::compress::{self, Decision};
 use crate::cors;
@@ -83,7 +84,7 @@ pub(crate) async fn stages<'a>(
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         let mapped = match map {
-            BodyMap::Json(map) => Box::pin(transform::request(exchange, map, body)).await?,
+            BodyMap::Structure(one) => Box::pin(transform::request(exchange, one, body)).await?,
             // It may ask upstreams, and who is explained something asks nobody.
             BodyMap::Script(_) if exchange.trace.is_some() => body,
             BodyMap::Script(script) => {
@@ -100,7 +101,7 @@ pub(crate) async fn stages<'a>(
         exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
     }
     exchange.reach(Stage::Handler);
-    if exchange.trace.is_some() && explain::stands_in(exchange, route, &body)? {
+    if exchange.trace.is_some() && Box::pin(explain::stands_in(exchange, route, &body)).await? {
         return Ok(Body::Empty);
     }
     let looked = match &route.cache {
@@ -122,6 +123,7 @@ pub(crate) async fn stages<'a>(
         }
         Handler::Pool(handler) => Box::pin(pool::answer(exchange, route, handler, body)).await?,
         Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+        Handler::Calls(calls) => Box::pin(calls::answer(exchange, route, calls, body)).await?,
         Handler::Files(_) => {
             let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;
             files::answer(exchange, route, root, body).await?
@@ -142,8 +144,8 @@ pub(crate) async fn stages<'a>(
     exchange.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
         body = match map {
-            BodyMap::Json(map) => {
-                Box::pin(transform::response(exchange, map, route.body_limit, body)).await?
+            BodyMap::Structure(one) => {
+                Box::pin(transform::response(exchange, one, route.body_limit, body)).await?
             }
             BodyMap::Script(_) if exchange.trace.is_some() => body,
             BodyMap::Script(script) => {

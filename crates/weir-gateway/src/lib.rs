@@ -8,6 +8,7 @@ pub mod auth;
 mod body;
 mod buffer;
 mod cache;
+mod calls;
 mod capture;
 mod clock;
 pub mod compress;

@@ -99,6 +99,8 @@ problems! {
     BadBody = 400 "bad-body" "Malformed request body" Client Pointless,
     /// A route that maps its request body got something that is not JSON.
     MalformedJson = 400 "malformed-json" "The request body is not valid JSON" Client Pointless,
+    /// A route that maps its request body got XML that cannot be read.
+    MalformedXml = 400 "malformed-xml" "The request body is not readable XML" Client Pointless,
     /// The JSON is well formed, but the route's map cannot be applied to it.
     UnmappableBody = 422 "unmappable-body" "The request body cannot be mapped" Client Pointless,
     /// Parameters or body of the request are not as the API's description says; `errors` tells
@@ -189,6 +191,9 @@ problems! {
     UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
     /// The upstream's answer cannot be mapped: it is not JSON, or too large.
     UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
+    /// One of the route's `calls` was answered with a status, or a body, that it cannot use, and has no
+    /// fallback.
+    CallFailed = 502 "call-failed" "A call that the answer needs has failed" Upstream IfIdempotent,
     /// The answer is larger than the route allows.
     AnswerTooLarge = 502 "answer-too-large" "The answer is too large" Upstream IfIdempotent,
     /// The handler's answer is not as the API's description says, and answers are held to that. What

@@ -13,6 +13,7 @@ pub(crate) mod sending;
 
 pub(crate) use answer::UpstreamBody;
 pub(crate) use fetch::fetch;
+pub(crate) use head::fill;
 
 use crate::body::{Body, RequestBody, RequestBodyError};
 use crate::clock;

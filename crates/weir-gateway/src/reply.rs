@@ -7,7 +7,6 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::transform;
 use bytes::Bytes;
-use weir_config::map::JsonMap;
 use weir_config::{Format, Reply, ReplyBody, Representation};
 use weir_wire::Known;
 
@@ -21,7 +20,7 @@ impl ReplyPlan {
     pub(crate) fn new(reply: &Reply) -> Self {
         let hold = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
         let representations = match &reply.body {
-            ReplyBody::Empty | ReplyBody::Mapped { .. } => Vec::new(),
+            ReplyBody::Empty | ReplyBody::Mapped(_) => Vec::new(),
             ReplyBody::Fixed(one) => vec![hold(one)],
             ReplyBody::Negotiated(all) => all.iter().map(hold).collect(),
         };
@@ -36,7 +35,7 @@ pub(crate) async fn answer<'a>(
     plan: &ReplyPlan,
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
-    if !matches!(reply.body, ReplyBody::Mapped { .. }) {
+    if !matches!(reply.body, ReplyBody::Mapped(_)) {
         body.drop_at_hand()?;
     }
     let (content_type, bytes) = match &reply.body {
@@ -52,9 +51,10 @@ pub(crate) async fn answer<'a>(
             let (content_type, bytes) = &plan.representations[index];
             (Some(content_type.as_str()), bytes.clone())
         }
-        ReplyBody::Mapped { map, formats } => {
-            let (content_type, bytes) = Box::pin(mapped(exchange, map, formats, body)).await?;
-            (Some(content_type), bytes)
+        ReplyBody::Mapped(structure) => {
+            let format = choose(exchange, structure.formats.iter().map(Format::content_type))?;
+            let built = Box::pin(transform::build(exchange, structure, format, body)).await?;
+            (Some(built.1), Bytes::from(built.0))
         }
     };
     let response = &mut exchange.response;
@@ -68,28 +68,13 @@ pub(crate) async fn answer<'a>(
         response.headers.push("content-type", content_type.as_bytes());
     }
     let formats = match &reply.body {
-        ReplyBody::Mapped { formats, .. } => formats.len(),
+        ReplyBody::Mapped(structure) => structure.formats.len(),
         _ => plan.representations.len(),
     };
     if formats > 1 {
         crate::cors::add_vary(&mut response.headers, "accept");
     }
     Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
-}
-
-async fn mapped(
-    exchange: &Exchange,
-    map: &JsonMap,
-    formats: &[Format],
-    body: RequestBody<'_>,
-) -> Result<(&'static str, Bytes), Refusal> {
-    let index = choose(exchange, formats.iter().map(Format::content_type))?;
-    let input =
-        if map.reads_body() { transform::read_json(exchange, body).await? } else { Vec::new() };
-    let json = transform::apply(exchange, map, &input)?;
-    let format = &formats[index];
-    let rendered = format.render(&json).map_err(|_| Refusal::new(Problem::Internal))?;
-    Ok((format.content_type(), Bytes::from(rendered)))
 }
 
 pub(crate) fn choose<'o>(

@@ -79,9 +79,7 @@ impl Site {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                Handler::Proxy(_) | Handler::Files(_) | Handler::Script(_) | Handler::Pool(_) => {
-                    None
-                }
+                _ => None,
             };
             api.routes.iter().map(|route| plan(&route.handler)).collect()
         });

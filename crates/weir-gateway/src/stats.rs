@@ -242,6 +242,7 @@ pub(crate) struct WorkerStats {
     pub(crate) over_quota: Counter,
     pub(crate) invalid_requests: Counter,
     pub(crate) invalid_answers: Counter,
+    pub(crate) fallbacks: Counter,
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,
     pub(crate) cache_revalidated: Counter,

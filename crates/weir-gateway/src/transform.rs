@@ -1,42 +1,74 @@
-//! Maps of structures with paths, applied to JSON bodies, which are held whole for that.
+//! Maps of structures with paths, applied to bodies, which are held whole and read as JSON for that.
+
+mod source;
+
+pub(crate) use source::{Source, is_json};
 
 use crate::body::{Body, RequestBody};
+use crate::cors::add_vary;
 use crate::exchange::Exchange;
+use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
+use weir_config::{Format, Sources, Structure};
+use weir_wire::Known;
 
 /// Maps the request body.
 pub(crate) async fn request<'a>(
     exchange: &mut Exchange,
-    map: &JsonMap,
+    structure: &Structure,
     body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Refusal> {
-    let input = if map.reads_body() { read_json(exchange, body).await? } else { Vec::new() };
-    let mapped = apply(exchange, map, &input)?;
-    exchange.request.headers.set("content-type", b"application/json");
+    let (mapped, content_type) = build(exchange, structure, 0, body).await?;
+    exchange.request.headers.set("content-type", content_type.as_bytes());
     Ok(RequestBody::whole(mapped))
+}
+
+/// What a structure makes of the request, in one of its formats, and its content type.
+pub(crate) async fn build<'s>(
+    exchange: &Exchange,
+    structure: &'s Structure,
+    format: usize,
+    body: RequestBody<'_>,
+) -> Result<(Vec<u8>, &'s str), Refusal> {
+    let Structure { map, from, formats } = structure;
+    let input = if map.reads_body() { read(exchange, from, body).await? } else { Vec::new() };
+    let format = &formats[format];
+    let out = apply(exchange, map, &input)?;
+    Ok((render(format, out)?, format.content_type()))
 }
 
 /// Reads a JSON request body whole.
 pub(crate) async fn read_json(
     exchange: &Exchange,
+    body: RequestBody<'_>,
+) -> Result<Vec<u8>, Refusal> {
+    read(exchange, &Sources { json: true, xml: None }, body).await
+}
+
+/// Reads a request body whole, as JSON.
+async fn read(
+    exchange: &Exchange,
+    from: &Sources,
     mut body: RequestBody<'_>,
 ) -> Result<Vec<u8>, Refusal> {
     let headers = &exchange.request.headers;
-    if !Exchange::is_json(headers) {
+    let Some(source) = Source::of(from, headers.known(Known::ContentType)) else {
         let refusal = Refusal::new(Problem::UnsupportedMediaType);
-        return Err(refusal.detail("the body must be application/json"));
-    }
+        return Err(refusal.detail(source::described(from)));
+    };
     if Exchange::is_encoded(headers) {
         return Err(compressed());
     }
-    Ok(body.read_whole(&exchange.deadline).await?)
+    let body = body.read_whole(&exchange.deadline).await?;
+    let malformed = |why: String| Refusal::new(Problem::MalformedXml).detail(why);
+    source.json(body).map_err(|error| malformed(error.to_string()))
 }
 
-/// Maps a request body that is in memory.
+/// Maps a request body that is in memory, and is JSON.
 pub(crate) fn apply(exchange: &Exchange, map: &JsonMap, input: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut out = Vec::with_capacity(input.len() + 64);
     map.apply(input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
@@ -49,35 +81,60 @@ fn scope_for(exchange: &Exchange, map: &JsonMap) -> Scope {
     if map.reads_request() { exchange.scope() } else { Scope::default() }
 }
 
-/// Maps the answer of a handler, of at most `limit` bytes: successful JSON only. Anything else
-/// passes as it is, an upstream's own error documents above all.
+/// What a map has written, in a format.
+fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+    match format {
+        Format::Json { indent: 0 } => Ok(json),
+        format => format.render(&json).map_err(|_| Problem::Internal.into()),
+    }
+}
+
+/// Maps the answer of a handler, of at most `limit` bytes, if it is a success in what the structure
+/// reads. Anything else passes as it is, an upstream's own error documents above all.
 pub(crate) async fn response<'a>(
     exchange: &mut Exchange,
-    map: &JsonMap,
+    structure: &Structure,
     limit: u64,
     mut body: Body<'a>,
 ) -> Result<Body<'a>, Refusal> {
-    let response = &exchange.response;
-    if !(200..300).contains(&response.status)
-        || matches!(response.status, 204..=206)
-        || !Exchange::is_json(&response.headers)
-    {
+    let Structure { map, from, formats } = structure;
+    let status = exchange.response.status;
+    if !(200..300).contains(&status) || matches!(status, 204..=206) {
         return Ok(body);
     }
-    if exchange.request.method == weir_wire::Method::Head {
+    let content_type = exchange.response.headers.known(Known::ContentType);
+    let Some(source) = Source::of(from, content_type) else { return Ok(body) };
+    // Who accepts none of the formats gets the preferred one: the work is done.
+    let offered = formats.iter().map(Format::content_type);
+    let chosen = negotiate::content_type(&exchange.request.headers, offered).unwrap_or(0);
+    let format = &formats[chosen];
+    let was_json = source.is_json();
+    let head = exchange.request.method == weir_wire::Method::Head;
+    if !head {
+        if Exchange::is_encoded(&exchange.response.headers) {
+            return Err(unreadable());
+        }
+        let unmappable = |why: String| Refusal::new(Problem::UpstreamUnmappable).detail(why);
+        let input = body.read_whole(&exchange.deadline, limit).await?;
+        let input = source.json(input).map_err(|error| unmappable(error.to_string()))?;
+        let mut out = Vec::with_capacity(input.len() + 64);
+        map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
+            MapError::Malformed(why) => unmappable(why),
+        })?;
+        body = Body::Whole(Bytes::from(render(format, out)?));
+        remove_stale(exchange);
+    } else {
         forget_length(exchange);
-        return Ok(body);
     }
-    if Exchange::is_encoded(&exchange.response.headers) {
-        return Err(unreadable());
+    let headers = &mut exchange.response.headers;
+    // JSON that stays JSON stays what it was: `application/vnd.shop+json`.
+    if !(was_json && matches!(format, Format::Json { .. })) {
+        headers.set("content-type", format.content_type().as_bytes());
     }
-    let input = body.read_whole(&exchange.deadline, limit).await?;
-    let mut out = Vec::with_capacity(input.len() + 64);
-    map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
-        MapError::Malformed(why) => Refusal::new(Problem::UpstreamUnmappable).detail(why),
-    })?;
-    remove_stale(exchange);
-    Ok(Body::Whole(Bytes::from(out)))
+    if formats.len() > 1 {
+        add_vary(headers, "accept");
+    }
+    Ok(body)
 }
 
 /// A request whose body cannot be mapped as it is.

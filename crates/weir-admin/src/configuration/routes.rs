@@ -82,6 +82,10 @@ fn handler(config: &Config, route: &Route) -> String {
     match &route.handler {
         Handler::Reply(reply) => format!("reply {}", reply.status),
         Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
+        Handler::Calls(calls) => {
+            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            format!("calls {}", names.join(", "))
+        }
         Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
         Handler::Files(files) => format!("files {}", files.root.display()),
         Handler::Script(script) => format!("script {}", script.program.name()),
@@ -122,7 +126,7 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
 
 fn mapped(what: &str, map: &BodyMap) -> String {
     match map {
-        BodyMap::Json(_) => format!("the {what} is mapped"),
+        BodyMap::Structure(_) => format!("the {what} is mapped"),
         BodyMap::Script(script) => format!("the {what} is mapped by {}", script.program.name()),
     }
 }

@@ -201,6 +201,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             ),
         },
         Family::counter(
+            "weir_call_fallbacks_total",
+            "Calls in whose place their fallback stood.",
+            stats.fallbacks,
+        ),
+        Family::counter(
             "weir_cache_waits_total",
             "Requests that waited for the answer to another one.",
             stats.cache_waited,

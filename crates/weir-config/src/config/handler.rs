@@ -1,8 +1,9 @@
 //! Handlers: what answers a route.
 
-use super::{Files, HashKey, HeaderEdits, PoolId, Script, UpstreamId};
+use super::{Call, Files, HashKey, HeaderEdits, PoolId, Script, UpstreamId};
 use crate::expr::Expr;
 use crate::map::JsonMap;
+use crate::xml::{XmlReading, XmlWriting};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub enum Handler {
     Reply(Reply),
     /// An upstream answers.
     Proxy(Proxy),
+    /// Several upstreams are asked at once.
+    Calls(Vec<Call>),
     /// An agent of a pool answers.
     Pool(PoolHandler),
     /// Files of a folder answer.
@@ -24,10 +27,30 @@ pub enum Handler {
 /// What maps a request on its way to the handler, or the handler's answer.
 #[derive(Debug)]
 pub enum BodyMap {
-    /// A structure with paths into a JSON body; of answers with a 2xx status only.
-    Json(JsonMap),
+    /// A structure with paths into the body; of answers with a 2xx status only.
+    Structure(Box<Structure>),
     /// A script's default export.
     Script(Box<Script>),
+}
+
+/// A structure in place of a body, with what it takes from that.
+#[derive(Debug)]
+pub struct Structure {
+    /// Builds the JSON value.
+    pub map: JsonMap,
+    /// Bodies that it reads.
+    pub from: Sources,
+    /// Formats that are written, in order of preference: never empty, and one for a request.
+    pub formats: Vec<Format>,
+}
+
+/// Bodies that are read as JSON, at least one kind of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// JSON.
+    pub json: bool,
+    /// XML.
+    pub xml: Option<XmlReading>,
 }
 
 /// A declared answer.
@@ -51,14 +74,8 @@ pub enum ReplyBody {
     /// A constant value, rendered in every format offered; negotiated by q-value, in this order
     /// of preference. Never empty.
     Negotiated(Vec<Representation>),
-    /// A value mapped from the request, rendered when asked for. Never empty `formats`, in order
-    /// of preference.
-    Mapped {
-        /// Builds the JSON value.
-        map: JsonMap,
-        /// Formats offered.
-        formats: Vec<Format>,
-    },
+    /// A value mapped from the request, rendered when asked for.
+    Mapped(Box<Structure>),
 }
 
 /// A rendered body.
@@ -78,13 +95,8 @@ pub enum Format {
         /// Spaces a level; 0 is compact.
         indent: usize,
     },
-    /// `application/xml`.
-    Xml {
-        /// Name of the root element.
-        root: String,
-        /// Spaces a level; 0 is compact.
-        indent: usize,
-    },
+    /// XML.
+    Xml(XmlWriting),
 }
 
 /// An upstream answers.

@@ -1,9 +1,11 @@
 //! Keys of APIs and routes.
 
 use super::cache::CACHE_KEY;
+use super::calls::CALLS_KEY;
 use super::files::FILES_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
+use super::xml::{FROM_KEY, XML_KEY};
 use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, UPGRADE, capture};
 
 const LATER: &[&str] = &["explain", "tracker"];
@@ -152,7 +154,7 @@ pub(crate) static ROUTE: Shape = Shape {
     ],
     groups: &[
         Group { keys: METHODS, required: false },
-        Group { keys: &["reply", "proxy", "files", "script", "pool", "mock"], required: true },
+        Group { keys: &["reply", "proxy", "calls", "files", "script", "pool", "mock"], required: true },
     ],
     ..Shape::new(
         "a route",
@@ -203,6 +205,7 @@ pub(crate) static ROUTE: Shape = Shape {
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]),
                 "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`.",
             ),
+            CALLS_KEY,
             Key::new(
                 "pool",
                 Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]),
@@ -360,6 +363,10 @@ pub(crate) static REQUEST: Shape = Shape {
         "Before the handler: at most one of `map` and `script`.",
         &[
             Key::new("map", Kind::Json, MAP),
+            FROM_KEY,
+            Key::new("as", Kind::Word(&["json", "xml"]), "What the map gives is sent on as.")
+                .default("json"),
+            XML_KEY,
             Key::new(
                 "script",
                 Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
@@ -375,9 +382,17 @@ pub(crate) static RESPONSE: Shape = Shape {
     groups: MAPS,
     ..Shape::new(
         "what is done to the answer",
-        "After the handler: at most one of `map`, which applies to JSON answers with a 2xx status, and `script`, which gets every answer.",
+        "After the handler: at most one of `map`, which applies to answers with a 2xx status in what it reads, and `script`, which gets every answer.",
         &[
             Key::new("map", Kind::Json, MAP),
+            FROM_KEY,
+            Key::new(
+                "as",
+                Kind::OneOrMany(&Kind::Word(&["json", "xml"])),
+                "Formats of what the map gives, the preferred one first; the Accept header chooses.",
+            )
+            .default("json"),
+            XML_KEY,
             Key::new(
                 "script",
                 Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
@@ -425,17 +440,11 @@ pub(crate) static REPLY: Shape = Shape {
             )
             .default("json"),
             Key::new("indent", Kind::Integer(0, 16), "Spaces a level; 0 is compact.").default("0"),
-            Key::new("xml", Kind::Object(&REPLY_XML), "What XML looks like."),
+            FROM_KEY,
+            XML_KEY,
         ],
     )
 };
-
-/// `xml` of a reply.
-pub(crate) static REPLY_XML: Shape = Shape::new(
-    "the XML of a reply",
-    "What XML looks like.",
-    &[Key::new("root", Kind::Form(Form::XmlName), "Name of the root element.").default("response")],
-);
 
 /// `proxy` written out.
 pub(crate) static PROXY: Shape = Shape::new(

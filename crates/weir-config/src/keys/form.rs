@@ -178,7 +178,7 @@ impl Form {
                     .help("an IANA name such as `UTC` or `Europe/Berlin`")
             }),
             Self::Base64 => checks::base64(text),
-            Self::XmlName if !crate::config::is_xml_name(text) => {
+            Self::XmlName if !crate::xml::is_qualified(text) => {
                 Err(Fault::value(format!("`{text}` is no XML name")))
             }
             Self::JsonPath => checks::json_path(text),

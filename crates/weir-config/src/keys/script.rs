@@ -1,6 +1,6 @@
 //! Keys of scripts.
 
-use super::{Form, Key, Kind, REPLY_XML, Shape};
+use super::{Form, Key, Kind, Shape, XML_WRITTEN};
 
 /// `script` of a route, written out.
 pub(crate) static SCRIPT: Shape = Shape {
@@ -30,7 +30,7 @@ pub(crate) static SCRIPT: Shape = Shape {
             )
             .default("json"),
             Key::new("indent", Kind::Integer(0, 10), "Spaces a level, as many as `JSON.stringify` writes; 0 is compact.").default("0"),
-            Key::new("xml", Kind::Object(&REPLY_XML), "What XML looks like."),
+            Key::new("xml", Kind::Object(&XML_WRITTEN), "What XML looks like."),
             Key::new(
                 "cpu",
                 Kind::Form(Form::PositiveDuration),

@@ -174,7 +174,7 @@ fn query(fields: &Fields<'_>) -> QueryMode {
 }
 
 /// `/v2/{id}/{*}` in parts; every parameter must be one of the route's.
-fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
+pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
     let fault = |message: String| Fault::value(message).code(codes::BAD_PATH);
     if !text.starts_with('/') {
         let near = crate::finding::nearest(text, ["keep", "strip-base"].into_iter());
@@ -185,7 +185,7 @@ fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
     }
     if text.contains(['?', '#']) || text.contains(|c: char| c.is_control() || c == ' ') {
         return Err(fault("a path template has no query, spaces or control characters".to_owned())
-            .help("set parameters with `query: {set: …}`"));
+            .help("parameters are set by `query`"));
     }
     let mut parts = Vec::new();
     let mut rest = text;

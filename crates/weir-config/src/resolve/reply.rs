@@ -1,16 +1,17 @@
 //! Declared answers.
 
 use super::{Fields, Resolver, headers};
-use crate::config::{Format, Reply, ReplyBody, Representation};
+use crate::config::{Format, Reply, ReplyBody, Representation, Structure};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Statuses that never have a body (RFC 9110 section 15).
 const BODYLESS: [u64; 3] = [204, 205, 304];
 /// Deepest constant value: deeper ones are no sensible answers.
 const CONSTANT: &str = "this value cannot be rendered";
+/// Name of the root element of an answer in XML.
+pub(super) const ROOT: &str = "response";
 
 impl Resolver<'_> {
     pub(super) fn reply(&mut self, fields: &Fields<'_>) -> Option<Reply> {
@@ -27,7 +28,7 @@ impl Resolver<'_> {
                 format!("an answer with status {status} has no body"),
             );
         }
-        if let (ReplyBody::Empty | ReplyBody::Negotiated(_) | ReplyBody::Mapped { .. }, Some(_)) =
+        if let (ReplyBody::Empty | ReplyBody::Negotiated(_) | ReplyBody::Mapped(_), Some(_)) =
             (&body, &own_type)
         {
             let at = fields.get("headers").map_or(fields.node().at, |n| n.at);
@@ -52,6 +53,11 @@ impl Resolver<'_> {
                     .help("`json` is always JSON; write `value` to negotiate the format");
             }
         }
+        if let (Some(node), None) = (fields.get("from"), fields.raw("map")) {
+            self.report
+                .error(codes::CONFLICT, node.at, "`from` belongs to `map`")
+                .help("nothing else reads the request's body");
+        }
         if let (Some(node), None, false) = (fields.get("indent"), fields.raw("json"), negotiated) {
             self.report.error(
                 codes::CONFLICT,
@@ -68,7 +74,8 @@ impl Resolver<'_> {
             return Some(fixed(format.content_type(), self.render(&format, node)?));
         }
         if let Some(node) = fields.raw("value") {
-            let representations = formats(fields, indent)
+            let representations = self
+                .formats(fields, indent, ROOT)
                 .iter()
                 .map(|format| {
                     Some(Representation {
@@ -81,7 +88,8 @@ impl Resolver<'_> {
         }
         if let Some(node) = fields.raw("map") {
             let map = self.map(node)?;
-            return Some(ReplyBody::Mapped { map, formats: formats(fields, indent) });
+            let (from, formats) = (self.sources(fields), self.formats(fields, indent, ROOT));
+            return Some(ReplyBody::Mapped(Box::new(Structure { map, from, formats })));
         }
         if let Some(text) = fields.text("text") {
             return Some(fixed("text/plain; charset=utf-8", text.as_bytes().to_vec()));
@@ -103,25 +111,4 @@ impl Resolver<'_> {
             }
         }
     }
-}
-
-pub(super) fn formats(fields: &Fields<'_>, indent: usize) -> Vec<Format> {
-    let mut formats = Vec::new();
-    for name in fields.texts("as") {
-        let format = match name.as_str() {
-            "xml" => {
-                let root = fields.object("xml", &keys::REPLY_XML);
-                let root = root.and_then(|x| x.text("root")).unwrap_or("response");
-                Format::Xml { root: root.to_owned(), indent }
-            }
-            _ => Format::Json { indent },
-        };
-        if !formats.contains(&format) {
-            formats.push(format);
-        }
-    }
-    if formats.is_empty() {
-        formats.push(Format::Json { indent });
-    }
-    formats
 }

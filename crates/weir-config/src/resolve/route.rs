@@ -3,9 +3,10 @@
 use super::api::{Inherited, cache, compression};
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
-use super::{Fields, Resolver, headers, path, server};
-use crate::config::BodyMap;
-use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
+use super::{Fields, Resolver, headers, path, reply, server};
+use crate::config::{
+    BodyMap, CountRule, Handler, Location, PathPattern, Route, Segment, Structure,
+};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::keys;
@@ -149,8 +150,8 @@ impl<'a> Resolver<'a> {
             true => None,
             false => self.validation(fields, again(&mut bound)),
         };
-        let request_map = request.and_then(|r| self.body_map(&r));
-        let response_map = response.and_then(|r| self.body_map(&r));
+        let request_map = request.and_then(|r| self.body_map(&r, "request"));
+        let response_map = response.and_then(|r| self.body_map(&r, reply::ROOT));
         let pattern = target.as_ref().map(|(_, p, _)| p);
         let handler = match fields.get("mock") {
             Some(_) if inherited.lost => None,
@@ -207,6 +208,9 @@ impl<'a> Resolver<'a> {
         if let Some(node) = fields.get("script") {
             return self.script(node).map(|script| Handler::Script(Box::new(script)));
         }
+        if let Some(node) = fields.get("calls") {
+            return self.calls(node, pattern);
+        }
         if let Some(node) = fields.get("pool") {
             return self.pool_handler(node).map(Handler::Pool);
         }
@@ -223,11 +227,20 @@ impl<'a> Resolver<'a> {
     }
 
     /// The map in `request` or `response`.
-    fn body_map(&mut self, fields: &Fields<'_>) -> Option<BodyMap> {
+    fn body_map(&mut self, fields: &Fields<'_>, root: &str) -> Option<BodyMap> {
+        for key in ["from", "as", "xml"] {
+            if let (Some(node), None) = (fields.get(key), fields.raw("map")) {
+                self.report
+                    .error(codes::CONFLICT, node.at, format!("`{key}` belongs to `map`"))
+                    .help("`map: \"$\"` gives the whole body");
+            }
+        }
         if let Some(node) = fields.get("script") {
             return self.map_script(node).map(|script| BodyMap::Script(Box::new(script)));
         }
-        fields.raw("map").and_then(|node| self.map(node)).map(BodyMap::Json)
+        let map = fields.raw("map").and_then(|node| self.map(node))?;
+        let (from, formats) = (self.sources(fields), self.formats(fields, 0, root));
+        Some(BodyMap::Structure(Box::new(Structure { map, from, formats })))
     }
 
     /// Compiles a map.

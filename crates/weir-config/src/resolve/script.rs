@@ -62,7 +62,7 @@ impl Resolver<'_> {
         let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
             program: Arc::new(program?),
-            formats: reply::formats(&fields, usize::from(indent)),
+            formats: self.formats(&fields, usize::from(indent), reply::ROOT),
             fetch: fetch?,
             isolated: fields.text("isolation") == Some("thread"),
         })

@@ -121,13 +121,16 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
     for (what, map) in [("request", &r.request_map), ("response", &r.response_map)] {
         match map {
             None => {}
-            Some(BodyMap::Json(map)) => self::map(out, what, map),
+            Some(BodyMap::Structure(one)) => structure(out, what, one),
             Some(BodyMap::Script(called)) => script(out, &format!("{what} script"), called),
         }
     }
     match &r.handler {
         Handler::Script(called) => script(out, "script", called),
         Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
+        Handler::Calls(calls) => {
+            calls.iter().for_each(|call| writeln!(out, "    {call:?}").expect("writes"));
+        }
         Handler::Pool(pool) => writeln!(out, "    {pool:?}").expect("writes"),
         Handler::Files(files) => {
             let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");
@@ -139,10 +142,7 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
                 ReplyBody::Empty => {}
                 ReplyBody::Fixed(one) => representation(out, one),
                 ReplyBody::Negotiated(many) => many.iter().for_each(|r| representation(out, r)),
-                ReplyBody::Mapped { map, formats } => {
-                    self::map(out, "reply", map);
-                    writeln!(out, "      {formats:?}").expect("writes");
-                }
+                ReplyBody::Mapped(one) => structure(out, "reply", one),
             }
         }
     }
@@ -179,10 +179,11 @@ fn script(out: &mut String, what: &str, script: &Script) {
     writeln!(out, "    {what} {exports:?} {formats:?} {fetch:?} {isolated}").expect("writes");
 }
 
-fn map(out: &mut String, what: &str, map: &map::JsonMap) {
+fn structure(out: &mut String, what: &str, one: &Structure) {
+    let Structure { map, from, formats } = one;
     writeln!(
         out,
-        "    {what} map: body {} request {} tree {}",
+        "    {what} map: body {} request {} tree {} from {from:?} as {formats:?}",
         map.reads_body(),
         map.reads_request(),
         map.needs_tree()

@@ -2,7 +2,7 @@
 //! budget of the process, while their bytes go their way unchanged.
 
 use crate::compress::Encoder;
-use crate::exchange::Exchange;
+use crate::transform::is_json;
 use crate::worker::Worker;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
@@ -196,10 +196,10 @@ fn decoder(coding: ContentCoding, bytes: &[u8]) -> Result<Box<dyn Read + '_>, Wi
 
 /// What the headers say it is; none if that cannot be masked.
 fn form(headers: &Headers) -> Option<Form> {
-    if Exchange::is_json(headers) {
+    let value = headers.known(Known::ContentType)?;
+    if is_json(value) {
         return Some(Form::Json);
     }
-    let value = headers.known(Known::ContentType)?;
     let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let is_form = essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
     is_form.then_some(Form::Urlencoded)

@@ -5,7 +5,7 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::refusal::Refusal;
-use crate::{pool, proxy, script, upgrade};
+use crate::{calls, pool, proxy, script, upgrade};
 use std::rc::Rc;
 use weir_config::{Handler, Route};
 use weir_wire::Framing;
@@ -18,13 +18,14 @@ const MASKED: &str = "***";
 ///
 /// # Errors
 /// What the handler refuses before it asks.
-pub(crate) fn stands_in(
+pub(crate) async fn stands_in(
     exchange: &mut Exchange,
     route: &Route,
     body: &RequestBody<'_>,
 ) -> Result<bool, Refusal> {
     let bytes = body.data().to_vec();
     let framing = body.framing();
+    let mut outlined = Vec::new();
     let sent = match &route.handler {
         Handler::Reply(_) | Handler::Files(_) => None,
         Handler::Proxy(handler) => {
@@ -42,6 +43,15 @@ pub(crate) fn stands_in(
             let (to, name) = ("upstream".to_owned(), settings.name.clone());
             Some(Sent { to, name, targets, line, headers, body: None })
         }
+        Handler::Calls(all) => {
+            let body = match bytes.is_empty() {
+                true => RequestBody::empty(),
+                false => RequestBody::whole(bytes.clone()),
+            };
+            let fetches = calls::prepare(exchange, all, body).await?;
+            outlined = calls::outline(exchange, all, &fetches);
+            None
+        }
         Handler::Pool(handler) => {
             pool::outline(exchange, route, handler);
             let name = exchange.live().site.config.pools[handler.pool.0].name.clone();
@@ -55,10 +65,11 @@ pub(crate) fn stands_in(
             Some(whole(exchange, route, "script", name))
         }
     };
-    let stands_in = sent.is_some();
+    let stands_in = sent.is_some() || !outlined.is_empty();
     if let Some(trace) = &mut exchange.trace {
         let body = (!bytes.is_empty()).then(|| text_of(&bytes));
         trace.sent = sent.map(|sent| Box::new(Sent { body, ..sent }));
+        trace.calls = outlined;
         trace.body = Some(bytes);
     }
     Ok(stands_in)

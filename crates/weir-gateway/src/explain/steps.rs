@@ -405,6 +405,10 @@ impl Course<'_> {
                 let instead = self.exchange.instead.is_some();
                 upstream::setting(proxy, &config.upstreams[id], instead)
             }
+            Handler::Calls(calls) => match calls.len() {
+                1 => "one call".to_owned(),
+                several => format!("{several} calls at once"),
+            },
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),
         };
@@ -417,6 +421,9 @@ impl Course<'_> {
             if let Handler::Proxy(proxy) = &route.handler {
                 step.parts = upstream::targets(self.exchange, proxy);
             }
+            if let (Handler::Calls(_), Some(trace)) = (&route.handler, &self.exchange.trace) {
+                step.parts.clone_from(&trace.calls);
+            }
         }
         step
     }
@@ -424,7 +431,7 @@ impl Course<'_> {
 
 fn mapping(what: &str, map: &BodyMap) -> String {
     match map {
-        BodyMap::Json(_) => format!("maps the {what}"),
+        BodyMap::Structure(_) => format!("maps the {what}"),
         BodyMap::Script(script) => format!("maps the {what} by {}", script.program.name()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a request that is explained has been through.
 
-use super::Sent;
+use super::{Part, Sent};
 use crate::limit::Looked;
 use std::cell::RefCell;
 
@@ -45,6 +45,8 @@ pub(crate) struct Trace {
     pub(crate) body: Option<Vec<u8>>,
     /// Header lines of the request as they would be recorded.
     pub(crate) recorded: Vec<u8>,
+    /// What each of several upstreams would be asked.
+    pub(crate) calls: Vec<Part>,
     /// What another would get.
     pub(crate) sent: Option<Box<Sent>>,
 }

@@ -167,7 +167,7 @@ fn below_base(exchange: &Exchange) -> String {
     below
 }
 
-fn fill(exchange: &Exchange, parts: &[PathPart]) -> String {
+pub(crate) fn fill(exchange: &Exchange, parts: &[PathPart]) -> String {
     let mut filled = String::new();
     for part in parts {
         match part {

@@ -85,7 +85,7 @@ pub(super) fn written<'s>(
             let bytes = match format {
                 // As the engine writes it, which knows the indentation.
                 Format::Json { .. } => json,
-                Format::Xml { .. } => format
+                Format::Xml(_) => format
                     .render(&json)
                     .map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?,
             };

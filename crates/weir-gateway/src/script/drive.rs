@@ -2,7 +2,6 @@
 
 use super::seat::{Order, Slot, Thread};
 use super::{console, finished};
-use crate::deadline::Wait;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::proxy;
@@ -11,13 +10,9 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_config::{Route, Script};
 use weir_script::{CallId, End, Fetch, Op, OpId, OpKind, Outcome, Request, Step};
-
-/// Waiting has no limit but that of the whole request.
-const EVER: Duration = Duration::from_secs(86_400);
 
 type Doing = Pin<Box<dyn Future<Output = Outcome>>>;
 
@@ -58,7 +53,7 @@ impl Doings {
             if lost.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(Problem::ScriptMemory.into()));
             }
-            let late = exchange.deadline.poll(cx, Wait::FirstByte, EVER);
+            let late = exchange.deadline.poll_request(cx);
             late.map(|_| Err(Problem::DeadlineExceeded.into()))
         })
         .await
@@ -187,7 +182,7 @@ async fn in_time<T>(exchange: &Exchange, answer: oneshot::Receiver<T>) -> Result
         if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
             return Poll::Ready(answer.map_err(|_| Problem::ScriptMemory.into()));
         }
-        let late = exchange.deadline.poll(cx, Wait::FirstByte, EVER);
+        let late = exchange.deadline.poll_request(cx);
         late.map(|_| Err(Problem::DeadlineExceeded.into()))
     })
     .await

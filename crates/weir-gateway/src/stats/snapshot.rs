@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub cache_revalidated: u64,
     /// Requests that have nothing to do with the cache of their route.
     pub cache_bypassed: u64,
+    /// Calls of `calls` in whose place their fallback stands.
+    pub fallbacks: u64,
     /// Requests that waited for another's answer.
     pub cache_waited: u64,
     /// Stored answers that had to go for others.
@@ -213,6 +215,7 @@ impl Snapshot {
             (&mut self.over_quota, &worker.over_quota),
             (&mut self.invalid_requests, &worker.invalid_requests),
             (&mut self.invalid_answers, &worker.invalid_answers),
+            (&mut self.fallbacks, &worker.fallbacks),
             (&mut self.cache_hits, &worker.cache_hits),
             (&mut self.cache_misses, &worker.cache_misses),
             (&mut self.cache_revalidated, &worker.cache_revalidated),

@@ -53,9 +53,7 @@ impl Live {
         let files = config.apis.iter().map(|api| {
             let root = |handler: &Handler| match handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),
-                Handler::Reply(_) | Handler::Proxy(_) | Handler::Script(_) | Handler::Pool(_) => {
-                    None
-                }
+                _ => None,
             };
             api.routes.iter().map(|route| root(&route.handler)).collect()
         });

@@ -76,9 +76,13 @@ fn handler(config: &Config, route: &Route) -> String {
                 ReplyBody::Empty => "empty",
                 ReplyBody::Fixed(_) => "fixed",
                 ReplyBody::Negotiated(_) => "negotiated",
-                ReplyBody::Mapped { .. } => "mapped",
+                ReplyBody::Mapped(_) => "mapped",
             };
             format!("reply {} {body}", reply.status)
+        }
+        Handler::Calls(calls) => {
+            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            format!("calls {}", names.join(", "))
         }
         Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
         Handler::Script(script) => format!("script {}", script.program.name()),

@@ -10,7 +10,7 @@ mod upstream;
 
 pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
-pub(crate) use peers::{FullBacklog, RealServer, nobody};
+pub(crate) use peers::{FullBacklog, RealServer, nobody, python_package};
 pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
     load_time, run, weir,

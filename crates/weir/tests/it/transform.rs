@@ -1,6 +1,7 @@
 //! What happens to requests and answers on their way.
 
 mod caching;
+mod calls;
 mod compression;
 mod cors;
 mod forwarding;
@@ -8,6 +9,7 @@ mod instead;
 mod maps;
 mod negotiation;
 mod upstreams;
+mod xml;
 
 use crate::harness::Response;
 use serde_json::Value;

@@ -8,7 +8,12 @@ fn json(text: &str, indent: usize) -> String {
 }
 
 fn as_xml(text: &str, indent: usize) -> String {
-    let format = Format::Xml { root: "response".to_owned(), indent };
+    let format = Format::Xml(xml::XmlWriting {
+        root: "response".to_owned(),
+        namespaces: Vec::new(),
+        content_type: "application/xml".to_owned(),
+        indent,
+    });
     let out = String::from_utf8(format.render(text.as_bytes()).expect("valid")).expect("UTF-8");
     out.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("declared").to_owned()
 }

@@ -5,8 +5,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -230,4 +231,30 @@ impl FullBacklog {
         assert!(queue.len() < 100, "the queue takes everything");
         Self { addr, _listener: listener, _queue: queue }
     }
+}
+
+/// Something of a Python package (PyPI) in a virtual environment of its own, fetched once; `None`,
+/// which is said, where that cannot be done.
+pub(crate) fn python_package(package: &str, wanted: &str) -> Option<PathBuf> {
+    // One at a time: two tests may want the same.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _alone = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package.replace("==", "-"));
+    let wanted = home.join(wanted);
+    if wanted.exists() {
+        return Some(wanted);
+    }
+    let quiet = |command: &mut Command| {
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let made = quiet(Command::new("python3").args(["-m", "venv"]).arg(&home)) && {
+        let mut install = Command::new("timeout");
+        quiet(install.arg("600").arg(home.join("bin/pip")).args(["install", "-q", package]))
+    };
+    if !made || !wanted.exists() {
+        eprintln!("SKIPPED: python3 with venv and pip could not fetch {package}");
+        return None;
+    }
+    Some(wanted)
 }

@@ -4,12 +4,11 @@
 //! Both are fetched once; where that cannot be done the tests say so and pass.
 
 use super::{KEY, shop};
-use crate::harness::weir;
+use crate::harness::{python_package, weir};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 const DOCUMENTS: &str = "@readme/oas-examples@8.2.2";
@@ -19,26 +18,9 @@ fn done(command: &mut Command) -> Option<()> {
     status.success().then_some(())
 }
 
-/// Schemathesis in a virtual environment of its own.
-static TESTER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(SCHEMATHESIS.replace("==", "-"));
-    let program = home.join("bin/schemathesis");
-    if program.exists() {
-        return Some(program);
-    }
-    let made = done(Command::new("python3").args(["-m", "venv"]).arg(&home)).and_then(|()| {
-        let mut install = Command::new("timeout");
-        done(install.arg("600").arg(home.join("bin/pip")).args(["install", "-q", SCHEMATHESIS]))
-    });
-    if made.is_none() {
-        eprintln!("SKIPPED: python3 with venv and pip could not fetch {SCHEMATHESIS}");
-    }
-    made.map(|()| program)
-});
-
 #[test]
 fn schemathesis_finds_no_server_error_and_every_failure_as_documented() {
-    let Some(program) = &*TESTER else { return };
+    let Some(program) = python_package(SCHEMATHESIS, "bin/schemathesis") else { return };
     let server = shop(&[]);
     let description = server.connect().request("GET", "/shop/v1/openapi.json", &[KEY], "");
     assert_eq!(description.status, 200);

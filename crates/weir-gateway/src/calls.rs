@@ -1,0 +1,270 @@
+//! The `calls` handler: several upstreams are asked at once, and what they answer is one answer.
+//!
+//! Each call is a request of weir's own, as those of scripts are: whole when it is sent, its answer
+//! whole when it is used. They are polled in the task of the client's request, so that they end with it.
+
+use crate::body::{Body, RequestBody};
+use crate::exchange::{Exchange, TransactionId};
+use crate::explain::Part;
+use crate::headers::text;
+use crate::path;
+use crate::problem::Problem;
+use crate::proxy::{self, fill};
+use crate::refusal::Refusal;
+use crate::trace_context::TraceContext;
+use crate::transform::{self, Source};
+use bytes::Bytes;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use weir_config::{Call, Given, Route};
+use weir_script::{Fetch, Fetched, Note};
+
+/// Header that names the calls whose fallback stands in their place.
+const FALLBACK: &str = "weir-fallback";
+
+type Asking<'c> = Pin<Box<dyn Future<Output = Result<Fetched, Refusal>> + 'c>>;
+
+/// What has come of a call.
+enum Came {
+    /// A JSON value that stands for it.
+    Value(Vec<u8>),
+    /// An answer that is the whole answer.
+    Answer(Fetched),
+}
+
+/// Asks all of them, and answers with an object of what they answered.
+pub(crate) async fn answer<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    calls: &[Call],
+    body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let fetches = prepare(exchange, calls, body).await?;
+    let live = Rc::clone(exchange.live());
+    let (id, limit): (TransactionId, u64) = (exchange.id, route.body_limit);
+    let ask = |(call, fetch): (&Call, Fetch)| -> Asking<'_> {
+        let (live, upstream) = (Rc::clone(&live), call.upstream);
+        Box::pin(async move { proxy::fetch(&live, upstream, fetch, id, limit).await })
+    };
+    let mut asking: Vec<Option<Asking<'_>>> =
+        calls.iter().zip(fetches).map(|pair| Some(ask(pair))).collect();
+    let mut values: Vec<Vec<u8>> = vec![Vec::new(); calls.len()];
+    exchange.deadline.progress();
+    while let Some((at, answered)) = next(exchange, &mut asking).await? {
+        match came(exchange, &calls[at], answered)? {
+            Came::Value(value) => values[at] = value,
+            Came::Answer(answer) => return Ok(passed(exchange, answer)),
+        }
+    }
+    exchange.response.status = 200;
+    exchange.response.headers.push("content-type", b"application/json");
+    Ok(Body::Whole(together(calls, &values)))
+}
+
+/// What each of them is sent, from the request.
+pub(crate) async fn prepare(
+    exchange: &mut Exchange,
+    calls: &[Call],
+    mut body: RequestBody<'_>,
+) -> Result<Vec<Fetch>, Refusal> {
+    let input = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
+        Box::pin(transform::read_json(exchange, body)).await?
+    } else {
+        body.drop_at_hand()?;
+        Vec::new()
+    };
+    TraceContext::establish(&mut exchange.request.headers);
+    calls.iter().map(|call| fetch_of(exchange, call, &input)).collect()
+}
+
+fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Refusal> {
+    let upstream = &exchange.live().site.config.upstreams[call.upstream.0];
+    let mut target = fill(exchange, &call.path);
+    let computed = call.query.iter().any(|(_, given)| matches!(given, Given::Expr(_)));
+    let scope = if computed { exchange.scope() } else { Default::default() };
+    let mut before = '?';
+    for (name, given) in &call.query {
+        let value = match given {
+            Given::Text(text) => text.clone(),
+            Given::Expr(expr) => match expr.value(&scope) {
+                None | Some(Value::Null) => continue,
+                Some(Value::String(text)) => text,
+                Some(other) => other.to_string(),
+            },
+        };
+        target.push(before);
+        path::encode(name, &mut target);
+        target.push('=');
+        path::encode(&value, &mut target);
+        before = '&';
+    }
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let sent = &exchange.request.headers;
+    let trace = ["traceparent", "tracestate"];
+    for name in call.forward.iter().map(String::as_str).chain(trace) {
+        let own = call.headers.iter().any(|(set, _)| set == name);
+        for value in sent.get_all(name).filter(|_| !own) {
+            headers.push((name.to_owned(), text(value).into_owned()));
+        }
+    }
+    headers.extend(call.headers.iter().cloned());
+    let mut body = None;
+    if let Some(map) = &call.body {
+        body = Some(transform::apply(exchange, map, input)?);
+        if !headers.iter().any(|(name, _)| name == "content-type") {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+    }
+    if !headers.iter().any(|(name, _)| name == "accept") {
+        let accept = match (call.from.json, &call.from.xml) {
+            (true, None) => "application/json",
+            (true, Some(_)) => "application/json, application/xml, text/xml",
+            (false, _) => "application/xml, text/xml",
+        };
+        headers.push(("accept".to_owned(), accept.to_owned()));
+    }
+    Ok(Fetch {
+        upstream: upstream.name.clone(),
+        method: call.method.clone(),
+        target,
+        headers,
+        body,
+        timeout: call.timeout,
+    })
+}
+
+/// The first that is done of those that are under way; `None` when there are none left.
+async fn next(
+    exchange: &Exchange,
+    asking: &mut [Option<Asking<'_>>],
+) -> Result<Option<(usize, Result<Fetched, Refusal>)>, Refusal> {
+    poll_fn(|cx| {
+        let mut waits = false;
+        for (at, slot) in asking.iter_mut().enumerate() {
+            let Some(one) = slot else { continue };
+            if let Poll::Ready(answered) = one.as_mut().poll(cx) {
+                *slot = None;
+                return Poll::Ready(Ok(Some((at, answered))));
+            }
+            waits = true;
+        }
+        if !waits {
+            return Poll::Ready(Ok(None));
+        }
+        exchange.deadline.poll_request(cx).map(|expired| Err(expired.into()))
+    })
+    .await
+}
+
+/// What an answer comes to: its value, its fallback, or the end of the request.
+fn came(
+    exchange: &mut Exchange,
+    call: &Call,
+    answered: Result<Fetched, Refusal>,
+) -> Result<Came, Refusal> {
+    let failed = |why: String| Refusal::new(Problem::CallFailed).detail(why);
+    let refusal = match answered {
+        Ok(answer) if call.pass.contains(&answer.status) => return Ok(Came::Answer(answer)),
+        Ok(answer) if !(200..300).contains(&answer.status) => {
+            failed(format!("`{}` answered with {}", call.name, answer.status))
+        }
+        Ok(answer) => match value(call, answer) {
+            Ok(value) => return Ok(Came::Value(value)),
+            Err(why) => failed(format!("what `{}` answered cannot be read: {why}", call.name)),
+        },
+        Err(mut refusal) => {
+            let why = match refusal.detail.take() {
+                Some(detail) => format!("`{}`: {detail}", call.name),
+                None => format!("`{}`", call.name),
+            };
+            refusal.detail(why)
+        }
+    };
+    let Some(fallback) = &call.fallback else { return Err(refusal) };
+    exchange.worker.stats.fallbacks.add(1);
+    let headers = &mut exchange.response.headers;
+    let names = headers.get(FALLBACK).map(|value| text(value).into_owned());
+    let names = names.map_or(call.name.clone(), |before| format!("{before}, {}", call.name));
+    headers.set(FALLBACK, names.as_bytes());
+    let title = refusal.problem.title();
+    let why = format!("{title}: {}", refusal.detail.as_deref().unwrap_or_default());
+    exchange.notes.get_or_insert_default().add(Note::Log, "", &why);
+    Ok(Came::Value(fallback.clone().into_bytes()))
+}
+
+/// The JSON value of an answer; null if it has no body.
+fn value(call: &Call, answer: Fetched) -> Result<Vec<u8>, String> {
+    if answer.body.is_empty() {
+        return Ok(b"null".to_vec());
+    }
+    let header = |name: &str| {
+        let found = answer.headers.iter().find(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    if header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err("it is compressed".to_owned());
+    }
+    let content_type = header("content-type");
+    let Some(source) = Source::of(&call.from, content_type.map(str::as_bytes)) else {
+        return Err(match content_type {
+            Some(_) => "its content type is another than is read".to_owned(),
+            None => "it has no content type".to_owned(),
+        });
+    };
+    let json = source.json(answer.body).map_err(|error| error.to_string())?;
+    match serde_json::from_slice::<&RawValue>(&json) {
+        Ok(_) => Ok(json),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// An answer that is the whole answer.
+fn passed(exchange: &mut Exchange, answer: Fetched) -> Body<'static> {
+    let response = &mut exchange.response;
+    response.headers.remove(FALLBACK);
+    response.status = answer.status;
+    for (name, value) in &answer.headers {
+        if name != "content-length" {
+            response.headers.push(name, value.as_bytes());
+        }
+    }
+    if answer.body.is_empty() { Body::Empty } else { Body::Whole(Bytes::from(answer.body)) }
+}
+
+/// The object of all values, in the order of the configuration.
+fn together(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
+    let length = values.iter().map(Vec::len).sum::<usize>();
+    let mut out = Vec::with_capacity(length + calls.len() * 24 + 2);
+    out.push(b'{');
+    for (at, (call, value)) in calls.iter().zip(values).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        // Names are of the configuration: nothing in them needs an escape.
+        out.extend_from_slice(format!("\"{}\":", call.name).as_bytes());
+        out.extend_from_slice(value);
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+/// What is told of each call without making it.
+pub(crate) fn outline(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
+    let masks = &exchange.live().site.masks;
+    let part = |(call, fetch): (&Call, &Fetch)| {
+        let target = masks.target(&fetch.target);
+        let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
+        let time = call.timeout.map(|time| format!("at most {time:?}"));
+        let else_ = match call.fallback {
+            Some(_) => "has a fallback",
+            None => "the request fails with it",
+        };
+        let why = time.into_iter().chain([else_.to_owned()]).collect::<Vec<_>>().join(", ");
+        Part { name, outcome: "later".to_owned(), why }
+    };
+    calls.iter().zip(fetches).map(part).collect()
+}

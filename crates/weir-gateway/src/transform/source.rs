@@ -1,0 +1,68 @@
+//! Bodies that are read as JSON, by their content type.
+
+use weir_config::Sources;
+use weir_config::xml::{XmlError, XmlReading, is_xml};
+
+/// How a body is read.
+pub(crate) enum Source<'s> {
+    /// As it is.
+    Json,
+    /// By the convention, from the charset that its content type says.
+    Xml(&'s XmlReading, Option<String>),
+}
+
+impl<'s> Source<'s> {
+    /// How a body of this content type is read, if it is one of those.
+    pub(crate) fn of(sources: &'s Sources, content_type: Option<&[u8]>) -> Option<Self> {
+        let content_type = content_type?;
+        if sources.json && is_json(content_type) {
+            return Some(Self::Json);
+        }
+        let reading = sources.xml.as_ref()?;
+        let content_type = String::from_utf8_lossy(content_type);
+        is_xml(&content_type).then(|| Self::Xml(reading, charset(&content_type)))
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self, Self::Json)
+    }
+
+    /// The body as JSON. What is JSON already is not looked at.
+    pub(crate) fn json(self, body: Vec<u8>) -> Result<Vec<u8>, XmlError> {
+        match self {
+            Self::Json => Ok(body),
+            Self::Xml(reading, charset) => {
+                let mut out = Vec::with_capacity(body.len());
+                reading.read(&body, charset.as_deref(), &mut out)?;
+                Ok(out)
+            }
+        }
+    }
+}
+
+/// Whether a body is JSON by its media type (RFC 8259, RFC 6839).
+pub(crate) fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
+        || essence
+            .len()
+            .checked_sub(b"+json".len())
+            .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
+}
+
+/// What is taken, for those who sent something else.
+pub(super) fn described(sources: &Sources) -> &'static str {
+    match (sources.json, &sources.xml) {
+        (true, Some(_)) => "the body must be application/json or application/xml",
+        (false, Some(_)) => "the body must be application/xml",
+        _ => "the body must be application/json",
+    }
+}
+
+/// The charset parameter of a content type.
+fn charset(content_type: &str) -> Option<String> {
+    let parameters = content_type.split(';').skip(1);
+    let mut pairs = parameters.filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    Some(value.trim().trim_matches('"').to_owned())
+}
