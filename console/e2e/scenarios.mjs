@@ -374,6 +374,95 @@ async function lab({ server, browser }) {
   await context.close();
 }
 
+/** Without a mouse: along the list, to other pages, and what keys there are. */
+async function keys({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "payload-viewer");
+  await page.goto(`${server.admin}/console/tracker?q=api%3Aorders`);
+  const rows = page.getByRole("row").filter({ hasText: "/orders" });
+  await rows.nth(2).waitFor();
+  await page.locator("h1").first().evaluate(() => document.activeElement?.blur());
+  const at = () => page.locator('[role=row][aria-selected="true"]').getAttribute("aria-rowindex");
+  await page.keyboard.press("j");
+  const first = Number(await at());
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  assert.equal(Number(await at()), first + 2);
+  await page.keyboard.press("k");
+  assert.equal(Number(await at()), first + 1);
+  await page.keyboard.press("?");
+  const dialog = page.getByRole("dialog", { name: "Keys" });
+  await dialog.getByText("next transaction").waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("j");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "hidden" });
+  assert.equal(Number(await at()), first + 1, "a dialog has the keys to itself");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: /orders/ }).first().waitFor();
+  await page.keyboard.press("u");
+  await rows.first().waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("m");
+  await page.getByRole("tab", { name: "Limits" }).waitFor();
+  await page.keyboard.press("/");
+  const search = page.getByRole("combobox", { name: "Search transactions" });
+  await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "combobox");
+  await page.keyboard.type("gm?j");
+  assert.equal(await search.inputValue(), "gm?j", "what is typed is typed");
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Invoices as they are printed: they alone, in black on white. */
+async function printed({ server, browser }) {
+  const { page, context, problems } = await visit(browser, { theme: "dark" });
+  await signIn(page, server, "viewer");
+  await page.goto(`${server.admin}/console/monitor`);
+  await page.getByRole("tab", { name: "Invoices" }).click();
+  await page.getByRole("heading", { name: "acme" }).waitFor();
+  await page.evaluate(() => {
+    globalThis.print = () => {
+      globalThis.printed = (globalThis.printed ?? 0) + 1;
+    };
+  });
+  await page.getByRole("button", { name: "Print" }).click();
+  assert.equal(await page.evaluate(() => globalThis.printed), 1);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.getByRole("heading", { name: "acme" }).isVisible(), true);
+  assert.equal(await page.getByRole("navigation", { name: "Pages" }).isVisible(), false);
+  assert.equal(await page.getByRole("button", { name: "Print" }).isVisible(), false);
+  const paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(paper, "rgb(255, 255, 255)");
+  await picture(page, "invoice-printed");
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Who did what, found by who and what. */
+async function audited({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "admin");
+  await page.goto(`${server.admin}/console/access`);
+  const filters = page.getByRole("form", { name: "Lines of the audit" });
+  await filters.getByLabel("What", { exact: true }).fill("sign-in");
+  await filters.getByLabel("Who", { exact: true }).fill("the admin");
+  await filters.getByRole("button", { name: "Show" }).click();
+  const lines = page.getByRole("table").filter({ hasText: "To what" }).locator("tbody tr");
+  await lines.filter({ hasNotText: "sign-in" }).first().waitFor({ state: "detached" });
+  await lines.first().waitFor();
+  for (const line of await lines.allTextContents()) assert.match(line, /the admin.*sign-in/);
+  await filters.getByLabel("Who", { exact: true }).fill("nobody at all");
+  await filters.getByRole("button", { name: "Show" }).click();
+  await page.getByText("Nobody did that").waitFor();
+  await picture(page, "audit-empty");
+  assert.deepEqual(await violations(page), []);
+  await filters.getByRole("button", { name: "All" }).click();
+  await lines.filter({ hasText: "make-token" }).first().waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
 /** The first view with an empty cache: all there is, and nothing from elsewhere. */
 async function first({ server, browser }) {
   const { page, context, problems } = await visit(browser);
@@ -390,4 +479,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, repair, bulk, throttled, explain, tries, lab, roles, hostile, configuration, pages, phone };
+export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, tries, lab, roles, hostile, configuration, pages, phone };

@@ -1,12 +1,12 @@
 // Who may do what, and who did.
 
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { api, data, type Role, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { Dialog } from "../ui/dialog";
-import { Copy, Failure, Loading, Panel, Time } from "../ui/parts";
+import { Copy, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
 import { say } from "../ui/toast";
 
 const ROLES: [Role, string][] = [
@@ -166,10 +166,20 @@ function NewToken({ onClose }: { onClose: () => void }) {
 
 const LINES = 100;
 
+/** What may be asked for, and what it is called. */
+const FILTERS = [
+  ["who", "Who", "name or token id"],
+  ["action", "What", "resubmit"],
+  ["subject", "To what", "id of a transaction"],
+] as const;
+type Filter = Partial<Record<(typeof FILTERS)[number][0], string>>;
+
 function AuditLog() {
+  const [filter, setFilter] = useState<Filter>({});
   const audit = useInfiniteQuery({
-    queryKey: ["audit"],
-    queryFn: ({ pageParam }) => data<Schemas["AuditEntry"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...(pageParam ? { before: pageParam } : {}) } } })),
+    queryKey: ["audit", filter],
+    queryFn: ({ pageParam }) => data<Schemas["AuditEntry"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...filter, ...(pageParam ? { before: pageParam } : {}) } } })),
+    placeholderData: keepPreviousData,
     initialPageParam: 0,
     getNextPageParam: (last) => (last.length === LINES ? last.at(-1)?.number : undefined),
   });
@@ -178,6 +188,8 @@ function AuditLog() {
     <Panel title="Audit" inside={false} actions={<span className="muted">who saw which payload, and who changed what</span>}>
       {audit.isError && <Failure error={audit.error} retry={() => void audit.refetch()} />}
       {audit.isPending && <Loading what="the audit" />}
+      <Filters onChange={setFilter} />
+      {audit.data && entries.length === 0 && <Empty title="Nobody did that">{Object.keys(filter).length > 0 && <p>Names, actions and subjects are compared as a whole.</p>}</Empty>}
       {entries.length > 0 && (
         <div className="table-box">
           <table className="data">
@@ -222,6 +234,31 @@ function AuditLog() {
         </div>
       )}
     </Panel>
+  );
+}
+
+function Filters({ onChange }: { onChange: (filter: Filter) => void }) {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const said = FILTERS.map(([key]) => [key, String(form.get(key) ?? "").trim()] as const);
+    onChange(Object.fromEntries(said.filter(([, value]) => value)));
+  };
+  return (
+    <form className="row inside no-print" onSubmit={submit} onReset={() => onChange({})} aria-label="Lines of the audit">
+      {FILTERS.map(([key, name, example]) => (
+        <label key={key} className="row">
+          {name}
+          <input name={key} size={16} placeholder={example} />
+        </label>
+      ))}
+      <button type="submit" className="button small">
+        Show
+      </button>
+      <button type="reset" className="button quiet small">
+        All
+      </button>
+    </form>
   );
 }
 

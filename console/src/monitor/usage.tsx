@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, data } from "../api/client";
 import { useSession } from "../api/session";
 import { bytes, count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
@@ -10,20 +10,12 @@ import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
 import { Empty, Failure, Loading, Panel } from "../ui/parts";
 import { NotCounting } from "./not-counting";
-
-type Report = Schemas["UsageReport"];
-type Row = Schemas["UsageRow"];
+import { counted, type UsageReport, type UsageRow, usageOf } from "./queries";
 
 const GROUPS = ["consumer", "api", "operation", "plan", "status"] as const;
 type Group = (typeof GROUPS)[number];
 const NAMES: Record<Group, string> = { consumer: "Consumer", api: "API", operation: "Operation", plan: "Plan", status: "Status" };
 const SERIES: Series[] = [{ label: "calls", color: "--chart-1", bars: true }];
-
-/** Counts are of whole minutes: the one that is not over yet is there only if no end is said. */
-function asked(range: RangeSearch) {
-  const { from, to, rolling } = resolveRange(range, new Date());
-  return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
-}
 
 function stepOf(range: RangeSearch): { step: "minute" | "hour" | "day"; seconds: number } {
   const { from, to } = resolveRange(range, new Date());
@@ -37,13 +29,7 @@ export function Usage() {
   const session = useSession();
   const [groups, setGroups] = useState<Group[]>(["consumer", "api"]);
   const by = groups.join(",");
-  const usage = useQuery({
-    queryKey: ["usage", range, by],
-    queryFn: () => data<Report>(api.GET("/v1/usage", { params: { query: { ...asked(range), ...(by ? { by } : {}) } } })),
-    placeholderData: keepPreviousData,
-    refetchInterval: 10_000,
-    enabled: session?.counting ?? false,
-  });
+  const usage = useQuery({ ...usageOf(range, by), enabled: session?.counting ?? false });
   if (session && !session.counting) return <NotCounting />;
   const rows = [...(usage.data?.rows ?? [])].sort((a, b) => b.calls - a.calls);
   const toggle = (group: Group) => setGroups(groups.includes(group) ? groups.filter((one) => one !== group) : GROUPS.filter((one) => one === group || groups.includes(one)));
@@ -82,7 +68,7 @@ function OverTime({ range }: { range: RangeSearch }) {
   const { step, seconds } = stepOf(range);
   const usage = useQuery({
     queryKey: ["usage", range, "time", step],
-    queryFn: () => data<Report>(api.GET("/v1/usage", { params: { query: { ...asked(range), step } } })),
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...counted(range), step } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });
@@ -101,8 +87,8 @@ function OverTime({ range }: { range: RangeSearch }) {
   );
 }
 
-function Table({ rows, groups }: { rows: Row[]; groups: Group[] }) {
-  const amounts = (row: Row) => Object.entries(row.amounts ?? {}).map(([plan, amount]) => (groups.includes("plan") || Object.keys(row.amounts ?? {}).length === 1 ? amount : `${plan} ${amount}`));
+function Table({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
+  const amounts = (row: UsageRow) => Object.entries(row.amounts ?? {}).map(([plan, amount]) => (groups.includes("plan") || Object.keys(row.amounts ?? {}).length === 1 ? amount : `${plan} ${amount}`));
   const isPriced = rows.some((row) => Object.keys(row.amounts ?? {}).length > 0);
   return (
     <div className="table-box">

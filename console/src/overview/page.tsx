@@ -9,6 +9,8 @@ import { bytes, count, duration, percent, short, span } from "../format/format";
 import { facetTerm } from "../query/fields";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
+import { byConsumer } from "../monitor/consumers";
+import { usageOf } from "../monitor/queries";
 import { counts } from "../tracker/queries";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Failure, Panel } from "../ui/parts";
@@ -32,6 +34,7 @@ export function OverviewPage() {
         <Apis pulse={pulse} />
         <Upstreams pulse={pulse} />
       </div>
+      {session?.counting && <Consumers />}
       {session?.recording && <Recorded />}
       <Health pulse={pulse} />
     </>
@@ -235,6 +238,53 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
           </table>
         </div>
       )}
+    </Panel>
+  );
+}
+
+const MOST_CONSUMERS = 8;
+
+/** Who called in the range, by what was counted. */
+function Consumers() {
+  const [range] = useRange();
+  const usage = useQuery(usageOf(range, "consumer,status"));
+  const all = usage.data ? byConsumer(usage.data.rows) : [];
+  if (all.length === 0) return null;
+  const { from, to } = resolveRange(range, new Date());
+  const seconds = Math.max(1, (to.getTime() - from.getTime()) / 1000);
+  const most = Math.max(1, all[0]?.calls ?? 1);
+  return (
+    <Panel title="Consumers, in the time range" inside={false} actions={<Link to="/monitor" className="button small">Usage</Link>}>
+      <div className="table-box">
+        <table className="data">
+          <thead>
+            <tr>
+              <th>Consumer</th>
+              <th className="num">Calls</th>
+              <th>
+                <span className="sr-only">Share</span>
+              </th>
+              <th className="num">Calls/s</th>
+              <th className="num">Refused</th>
+              <th className="num">Failed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.slice(0, MOST_CONSUMERS).map((one) => (
+              <tr key={one.consumer}>
+                <td className="wrap-any">{one.consumer || <span className="muted">none</span>}</td>
+                <td className="num">{count(one.calls)}</td>
+                <td>
+                  <Bar part={one.calls} whole={most} label={`Share of ${one.consumer || "none"}`} />
+                </td>
+                <td className="num">{short(one.calls / seconds)}</td>
+                <td className="num">{percent(one.refused, one.calls)}</td>
+                <td className="num">{percent(one.failed, one.calls)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </Panel>
   );
 }

@@ -103,16 +103,29 @@ pub struct AuditEntry {
     pub details: String,
 }
 
+/// Which lines of the audit are wanted; what is not said may be anything.
+#[derive(Clone, Debug, Default)]
+pub struct AuditWanted {
+    /// Only lines before the one with this number.
+    pub before: Option<i64>,
+    /// Name, or token id, of who did it.
+    pub who: Option<String>,
+    /// What was done.
+    pub action: Option<String>,
+    /// What it was done to.
+    pub subject: Option<String>,
+}
+
 /// Writes a line of the audit, so that it survives the process.
 type Note = dyn Fn(&AuditEntry) -> Result<(), String> + Send + Sync;
-/// Asks for a page of the audit: at most so many, older than this number.
-type Last = dyn Fn(usize, Option<i64>) -> Result<Vec<AuditEntry>, String> + Send + Sync;
+/// Asks for a page of the audit, of at most so many.
+type Last = dyn Fn(usize, &AuditWanted) -> Result<Vec<AuditEntry>, String> + Send + Sync;
 
 /// The log. Its doors may block.
 pub struct Audit {
     /// Writes a line, so that it survives the process.
     pub note: Box<Note>,
-    /// The last lines, newest first.
+    /// The last lines that are wanted, newest first.
     pub last: Box<Last>,
 }
 

@@ -29,7 +29,7 @@ mod tokens;
 pub mod tracker;
 
 pub use api::Access;
-pub use audit::{Audit, AuditEntry};
+pub use audit::{Audit, AuditEntry, AuditWanted};
 pub use pages::{Readiness, Sources};
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};

@@ -39,6 +39,19 @@ pub struct Deed {
     pub details: String,
 }
 
+/// Which rows are wanted; what is not said may be anything.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Only rows before the one with this number.
+    pub before: Option<i64>,
+    /// Name, or token id, of who did it.
+    pub who: Option<String>,
+    /// What was done.
+    pub action: Option<String>,
+    /// What it was done to.
+    pub subject: Option<String>,
+}
+
 /// The log.
 #[derive(Debug)]
 pub struct AuditLog {
@@ -76,29 +89,34 @@ impl AuditLog {
         Ok(())
     }
 
-    /// The last rows, newest first, at most so many, of those before a row.
+    /// The last rows that are wanted, newest first, at most so many.
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn last(&self, limit: usize, before: Option<i64>) -> rusqlite::Result<Vec<Deed>> {
+    pub fn last(&self, limit: usize, wanted: &Wanted) -> rusqlite::Result<Vec<Deed>> {
+        let Wanted { before, who, action, subject } = wanted;
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut select = connection.prepare_cached(
             "SELECT number, at, token, name, role, action, about, subject, details FROM audit
-             WHERE number < ? ORDER BY number DESC LIMIT ?",
+             WHERE number < ?1 AND (?2 IS NULL OR name = ?2 OR token = ?2)
+             AND (?3 IS NULL OR action = ?3) AND (?4 IS NULL OR subject = ?4)
+             ORDER BY number DESC LIMIT ?5",
         )?;
-        let rows = select.query_map(params![before.unwrap_or(i64::MAX), limit as i64], |row| {
-            Ok(Deed {
-                number: row.get(0)?,
-                at: row.get(1)?,
-                token: row.get(2)?,
-                name: row.get(3)?,
-                role: row.get(4)?,
-                action: row.get(5)?,
-                about: row.get(6)?,
-                subject: row.get(7)?,
-                details: row.get(8)?,
-            })
-        })?;
+        let before = before.unwrap_or(i64::MAX);
+        let rows =
+            select.query_map(params![before, who, action, subject, limit as i64], |row| {
+                Ok(Deed {
+                    number: row.get(0)?,
+                    at: row.get(1)?,
+                    token: row.get(2)?,
+                    name: row.get(3)?,
+                    role: row.get(4)?,
+                    action: row.get(5)?,
+                    about: row.get(6)?,
+                    subject: row.get(7)?,
+                    details: row.get(8)?,
+                })
+            })?;
         rows.collect()
     }
 }
@@ -115,11 +133,36 @@ mod tests {
         (1..=5).for_each(|at| log.note(&deed(at)).unwrap());
         drop(log);
         let log = AuditLog::open(data.path()).unwrap();
-        let last = log.last(2, None).unwrap();
+        let last = log.last(2, &Wanted::default()).unwrap();
         assert_eq!(last.iter().map(|deed| deed.at).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(last[0].subject, "body:a\nb 5");
-        let before = log.last(9, Some(last[1].number)).unwrap();
+        let older = Wanted { before: Some(last[1].number), ..Wanted::default() };
+        let before = log.last(9, &older).unwrap();
         assert_eq!(before.iter().map(|deed| deed.at).collect::<Vec<_>>(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn rows_are_found_by_who_did_what_to_what() {
+        let data = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(data.path()).unwrap();
+        for (at, name, action, subject) in
+            [(1, "ann", "show", "x"), (2, "bob", "show", "y"), (3, "ann", "resubmit", "x")]
+        {
+            let text = str::to_owned;
+            let (token, name) = (format!("id-{name}"), text(name));
+            let (action, subject) = (text(action), text(subject));
+            log.note(&Deed { at, token, name, action, subject, ..Deed::default() }).unwrap();
+        }
+        let found = |who: Option<&str>, action: Option<&str>, subject: Option<&str>| {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            let (who, action, subject) = (owned(who), owned(action), owned(subject));
+            let rows = log.last(9, &Wanted { before: None, who, action, subject }).unwrap();
+            rows.iter().map(|deed| deed.at).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Some("ann"), None, None), [3, 1]);
+        assert_eq!(found(Some("id-bob"), None, None), [2]);
+        assert_eq!(found(None, Some("show"), Some("x")), [1]);
+        assert!(found(Some("ann' OR 1=1"), None, None).is_empty());
     }
 
     #[test]
@@ -131,6 +174,6 @@ mod tests {
         for _ in 1..DROPPED {
             log.note(&Deed { at: now, ..Deed::default() }).unwrap();
         }
-        assert!(log.last(usize::MAX >> 1, None).unwrap().iter().all(|deed| deed.at == now));
+        assert!(log.last(usize::MAX >> 1, &Wanted::default()).unwrap().iter().all(|deed| deed.at == now));
     }
 }

@@ -4,8 +4,8 @@ use crate::tracker::convert::time;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_admin::{Audit, AuditEntry};
-use weir_index::audit::{AuditLog, Deed};
+use weir_admin::{Audit, AuditEntry, AuditWanted};
+use weir_index::audit::{AuditLog, Deed, Wanted};
 use weir_index::store::StoreError;
 
 /// Opens it.
@@ -17,8 +17,10 @@ pub(crate) fn open(data: &Path) -> Result<Audit, StoreError> {
     let noting = Arc::clone(&log);
     Ok(Audit {
         note: Box::new(move |entry| noting.note(&deed(entry)).map_err(|e| e.to_string())),
-        last: Box::new(move |limit, before| {
-            let found = log.last(limit, before).map_err(|error| error.to_string())?;
+        last: Box::new(move |limit, wanted| {
+            let AuditWanted { before, who, action, subject } = wanted.clone();
+            let wanted = Wanted { before, who, action, subject };
+            let found = log.last(limit, &wanted).map_err(|error| error.to_string())?;
             Ok(found.into_iter().map(entry).collect())
         }),
     })

@@ -2,7 +2,7 @@
 
 use super::transaction::{bad, limit};
 use super::{Api, not_recording};
-use crate::audit::AuditEntry;
+use crate::audit::{AuditEntry, AuditWanted};
 use crate::problem::Problem;
 use crate::tracker::Failure;
 use axum::Json;
@@ -24,6 +24,12 @@ pub(super) struct Wanted {
     limit: Option<usize>,
     /// Only lines before the one with this number.
     before: Option<i64>,
+    /// Only what this one did, by name or token id.
+    who: Option<String>,
+    /// Only this, such as `resubmit`.
+    action: Option<String>,
+    /// Only what was done to this, such as a transaction's id.
+    subject: Option<String>,
 }
 
 /// Who looked at which payload, and who changed what, newest first
@@ -38,9 +44,11 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<AuditEntry>>, Problem> {
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = limit(wanted.limit, LINES, MOST_LINES)?;
+    let Wanted { before, who, action, subject, .. } = wanted;
+    let wanted = AuditWanted { before, who, action, subject };
     let asked = api.asked(&api.turns, not_recording, move |sources| {
         let access = sources.access.as_ref()?;
-        Some((access.audit.last)(limit, wanted.before).map_err(Failure::Unreadable))
+        Some((access.audit.last)(limit, &wanted).map_err(Failure::Unreadable))
     });
     asked.await.map(Json)
 }

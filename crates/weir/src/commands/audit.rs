@@ -5,8 +5,9 @@ use crate::exit::Exit;
 use crate::table::table;
 use crate::{neutral, output};
 use anyhow::ensure;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
-use weir_admin::AuditEntry;
+use weir_admin::{AuditEntry, AuditWanted};
 
 /// Most lines that are asked for at once.
 const PAGE: usize = 1000;
@@ -14,11 +15,21 @@ const PAGE: usize = 1000;
 /// Arguments of `weir audit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Newest first.\n\nExamples:\n  weir audit --limit 20\n  \
+    weir audit --action resubmit --who ann\n  \
     weir audit --json --data /var/lib/weir")]
 pub(crate) struct Args {
     /// Most lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
+    /// Only what this one did, by name or token id
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+    /// Only this, such as `resubmit`
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only what was done to this, such as a transaction's id
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
     /// Print one JSON object for each, one a line
     #[arg(long)]
     json: bool,
@@ -36,7 +47,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             let there = weir_index::store::exists(data);
             ensure!(there, "there is no database in {}", data.display());
             let audit = crate::audit::open(data)?;
-            (audit.last)(args.limit, None).map_err(anyhow::Error::msg)?
+            let (who, action) = (args.who.clone(), args.action.clone());
+            let wanted = AuditWanted { before: None, who, action, subject: args.subject.clone() };
+            (audit.last)(args.limit, &wanted).map_err(anyhow::Error::msg)?
         }
         None => ask(args)?,
     };
@@ -58,9 +71,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn ask(args: &Args) -> anyhow::Result<Vec<AuditEntry>> {
     let client = args.server.client()?;
     let (mut entries, mut before): (Vec<AuditEntry>, _) = (Vec::new(), String::new());
+    let mut only = String::new();
+    for (key, value) in [("who", &args.who), ("action", &args.action), ("subject", &args.subject)] {
+        if let Some(value) = value {
+            only.push_str(&format!("&{key}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+        }
+    }
     while entries.len() < args.limit {
         let limit = (args.limit - entries.len()).min(PAGE);
-        let page: Vec<AuditEntry> = client.get(&format!("/v1/audit?limit={limit}{before}"))?;
+        let page: Vec<AuditEntry> =
+            client.get(&format!("/v1/audit?limit={limit}{only}{before}"))?;
         let Some(last) = page.last() else { break };
         before = format!("&before={}", last.number);
         entries.extend(page);

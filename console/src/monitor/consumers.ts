@@ -1,0 +1,28 @@
+// Calls of each consumer, by what became of them.
+
+import type { Schemas } from "../api/client";
+
+type UsageRow = Schemas["UsageRow"];
+
+interface ConsumerCalls {
+  consumer: string;
+  calls: number;
+  /** Answered with 4xx. */
+  refused: number;
+  /** Answered with 5xx. */
+  failed: number;
+}
+
+/** Rows by consumer and status as one of each consumer, the busiest first. */
+export function byConsumer(rows: Pick<UsageRow, "consumer" | "status" | "calls">[]): ConsumerCalls[] {
+  const all = new Map<string, ConsumerCalls>();
+  for (const row of rows) {
+    const consumer = row.consumer ?? "";
+    const one = all.get(consumer) ?? { consumer, calls: 0, refused: 0, failed: 0 };
+    one.calls += row.calls;
+    if (row.status === "4xx") one.refused += row.calls;
+    if (row.status === "5xx") one.failed += row.calls;
+    all.set(consumer, one);
+  }
+  return [...all.values()].sort((a, b) => b.calls - a.calls);
+}
