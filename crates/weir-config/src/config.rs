@@ -17,6 +17,7 @@ mod resubmit;
 mod script;
 pub(crate) use render::is_xml_name;
 mod server;
+mod telemetry;
 mod tracker;
 mod upstream;
 
@@ -45,6 +46,7 @@ pub use script::{Script, Scripts};
 pub use server::{
     AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
 };
+pub use telemetry::{Telemetry, Traces};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
@@ -100,6 +102,8 @@ pub struct Config {
     pub tracker: Tracker,
     /// What is counted of calls.
     pub monitor: Monitor,
+    /// What collectors are told; `None`: nothing.
+    pub telemetry: Option<Telemetry>,
     /// Bounds of script engines.
     pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].

@@ -179,7 +179,7 @@ impl Control {
         };
         Sources {
             readiness: Box::new(readiness),
-            metrics: Box::new(metrics),
+            metrics: Arc::new(metrics),
             gateway: statistics,
             limits,
             pools,
