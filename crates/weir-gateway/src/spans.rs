@@ -19,7 +19,7 @@ use weir_config::Traces;
 use weir_wire::{Headers, Known};
 
 /// Most requests of a worker that are over and wait to be taken; the oldest go.
-const WAITING: usize = 4096;
+const WAITING: usize = 2048;
 /// Most tries that are noted of a request; there are fewer by the settings of any upstream.
 const TRIES: usize = 64;
 /// Most bytes of a text that a client chose.
@@ -206,7 +206,10 @@ impl Open {
         self.next.set(span);
         let path = target.split('?').next().unwrap_or_default();
         self.path.replace(cut(path));
-        headers.set("traceparent", TraceContext::new(self.trace, span, self.flags).as_str().as_bytes());
+        headers.set(
+            "traceparent",
+            TraceContext::new(self.trace, span, self.flags).as_str().as_bytes(),
+        );
     }
 
     /// The span of the try that begins now.

@@ -120,7 +120,8 @@ mod tests {
     #[test]
     fn a_page_is_as_the_standard_has_it() {
         let span = Mark { trace: 0xab, span: 0xcd };
-        let exemplar = Exemplar { span, seconds: 0.25, at: Duration::from_millis(1_700_000_000_500) };
+        let exemplar =
+            Exemplar { span, seconds: 0.25, at: Duration::from_millis(1_700_000_000_500) };
         let histogram = Histogram {
             labels: vec![("a", "b".to_owned())],
             buckets: vec![(0.005, 1), (1.0, 3)],
@@ -129,7 +130,11 @@ mod tests {
             exemplars: vec![(1, exemplar)],
         };
         let families = [
-            Family { name: "d_seconds", help: "A \"d\".", samples: Samples::Histogram(vec![histogram]) },
+            Family {
+                name: "d_seconds",
+                help: "A \"d\".",
+                samples: Samples::Histogram(vec![histogram]),
+            },
             Family::counter("n_total", "N.", 3),
             Family::gauge("w_seconds", "W.", 1.5),
             Family::counter("w_seconds_total", "All W.", 2),

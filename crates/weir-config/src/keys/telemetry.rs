@@ -29,8 +29,14 @@ pub(crate) static TELEMETRY: Shape = Shape {
                 "What stands before `/v1/traces` and `/v1/metrics`.",
             )
             .default("/"),
-            Key::new("traces", Kind::Object(&TRACES), "Spans of requests, and of what they asked upstreams for.").default("none"),
-            Key::new("metrics", Kind::Object(&METRICS), "All that `/metrics` shows.").default("none"),
+            Key::new(
+                "traces",
+                Kind::Object(&TRACES),
+                "Spans of requests, and of what they asked upstreams for.",
+            )
+            .default("none"),
+            Key::new("metrics", Kind::Object(&METRICS), "All that `/metrics` shows.")
+                .default("none"),
             Key::new(
                 "resource",
                 Kind::Table(Names::Name, &Kind::Loose),

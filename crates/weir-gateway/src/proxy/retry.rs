@@ -163,9 +163,7 @@ impl Tries<'_> {
         let connection = target
             .take(&exchange.deadline)
             .await
-            .map_err(|error| {
-                not_taken(target, error, method, (started, exchange.span.as_ref()))
-            })?;
+            .map_err(|error| not_taken(target, error, method, (started, exchange.span.as_ref())))?;
         exchange.call = Some(Call::new(Rc::clone(target), started, exchange.span.as_ref()));
         attempt(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
     }

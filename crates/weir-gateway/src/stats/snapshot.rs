@@ -1,6 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{Again, BUCKETS, CallKey, Durations, Exemplar, NotAgain, SeriesKey, TargetKey, WorkerStats};
+use super::{
+    Again, BUCKETS, CallKey, Durations, Exemplar, NotAgain, SeriesKey, TargetKey, WorkerStats,
+};
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
 use crate::upgrade::Ended;
