@@ -89,6 +89,8 @@ pub(crate) async fn forward<'a>(
         limits.first_byte = retrying.try_time(limits.first_byte);
     }
     let method = exchange.request.method;
+    // Tries that find no connection have a URL, too.
+    head::announce_try(exchange, proxy);
     let span = exchange.span.clone();
     let mut choice = Choice { upstream, key, tried: Vec::new(), span };
     let connected = match connect(&exchange.deadline, method, started, &mut choice).await {

@@ -76,6 +76,7 @@ pub(super) async fn forward<'a>(
         exchange.deadline.bring_forward(exchange.started + timeout);
     }
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    head::announce_try(exchange, proxy);
     let retrying = upstream.retrying.as_ref();
     if let Some(retrying) = retrying {
         retrying.request(clock::recent());

@@ -71,6 +71,10 @@ pub(crate) struct Telemetry {
     gateway: Arc<Gateway>,
     families: Families,
     messages: Messages,
+    /// Tells this process from others.
+    instance: String,
+    /// Since when counters count, since 1970.
+    since: Duration,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -106,7 +110,11 @@ impl Telemetry {
             counters,
         };
         let shared = Arc::new(shared);
-        let telemetry = Self { shared, gateway, families, messages, thread: Mutex::default() };
+        let (instance, since) =
+            (uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()), unix_time());
+        let instance = instance.into_uuid().to_string();
+        let thread = Mutex::default();
+        let telemetry = Self { shared, gateway, families, messages, instance, since, thread };
         telemetry.reload(config);
         Arc::new(telemetry)
     }
@@ -131,8 +139,8 @@ impl Telemetry {
             families: Arc::clone(&self.families),
             messages: self.messages.clone(),
             config: self.shared.config(),
-            instance: format!("{:032x}", fastrand::u128(..)),
-            since: unix_time(),
+            instance: self.instance.clone(),
+            since: self.since,
             waiting: VecDeque::new(),
             spans: 0,
             oldest: Instant::now(),

@@ -94,7 +94,7 @@ fn a_request_is_a_server_span_and_what_it_asks_for_a_client_span() {
     {
         assert_eq!(attribute(&resource, key), value);
     }
-    assert_eq!(attribute(&resource, "service.instance.id").len(), 32);
+    assert_eq!(attribute(&resource, "service.instance.id").len(), 36);
     assert!(upstream.heads()[0].contains("hidden-7") && !collector.was_told("hidden-7"));
 }
 
@@ -197,6 +197,7 @@ fn failures_are_errors_and_refusals_are_not() {
     let tried = of_kind(&spans, SpanKind::Client);
     assert!(!tried.is_empty() && tried.iter().all(|one| one.parent_span_id == failed.span_id));
     assert_attributes(tried[0], &[("error.type", "connect"), ("http.response.status_code", "")]);
+    assert!(attribute(&tried[0].attributes, "url.full").ends_with("/up"), "{tried:#?}");
 
     let unknown = named("GET");
     assert_attributes(
@@ -283,4 +284,32 @@ fn a_reload_turns_it_on_and_off() {
     weir.reload(&off);
     assert_eq!(client.get("/d").status, 200);
     assert_eq!(weir.metric("weir_telemetry_spans_exported_total", &[]), 2.0);
+}
+
+#[test]
+fn two_in_a_row_that_speak_http2_are_one_trace() {
+    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let routes = "{path: \"/*\", proxy: one}";
+    let behind = before(upstream.addr, collector.upstream.addr, "traces: {share: 0%}", routes);
+    let behind = behind.start();
+    let text = configuration(behind.listen[0], collector.upstream.addr, ALL, routes);
+    let text = text.replacen("timeout: 5s,", "timeout: 5s, protocol: http2,", 1);
+    let front = crate::harness::Weir::new(&text).start();
+    assert_eq!(front.connect().get("/x").status, 200);
+
+    let spans = collector.spans(4);
+    let upstreams = |span: &&Span| {
+        attribute(&span.attributes, "server.port") == upstream.addr.port().to_string()
+    };
+    let last = of_kind(&spans, SpanKind::Client).into_iter().find(upstreams).expect("a span");
+    assert_eq!(hex(&last.span_id), traceparent(&upstream.heads()[0]).1);
+    // From the last one up to who began it.
+    let parent = |span: &Span| spans.iter().find(|other| other.span_id == span.parent_span_id);
+    let second = parent(last).expect("a server span");
+    let first = parent(second).expect("a client span");
+    let begun = parent(first).expect("a server span");
+    assert!(begun.parent_span_id.is_empty() && parent(begun).is_none());
+    assert_eq!(attribute(&first.attributes, "network.protocol.version"), "2");
+    assert_eq!(attribute(&second.attributes, "network.protocol.version"), "2");
+    assert!(spans.iter().all(|span| span.trace_id == begun.trace_id));
 }
