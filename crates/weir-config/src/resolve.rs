@@ -132,7 +132,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let mut monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
     monitor.events = resolver.events(&root);
     monitor.alerts = resolver.alerts(&root, &apis, &consumers);
-    let telemetry = resolver.telemetry(&root);
+    let telemetry = resolver.telemetry(&root, &upstreams);
     let listen = resolver.listeners(&root);
     resolver.warn_of_certificates(&root);
     let admin = resolver.admin(&root);

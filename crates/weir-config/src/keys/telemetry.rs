@@ -12,6 +12,7 @@ pub(crate) static TELEMETRY: Shape = Shape {
         ("headers", "write `auth` of the upstream"),
         ("attributes", "write `resource`"),
         ("spans", "write `traces`"),
+        ("insecure", "write `plain`"),
     ],
     ..Shape::new(
         "the telemetry",
@@ -29,6 +30,12 @@ pub(crate) static TELEMETRY: Shape = Shape {
                 "What stands before `/v1/traces` and `/v1/metrics`.",
             )
             .default("/"),
+            Key::new(
+                "plain",
+                Kind::Bool,
+                "Whether it may go to other machines in plain text (`http`).",
+            )
+            .default("false"),
             Key::new(
                 "traces",
                 Kind::Object(&TRACES),

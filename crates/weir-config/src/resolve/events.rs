@@ -26,7 +26,7 @@ impl Resolver<'_> {
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
         if self.http2.iter().any(|one| one == name) {
-            let message = format!("it is posted to by HTTP/1.1, but `{name}` speaks HTTP/2");
+            let message = format!("it would be posted to by HTTP/1.1, but `{name}` speaks HTTP/2");
             self.report
                 .error(codes::CONFLICT, node.at, message)
                 .help("name an upstream without `protocol: http2`");

@@ -1,7 +1,8 @@
 //! What is told by OTLP, and to whom.
 
+use super::upstream::is_local;
 use super::{Fields, Resolver};
-use crate::config::{Telemetry, Traces};
+use crate::config::{Scheme, Target, Telemetry, Traces, Upstream};
 use crate::finding::codes;
 use crate::keys;
 use crate::units;
@@ -12,7 +13,11 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Resolver<'_> {
     /// `telemetry`.
-    pub(super) fn telemetry(&mut self, root: &Fields<'_>) -> Option<Telemetry> {
+    pub(super) fn telemetry(
+        &mut self,
+        root: &Fields<'_>,
+        upstreams: &[Option<Upstream>],
+    ) -> Option<Telemetry> {
         let fields = root.object("telemetry", &keys::TELEMETRY)?;
         let traces = fields.object("traces", &keys::TRACES).map(|traces| Traces {
             share: traces.text("share").and_then(|text| units::percent(text).ok()).unwrap_or(1000),
@@ -37,6 +42,18 @@ impl Resolver<'_> {
             Some((member.key.clone(), value.to_owned()))
         });
         let resource = resource.collect();
-        Some(Telemetry { sink: self.sink(&fields)?, traces, metrics, resource })
+        let sink = self.sink(&fields)?;
+        let upstream = upstreams.get(sink.upstream.0).and_then(Option::as_ref);
+        let is_open = |target: &Target| target.scheme == Scheme::Http && !is_local(&target.host);
+        if !fields.bool("plain").unwrap_or(false)
+            && let Some(node) = fields.get("to")
+            && upstream.is_some_and(|upstream| upstream.targets.iter().any(is_open))
+        {
+            let message = "what is told has paths, addresses and names in it: `http` is for this machine only";
+            self.report
+                .error(codes::BAD_VALUE, node.at, message)
+                .help("write `https://…`, or `plain: true` if nobody else reads on the way");
+        }
+        Some(Telemetry { sink, traces, metrics, resource })
     }
 }
