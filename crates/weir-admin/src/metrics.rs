@@ -3,6 +3,7 @@
 //! There is no registry: whoever has numbers gives families, and a page is rendered from them.
 
 mod gateway;
+mod openmetrics;
 mod pools;
 mod process;
 mod text;
@@ -10,7 +11,20 @@ mod text;
 pub use gateway::gateway;
 pub use pools::pools;
 pub use process::process;
-pub use text::{CONTENT_TYPE, render};
+pub use text::render;
+pub use weir_gateway::stats::Exemplar;
+
+use axum::http::{HeaderMap, header};
+
+/// A page in the format that a scraper prefers, and its Content-Type.
+pub fn page(families: &[Family], asked: &HeaderMap) -> (&'static str, String) {
+    let asked = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if openmetrics::is_preferred(asked) {
+        (openmetrics::CONTENT_TYPE, openmetrics::render(families))
+    } else {
+        (text::CONTENT_TYPE, render(families))
+    }
+}
 
 /// Metrics of one name.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +73,9 @@ pub struct Histogram {
     pub count: u64,
     /// Their sum.
     pub sum: f64,
+    /// Traced ones that stand for others: one a bucket at most, by its number; that of infinity is
+    /// behind the last.
+    pub exemplars: Vec<(usize, Exemplar)>,
 }
 
 impl Family {

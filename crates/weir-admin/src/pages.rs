@@ -17,7 +17,7 @@ use crate::resubmit::Resubmission;
 use crate::tracker::Tracker;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -42,7 +42,7 @@ pub struct Sources {
     /// Whether traffic should be sent here.
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Every family to be shown, each name once.
-    pub metrics: Box<dyn Fn() -> Vec<Family> + Send + Sync>,
+    pub metrics: Arc<dyn Fn() -> Vec<Family> + Send + Sync>,
     /// What the gateway has counted.
     pub gateway: Box<dyn Fn() -> Snapshot + Send + Sync>,
     /// How everybody stands with their limits.
@@ -121,9 +121,9 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
     }
 }
 
-async fn metrics_page(State(sources): State<Arc<Sources>>) -> Response {
-    let text = metrics::render(&(sources.metrics)());
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+async fn metrics_page(State(sources): State<Arc<Sources>>, asked: HeaderMap) -> Response {
+    let (kind, text) = metrics::page(&(sources.metrics)(), &asked);
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 async fn unknown() -> Problem {

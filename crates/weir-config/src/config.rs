@@ -17,6 +17,7 @@ pub(crate) mod render;
 mod resubmit;
 mod script;
 mod server;
+mod telemetry;
 mod tracker;
 mod upstream;
 
@@ -46,6 +47,7 @@ pub use script::{Script, Scripts};
 pub use server::{
     AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
 };
+pub use telemetry::{Telemetry, Traces};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
@@ -101,6 +103,8 @@ pub struct Config {
     pub tracker: Tracker,
     /// What is counted of calls.
     pub monitor: Monitor,
+    /// What collectors are told; `None`: nothing.
+    pub telemetry: Option<Telemetry>,
     /// Bounds of script engines.
     pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].

@@ -15,6 +15,7 @@ mod pool;
 mod resubmit;
 mod script;
 mod server;
+mod telemetry;
 mod tracker;
 mod traffic;
 mod upstream;
@@ -38,6 +39,7 @@ pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{
     ADMIN, CLIENT_CERTIFICATES, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS,
 };
+pub(crate) use telemetry::{METRICS, TELEMETRY, TRACES};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
 pub(crate) use traffic::{
     API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, INTROSPECT, JWT, MATCH, PLAN,

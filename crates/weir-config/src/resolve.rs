@@ -24,6 +24,7 @@ mod resubmit;
 mod route;
 mod script;
 mod server;
+mod telemetry;
 mod tls;
 mod tracker;
 mod upstream;
@@ -133,6 +134,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let mut monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
     monitor.events = resolver.events(&root);
     monitor.alerts = resolver.alerts(&root, &apis, &consumers);
+    let telemetry = resolver.telemetry(&root, &upstreams);
     let listen = resolver.listeners(&root);
     resolver.warn_of_certificates(&root);
     let admin = resolver.admin(&root);
@@ -153,6 +155,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         journal,
         tracker,
         monitor,
+        telemetry,
         scripts,
         upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,
         pools: pools.into_iter().collect::<Option<_>>()?,

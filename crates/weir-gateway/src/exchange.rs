@@ -13,6 +13,7 @@ use crate::hex;
 use crate::limit::Standing;
 use crate::path;
 use crate::problem::{Fault, Problem};
+use crate::spans::Open;
 use crate::upgrade::Upgraded;
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
@@ -54,6 +55,8 @@ pub(crate) struct Exchange {
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
+    /// There if it is traced.
+    pub(crate) span: Option<Rc<Open>>,
     /// There if weir itself sends the request again.
     pub(crate) resubmission: Option<Box<InHand>>,
     /// It has passed every policy: something has been done about it.
@@ -167,6 +170,7 @@ impl Exchange {
             instead: None,
             standing: None,
             recording: Recording::default(),
+            span: None,
             resubmission: None,
             admitted: false,
             trace: None,
@@ -228,6 +232,10 @@ impl Exchange {
         push_host(&mut self.host, authority);
         self.deadline.set_request(None);
         self.deadline.progress();
+        self.span = live.traces().and_then(|traces| {
+            let incoming = (&self.request.headers, live.site.config.workers);
+            Open::begin(self.worker, traces, incoming, (self.started, self.unix))
+        });
         self.live = Some(live);
         self.api = None;
         self.route = None;
@@ -379,6 +387,10 @@ impl Exchange {
                 let error = self.problem.filter(of_call).map_or("", Problem::slug);
                 call.end(self.request.method, error, now);
             }
+            if let Some(span) = self.span.take() {
+                let error = self.problem.map_or("", Problem::slug);
+                self.worker.stats.spans.push(span.over(self, duration, error, false));
+            }
             self.live = None;
         }
     }
@@ -402,9 +414,12 @@ impl Exchange {
                 failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
             capture::break_off(self, upstreams, now, duration);
             self.worker.log(self, duration, true);
+            let error = why.map_or("cancelled", |why| why.problem().slug());
             if let Some(call) = self.call.take() {
-                let error = why.map_or("cancelled", |why| why.problem().slug());
                 call.end(self.request.method, error, now);
+            }
+            if let Some(span) = self.span.take() {
+                self.worker.stats.spans.push(span.over(self, duration, error, true));
             }
             self.live = None;
         }

@@ -9,6 +9,7 @@ use crate::explain::{Ask, AskError, Desk, Explanation};
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
 use crate::site::Site;
+use crate::spans::Traced;
 use crate::stats::{Snapshot, WorkerStats};
 use crate::tls::TlsError;
 use crate::upstream::Healths;
@@ -140,6 +141,11 @@ impl Gateway {
             std::thread::sleep(GLANCE);
         }
         Ok(())
+    }
+
+    /// Takes the traced requests that are over.
+    pub fn take_traced(&self) -> Vec<Traced> {
+        self.stats.iter().flat_map(|(stats, _)| stats.spans.take()).collect()
     }
 
     /// What has been counted so far.

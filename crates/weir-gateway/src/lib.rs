@@ -39,6 +39,7 @@ mod reply;
 pub mod route;
 mod script;
 mod site;
+pub mod spans;
 pub mod stats;
 mod stream;
 pub mod tls;

@@ -21,6 +21,7 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::spans::Open;
 use crate::stats::Again;
 use crate::upgrade;
 use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
@@ -89,7 +90,10 @@ pub(crate) async fn forward<'a>(
         limits.first_byte = retrying.try_time(limits.first_byte);
     }
     let method = exchange.request.method;
-    let mut choice = Choice { upstream, key, tried: Vec::new() };
+    // Tries that find no connection have a URL, too.
+    head::announce_try(exchange, proxy);
+    let span = exchange.span.clone();
+    let mut choice = Choice { upstream, key, tried: Vec::new(), span };
     let connected = match connect(&exchange.deadline, method, started, &mut choice).await {
         Err(lost) if retrying.is_none() || lost.why.is_none() => {
             // Nobody gets the request. What has come of its body is recorded all the same.
@@ -100,6 +104,7 @@ pub(crate) async fn forward<'a>(
     };
     let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
     let way = head::Way { proxy, upgrade: upgrade.as_deref() };
+    head::announce_try(exchange, proxy);
     let head = head::encode(exchange, way, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
     let mut attempted = match connected {
@@ -107,7 +112,7 @@ pub(crate) async fn forward<'a>(
             if !connection.reused {
                 exchange.recording.connected(started);
             }
-            exchange.call = Some(Call::new(Rc::clone(&target), started));
+            exchange.call = Some(Call::new(Rc::clone(&target), started, exchange.span.as_ref()));
             attempt(exchange, &target, connection, &mut sending, limits, retrying).await
         }
         Err(lost) => Err(lost),
@@ -204,6 +209,8 @@ struct Choice<'u> {
     key: Option<u64>,
     /// Targets that have had their try, or could not be connected to.
     tried: Vec<usize>,
+    /// There if the request is traced.
+    span: Option<Rc<Open>>,
 }
 
 /// Finds a target that can be reached, and a connection to it; those that cannot have been tried.
@@ -213,7 +220,7 @@ async fn connect(
     started: Instant,
     choice: &mut Choice<'_>,
 ) -> Result<(Rc<Target>, Box<Connection>), Lost> {
-    let Choice { upstream, key, tried } = choice;
+    let Choice { upstream, key, tried, span } = choice;
     loop {
         let Some(index) = upstream.choose(tried, *key) else {
             return Err(Lost { refusal: Problem::UpstreamUnreachable.into(), why: None });
@@ -223,7 +230,7 @@ async fn connect(
             Ok(connection) => return Ok((Rc::clone(target), connection)),
             Err(error) => {
                 tried.push(index);
-                let lost = not_taken(target, error, method, started);
+                let lost = not_taken(target, error, method, (started, span.as_ref()));
                 if tried.len() == upstream.targets.len().min(TARGETS_TRIED) {
                     return Err(lost);
                 }
@@ -243,9 +250,14 @@ pub(crate) struct Limits {
 
 /// There is no connection to `target` for a request that wanted one since `started`; that is
 /// counted.
-fn not_taken(target: &Rc<Target>, error: TakeError, method: Method, started: Instant) -> Lost {
+fn not_taken(
+    target: &Rc<Target>,
+    error: TakeError,
+    method: Method,
+    (started, span): (Instant, Option<&Rc<Open>>),
+) -> Lost {
     if let Some(label) = error.label() {
-        Call::new(Rc::clone(target), started).end(method, label, Instant::now());
+        Call::new(Rc::clone(target), started, span).end(method, label, Instant::now());
     }
     not_connected(target, error)
 }

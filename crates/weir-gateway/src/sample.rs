@@ -28,6 +28,7 @@ pub(crate) fn config() -> Config {
         journal: JournalSettings::default(),
         tracker: Tracker::default(),
         monitor: weir_config::Monitor::default(),
+        telemetry: None,
         scripts: weir_config::Scripts { memory: 32 << 20 },
         upstreams: vec![],
         pools: vec![],

@@ -3,14 +3,15 @@
 mod snapshot;
 
 use crate::grpc;
+use crate::spans::{Mark, Spans};
 pub use crate::upgrade::Ended;
 pub use crate::upstream::Out;
 pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 use weir_wire::Method;
 
 /// A number that only one thread changes, so that changing it takes no locked instruction.
@@ -58,19 +59,56 @@ pub(crate) struct Durations {
     /// One count a bucket, the last for everything above; not cumulative.
     buckets: [Counter; BUCKETS.len() + 1],
     sum_ns: Counter,
+    /// The last traced request of each bucket; nothing as long as there was none.
+    exemplars: Mutex<Vec<(usize, Exemplar)>>,
+}
+
+/// A traced request that stands for those of its bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exemplar {
+    /// Its span.
+    pub span: Mark,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// When it ended, since 1970.
+    pub at: Duration,
 }
 
 impl Durations {
-    pub(crate) fn record(&self, duration: Duration) {
+    /// Counts one; `span` is there if it is traced.
+    pub(crate) fn record(&self, duration: Duration, span: Option<Mark>) {
         let nanos = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
         let bucket = BUCKETS_NS.iter().position(|&bound| nanos <= bound);
-        self.buckets[bucket.unwrap_or(BUCKETS.len())].add(1);
+        let bucket = bucket.unwrap_or(BUCKETS.len());
+        self.buckets[bucket].add(1);
         self.sum_ns.add(nanos);
+        if let Some(span) = span {
+            let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let exemplar = Exemplar { span, seconds: duration.as_secs_f64(), at };
+            put_exemplar(&mut self.exemplars(), bucket, exemplar);
+        }
+    }
+
+    fn exemplars(&self) -> MutexGuard<'_, Vec<(usize, Exemplar)>> {
+        self.exemplars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What tells request series apart. Bounded: operations are configured, methods and status codes
-/// are few.
+/// Keeps the later one of those of a bucket.
+fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: Exemplar) {
+    match all.iter_mut().find(|(of, _)| *of == bucket) {
+        Some((_, kept)) if kept.at <= exemplar.at => *kept = exemplar,
+        Some(_) => {}
+        None => all.push((bucket, exemplar)),
+    }
+}
+
+/// Most combinations of method, status and error that one worker counts by themselves for one
+/// operation, or for one target: an upstream may answer with any status there is.
+pub const COMBINATIONS: usize = 64;
+
+/// What tells request series apart. Bounded: operations are configured, and of each there are at
+/// most [`COMBINATIONS`] and one more for all others, whose method is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SeriesKey {
     /// Empty when no API was found.
@@ -134,10 +172,13 @@ impl TargetStats {
         self.not_again[why as usize].add(1);
     }
 
-    /// The series of these labels, made on first use.
-    pub(crate) fn series(&self, key: CallKey) -> Arc<Durations> {
+    /// The series of these labels, made on first use, or that of all others; with its own key.
+    pub(crate) fn series(&self, key: CallKey) -> (CallKey, Arc<Durations>) {
         let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(key).or_default())
+        let full = all.len() >= COMBINATIONS && !all.contains_key(&key);
+        let others = CallKey { method: "", status: 0, error: "" };
+        let key = if full { others } else { key };
+        (key, Arc::clone(all.entry(key).or_default()))
     }
 }
 
@@ -210,8 +251,8 @@ pub(crate) struct TargetKey {
     pub(crate) authority: String,
 }
 
-/// What tells requests to one target apart. Bounded: methods and status codes are few, errors are
-/// words from a fixed list.
+/// What tells requests to one target apart. Bounded as [`SeriesKey`] is; errors are words from a
+/// fixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CallKey {
     pub(crate) method: &'static str,
@@ -256,15 +297,25 @@ pub(crate) struct WorkerStats {
     pub(crate) upgrades_refused: Counter,
     /// By [`Ended`].
     pub(crate) upgrades: [Counter; Ended::ALL.len()],
+    /// Traced requests that are over.
+    pub(crate) spans: Spans,
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
     targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }
 
 impl WorkerStats {
-    /// The series of these labels, made on first use.
-    pub(crate) fn series(&self, key: SeriesKey) -> Arc<Durations> {
+    /// The series of these labels, made on first use, or that of all others; with its method.
+    pub(crate) fn series(&self, key: SeriesKey) -> (&'static str, Arc<Durations>) {
         let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(key).or_default())
+        if let Some(known) = all.get(&key) {
+            return (key.method, Arc::clone(known));
+        }
+        let is_same = |other: &&SeriesKey| {
+            (&other.api, &other.operation, &other.path) == (&key.api, &key.operation, &key.path)
+        };
+        let full = all.keys().filter(is_same).count() >= COMBINATIONS;
+        let key = if full { SeriesKey { method: "", status: 0, ..key } } else { key };
+        (key.method, Arc::clone(all.entry(key).or_default()))
     }
 
     /// The statistics of one target of one upstream, made on first use.

@@ -1,9 +1,9 @@
 //! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): `traceparent` and `tracestate`.
 //!
-//! weir makes no spans of its own, so a valid `traceparent` goes on as it came and the upstream's
-//! span hangs below the client's. Without a valid one weir starts a trace, marked as sampled:
-//! upstreams that follow their parent's decision would otherwise stop tracing once weir stands in
-//! front of them.
+//! Where weir makes no span of a request, a valid `traceparent` goes on as it came and the upstream's
+//! span hangs below the client's. Without a valid one weir starts a trace, marked as sampled unless
+//! weir decides about that itself: upstreams that follow their parent's decision would otherwise
+//! stop tracing once weir stands in front of them.
 
 use crate::hex;
 use weir_wire::{Headers, Known};
@@ -22,20 +22,17 @@ impl TraceContext {
     ///
     /// An invalid or repeated `traceparent` is replaced, and `tracestate`, which means nothing
     /// without it, is dropped then.
-    pub fn establish(headers: &mut Headers) -> Self {
+    /// One that is started is marked as `sampled` says.
+    pub fn establish(headers: &mut Headers, sampled: bool) -> Self {
         if !headers.may_have(Known::Traceparent) && !headers.may_have(Known::Tracestate) {
-            let context = Self::start();
+            let context = Self::start(sampled);
             headers.push_known(Known::Traceparent, &context.text);
             return context;
         }
-        let mut values = headers.known_all(Known::Traceparent);
-        let context = match (values.next(), values.next()) {
-            (Some(value), None) => {
-                Self::parse(value).map(|context| (context, value == context.text))
-            }
-            _ => None,
-        };
-        drop(values);
+        let context = Self::of(headers).map(|context| {
+            let as_it_came = headers.known(Known::Traceparent) == Some(&context.text[..]);
+            (context, as_it_came)
+        });
         match context {
             Some((context, true)) => context,
             // A later version, of which only what version 00 says is understood.
@@ -44,7 +41,7 @@ impl TraceContext {
                 context
             }
             None => {
-                let context = Self::start();
+                let context = Self::start(sampled);
                 headers.remove("tracestate");
                 headers.remove("traceparent");
                 headers.push_known(Known::Traceparent, &context.text);
@@ -53,17 +50,32 @@ impl TraceContext {
         }
     }
 
-    /// A new trace with random ids, sampled.
-    pub fn start() -> Self {
+    /// The trace that headers name, if they name one and are valid.
+    pub fn of(headers: &Headers) -> Option<Self> {
+        if !headers.may_have(Known::Traceparent) {
+            return None;
+        }
+        let mut values = headers.known_all(Known::Traceparent);
+        match (values.next(), values.next()) {
+            (Some(value), None) => Self::parse(value),
+            _ => None,
+        }
+    }
+
+    /// A new trace with random ids.
+    pub fn start(sampled: bool) -> Self {
         // Zero is the one invalid id.
-        let trace = fastrand::u128(..).max(1);
-        let parent = fastrand::u64(..).max(1);
+        Self::new(fastrand::u128(..).max(1), fastrand::u64(..).max(1), sampled.into())
+    }
+
+    /// A span of a trace, with the flags of the trace.
+    pub fn new(trace: u128, parent: u64, flags: u8) -> Self {
         let mut text = [b'-'; LENGTH];
         text[..2].copy_from_slice(b"00");
         text[3..19].copy_from_slice(&hex::digits((trace >> 64) as u64));
         text[19..35].copy_from_slice(&hex::digits(trace as u64));
         text[36..52].copy_from_slice(&hex::digits(parent));
-        text[53..].copy_from_slice(b"01");
+        text[53..].copy_from_slice(&hex::digits(flags.into())[14..]);
         Self { text }
     }
 
@@ -103,9 +115,29 @@ impl TraceContext {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
-    /// The trace id: 32 hexadecimal digits, lower case.
-    pub fn trace_id(&self) -> &str {
-        self.as_str().get(3..35).unwrap_or_default()
+    /// Id of the trace.
+    pub fn trace(&self) -> u128 {
+        self.number(3..35)
+    }
+
+    /// Id of the span that what has this context hangs below.
+    pub fn parent(&self) -> u64 {
+        self.number(36..52) as u64
+    }
+
+    /// Flags of the trace.
+    pub fn flags(&self) -> u8 {
+        self.number(53..55) as u8
+    }
+
+    /// Whether the trace is recorded, as far as whoever sent it knows.
+    pub fn is_sampled(&self) -> bool {
+        self.flags() & 1 == 1
+    }
+
+    fn number(&self, digits: std::ops::Range<usize>) -> u128 {
+        let text = self.as_str().get(digits).unwrap_or_default();
+        u128::from_str_radix(text, 16).unwrap_or_default()
     }
 }
 
@@ -127,9 +159,11 @@ mod tests {
     #[test]
     fn a_valid_one_passes_with_its_state() {
         let mut headers = headers(&[("Traceparent", GOOD), ("tracestate", "a=1")]);
-        let context = TraceContext::establish(&mut headers);
+        let context = TraceContext::establish(&mut headers, true);
         assert_eq!(context.as_str(), GOOD);
-        assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(context.trace(), 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        assert_eq!((context.parent(), context.flags()), (0xb7ad_6b71_6920_3331, 1));
+        assert_eq!(TraceContext::new(context.trace(), context.parent(), 1), context);
         assert_eq!(headers.get("traceparent"), Some(GOOD.as_bytes()));
         assert_eq!(headers.get("tracestate"), Some(&b"a=1"[..]));
     }
@@ -146,7 +180,7 @@ mod tests {
             &[("traceparent", GOOD), ("traceparent", GOOD), ("tracestate", "a=1")],
         ] {
             let mut headers = headers(fields);
-            let context = TraceContext::establish(&mut headers);
+            let context = TraceContext::establish(&mut headers, true);
             assert_ne!(context.as_str(), GOOD);
             assert!(headers.get_all("traceparent").eq([context.as_str().as_bytes()]));
             assert_eq!(headers.get("tracestate"), None, "{fields:?}");
@@ -161,7 +195,7 @@ mod tests {
             GOOD.as_bytes().try_into().ok()
         );
         let mut headers = headers(&[("traceparent", &later), ("tracestate", "a=1")]);
-        TraceContext::establish(&mut headers);
+        TraceContext::establish(&mut headers, true);
         assert!(headers.get_all("traceparent").eq([GOOD.as_bytes()]));
         assert_eq!(headers.get("tracestate"), Some(&b"a=1"[..]));
     }
@@ -184,16 +218,17 @@ mod tests {
 
     #[test]
     fn new_traces_are_valid_and_differ() {
-        let (one, two) = (TraceContext::start(), TraceContext::start());
+        let (one, two) = (TraceContext::start(true), TraceContext::start(false));
         assert_eq!(TraceContext::parse(one.as_str().as_bytes()), Some(one));
-        assert_ne!(one.trace_id(), two.trace_id());
+        assert_ne!(one.trace(), two.trace());
+        assert!(one.is_sampled() && !two.is_sampled());
     }
 
     proptest! {
         #[test]
         fn whatever_comes_one_valid_value_leaves(value in "[0-9a-fA-F-]{0,70}") {
             let mut headers = headers(&[("traceparent", &value)]);
-            let context = TraceContext::establish(&mut headers);
+            let context = TraceContext::establish(&mut headers, true);
             prop_assert_eq!(TraceContext::parse(context.as_str().as_bytes()), Some(context));
             prop_assert!(headers.get_all("traceparent").eq([context.as_str().as_bytes()]));
         }

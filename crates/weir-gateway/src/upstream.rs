@@ -63,6 +63,8 @@ pub(crate) struct Retrying {
 /// One target and the connections this worker has to it.
 #[derive(Debug)]
 pub(crate) struct Target {
+    /// Name of its upstream.
+    upstream: String,
     pub(crate) host: String,
     pub(crate) port: u16,
     /// As it goes into the Host header.
@@ -126,6 +128,7 @@ impl Upstream {
                 Some(Tls { connector: Arc::clone(&tls.client), name })
             });
             let fresh = Target {
+                upstream: config.name.clone(),
                 host: target.host.clone(),
                 port: target.port,
                 authority: target.authority.clone(),

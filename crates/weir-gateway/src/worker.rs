@@ -17,6 +17,7 @@ use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
 use crate::pool::{Kept, Scripts};
 use crate::site::Site;
+use crate::spans::{Open, Pace};
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
 use std::cell::{Cell, RefCell};
@@ -60,6 +61,8 @@ pub(crate) struct Worker {
     pub(crate) agents: Kept,
     /// Files that have answered paths.
     pub(crate) scripts: Scripts,
+    /// How many requests are traced.
+    pub(crate) pace: Pace,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
@@ -105,6 +108,7 @@ impl Worker {
             stats,
             lane: lane.map(RefCell::new),
             waits_for_disk,
+            pace: Pace::default(),
             shared,
             auth_counters,
             live: RefCell::new(Rc::new(live)),
@@ -210,7 +214,8 @@ impl Worker {
 
     /// Counts and logs a request that has been answered.
     pub(crate) fn observe(&self, exchange: &Exchange, duration: Duration) {
-        exchange.live().series(exchange, &self.stats).record(duration);
+        let span = exchange.span.as_deref().map(Open::mark);
+        exchange.live().series(exchange, &self.stats).record(duration, span);
         self.log(exchange, duration, false);
     }
 

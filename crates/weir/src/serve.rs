@@ -14,7 +14,9 @@ mod loaded;
 mod messages;
 mod metrics;
 mod monitor;
+mod post;
 mod resubmit;
+mod telemetry;
 mod tracker;
 mod watch;
 
@@ -99,8 +101,10 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let listeners: Vec<_> = listening.addrs.iter().copied().zip(listening.tls).collect();
     let mut sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
     sources.lab = Some(control.lab(&listeners));
+    control.tell_by(&sources.metrics);
     runtime.spawn(admin.serve(sources));
     let exit = runtime.block_on(control.run());
+    control.finish_telling();
     // The journal's lock is given up when everything is written and read.
     drop(resubmit);
     drop(delivery);

@@ -15,7 +15,7 @@ fn snapshot(all: &[(&str, u16, u64, usize)]) -> Snapshot {
             path: String::new(),
             method: "GET",
             status: *status,
-            durations: Distribution { buckets, count: *count, sum: 0.0 },
+            durations: Distribution { buckets, count: *count, ..Distribution::default() },
         }
     });
     Snapshot { requests: series.collect(), ..Snapshot::default() }

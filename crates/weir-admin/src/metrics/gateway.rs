@@ -70,17 +70,30 @@ fn histogram(durations: &Distribution) -> Histogram {
         buckets: BUCKETS.into_iter().zip(durations.buckets).collect(),
         count: durations.count,
         sum: durations.sum,
+        exemplars: durations.exemplars.clone(),
     }
 }
 
 fn request_labels(series: &RequestSeries) -> Labels {
-    vec![
-        ("http_request_method", series.method.to_owned()),
-        ("http_response_status_code", series.status.to_string()),
+    let mut labels = match series.method {
+        "" => vec![overflow()],
+        method => vec![
+            ("http_request_method", method.to_owned()),
+            ("http_response_status_code", series.status.to_string()),
+        ],
+    };
+    labels.extend([
         ("http_route", series.path.clone()),
         ("weir_api", series.api.clone()),
         ("weir_operation", series.operation.clone()),
-    ]
+    ]);
+    labels
+}
+
+/// Label of a series that has all of which there are too many combinations, as OpenTelemetry has
+/// it (<https://opentelemetry.io/docs/specs/otel/metrics/sdk/#overflow-attribute>).
+fn overflow() -> (&'static str, String) {
+    ("otel_metric_overflow", "true".to_owned())
 }
 
 fn connections(stats: &Snapshot) -> Vec<Family> {
@@ -431,7 +444,10 @@ fn client(targets: &[TargetSeries]) -> Vec<Family> {
 
 /// An answer of 400 or more is an error by its status code; what has no answer has no status.
 fn call_labels(target: &TargetSeries, call: &CallSeries) -> Labels {
-    let mut labels = vec![("http_request_method", call.method.to_owned())];
+    let mut labels = match call.method {
+        "" => vec![overflow()],
+        method => vec![("http_request_method", method.to_owned())],
+    };
     if call.status != 0 {
         labels.push(("http_response_status_code", call.status.to_string()));
     }
@@ -460,7 +476,7 @@ mod tests {
                 path: "/orders/{id}".to_owned(),
                 method: "GET",
                 status: 200,
-                durations: Distribution { buckets, count: 3, sum: 12.5 },
+                durations: Distribution { buckets, count: 3, sum: 12.5, ..Distribution::default() },
             }],
             targets: vec![target(buckets)],
             ..Snapshot::default()
@@ -472,7 +488,7 @@ mod tests {
             method: "GET",
             status,
             error,
-            durations: Distribution { buckets, count: 3, sum: 1.5 },
+            durations: Distribution { buckets, count: 3, sum: 1.5, ..Distribution::default() },
         };
         TargetSeries {
             upstream: "stock".to_owned(),

@@ -5,7 +5,7 @@ use super::{Family, Histogram, Sample, Samples};
 use std::fmt::Write;
 
 /// Content-Type of a rendered page.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders families in their order. Families of one name must be one family.
 pub fn render(families: &[Family]) -> String {
@@ -50,11 +50,23 @@ fn histogram_text(out: &mut String, name: &str, histogram: &Histogram) {
     line(out, name, "_count", labels(), histogram.count as f64);
 }
 
-fn pair<'a>((name, value): &'a (&'static str, String)) -> (&'a str, &'a str) {
+pub(super) fn pair<'a>((name, value): &'a (&'static str, String)) -> (&'a str, &'a str) {
     (name, value)
 }
 
 fn line<'a>(
+    out: &mut String,
+    name: &str,
+    suffix: &str,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    value: f64,
+) {
+    sample(out, name, suffix, labels, value);
+    out.push('\n');
+}
+
+/// A line without its end, which is the same in both formats.
+pub(super) fn sample<'a>(
     out: &mut String,
     name: &str,
     suffix: &str,
@@ -77,7 +89,6 @@ fn line<'a>(
     }
     out.push(' ');
     out.push_str(&number(value));
-    out.push('\n');
 }
 
 /// Backslash, quote and line feed are escaped; nothing else is special in a label value.
@@ -92,7 +103,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     if value == f64::INFINITY {
         "+Inf".to_owned()
     } else if value == f64::NEG_INFINITY {
@@ -124,6 +135,7 @@ mod tests {
             buckets: vec![(0.005, 1), (1.0, 3)],
             count: 4,
             sum: 2.5,
+            exemplars: Vec::new(),
         }]);
         assert_eq!(
             render(&[Family { name: "d_seconds", help: "D.", samples }]),

@@ -19,7 +19,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         readiness: Box::new(move || {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
-        metrics: Box::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        metrics: Arc::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
         gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
         explain: Box::new(|_| Err(weir_gateway::explain::AskError::Late)),

@@ -2,7 +2,7 @@
 
 use super::{
     API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, SCRIPTS, Shape,
-    TRACKER, UPSTREAM,
+    TELEMETRY, TRACKER, UPSTREAM,
 };
 
 /// The main file.
@@ -13,6 +13,8 @@ pub(crate) static ROOT: Shape = Shape {
         ("services", "backends are called `upstreams`"),
         ("backends", "backends are called `upstreams`"),
         ("logging", "write `log: {access: json}`"),
+        ("otlp", "write `telemetry`"),
+        ("opentelemetry", "write `telemetry`"),
     ],
     ..Shape::new(
         "the configuration",
@@ -60,6 +62,11 @@ pub(crate) static ROOT: Shape = Shape {
                 "monitor",
                 Kind::Object(&MONITOR),
                 "Counts of calls, for usage, limits and billing.",
+            ),
+            Key::new(
+                "telemetry",
+                Kind::Object(&TELEMETRY),
+                "What OpenTelemetry's collectors are told.",
             ),
             Key::new("scripts", Kind::Object(&SCRIPTS), "Bounds of script engines."),
             UPSTREAMS,

@@ -21,12 +21,12 @@ impl Resolver<'_> {
         self.sink(&fields)
     }
 
-    fn sink(&mut self, fields: &Fields<'_>) -> Option<Sink> {
+    pub(super) fn sink(&mut self, fields: &Fields<'_>) -> Option<Sink> {
         let node = fields.get("to")?;
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
         if self.http2.iter().any(|one| one == name) {
-            let message = format!("events are posted by HTTP/1.1, but `{name}` speaks HTTP/2");
+            let message = format!("it would be posted to by HTTP/1.1, but `{name}` speaks HTTP/2");
             self.report
                 .error(codes::CONFLICT, node.at, message)
                 .help("name an upstream without `protocol: http2`");

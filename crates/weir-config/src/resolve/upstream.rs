@@ -111,9 +111,7 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let local = parsed.host == "localhost"
-            || parsed.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if parsed.scheme == Scheme::Http && !local {
+        if parsed.scheme == Scheme::Http && !is_local(&parsed.host) {
             let fault = Fault::value(
                 "what comes from there would be believed: `http` is for this machine only",
             )
@@ -322,4 +320,9 @@ impl Resolver<'_> {
         }
         Some(Credential { header, value })
     }
+}
+
+/// Whether a host is this machine, so that nobody reads what is sent there.
+pub(super) fn is_local(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -38,6 +38,9 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     if config.counts_calls() {
         writeln!(out, "{:?}", config.monitor).expect("writes");
     }
+    if let Some(telemetry) = &config.telemetry {
+        writeln!(out, "{telemetry:?}").expect("writes");
+    }
     for u in &config.upstreams {
         writeln!(out, "{u:?}").expect("writes");
     }

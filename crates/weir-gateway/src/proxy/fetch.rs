@@ -45,7 +45,7 @@ pub(crate) async fn fetch(
         return Box::pin(by_stream(settings, upstream, fetch, id, limit, &deadline, limits)).await;
     }
     let upstream = &live.upstreams[upstream.0];
-    let mut choice = Choice { upstream, key: None, tried: Vec::new() };
+    let mut choice = Choice { upstream, key: None, tried: Vec::new(), span: None };
     let (target, mut connection) = connect(&deadline, method, started, &mut choice).await?;
     if let Some(credential) = &settings.credential {
         fetch.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&credential.header));
@@ -54,7 +54,7 @@ pub(crate) async fn fetch(
     let body = fetch.body.take().map_or_else(RequestBody::empty, RequestBody::whole);
     let out = head(&fetch, &target, &body, id);
     let mut sending = Sending::new(out, body);
-    let mut call = Call::new(Rc::clone(&target), started);
+    let mut call = Call::new(Rc::clone(&target), started, None);
     let mut response = ResponseHead::default();
     let sent = attempt(&target, connection, &mut sending, method, &mut response, &deadline, limits);
     connection = match sent.await {
@@ -112,7 +112,7 @@ async fn by_stream(
     let authority = &target.authority;
     let head = http2::head_of(&fetch.method, scheme, authority, &fetch.target, headers);
     let body = fetch.body.map_or_else(RequestBody::empty, RequestBody::whole);
-    let mut call = Call::new(Rc::clone(target), Instant::now());
+    let mut call = Call::new(Rc::clone(target), Instant::now(), None);
     let (method, mut response) = (Method::of(&fetch.method), ResponseHead::default());
     let head = head.ok_or(Problem::Internal)?;
     let asked = http2::once(target, head, body, &mut response, deadline, limits).await;

@@ -19,6 +19,8 @@ pub(crate) fn prepare(
     credential: Option<&Credential>,
 ) {
     let version = exchange.version_name();
+    // Whoever chooses what is traced has not chosen what has no span.
+    let sampled = exchange.live().traces().is_none();
     let request = &mut exchange.request;
     strip_hop_by_hop(&mut request.headers, |known| {
         matches!(
@@ -29,7 +31,10 @@ pub(crate) fn prepare(
     let (authority, headers) = request.authority_and_headers();
     let hop = Hop { peer: exchange.peer.ip(), host: authority.as_bytes(), version };
     forwarded::announce(headers, &hop, &exchange.client);
-    TraceContext::establish(&mut request.headers);
+    match &exchange.span {
+        Some(span) => span.announce(&mut request.headers),
+        None => drop(TraceContext::establish(&mut request.headers, sampled)),
+    }
     if route.response_map.is_some() {
         // What is mapped must be readable.
         request.headers.remove("accept-encoding");
@@ -45,6 +50,14 @@ pub(crate) fn prepare(
         again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
     }
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
+}
+
+/// A try is about to be sent: if the request is traced, its upstream is told a span of its own.
+pub(super) fn announce_try(exchange: &mut Exchange, proxy: &Proxy) {
+    if let Some(span) = exchange.span.clone() {
+        let target = target(exchange, proxy).into_owned();
+        span.announce_try(&target, &mut exchange.request.headers);
+    }
 }
 
 /// How a request goes to its upstream.

@@ -76,6 +76,7 @@ pub(super) async fn forward<'a>(
         exchange.deadline.bring_forward(exchange.started + timeout);
     }
     head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    head::announce_try(exchange, proxy);
     let retrying = upstream.retrying.as_ref();
     if let Some(retrying) = retrying {
         retrying.request(clock::recent());
@@ -84,7 +85,8 @@ pub(super) async fn forward<'a>(
     let scheme = settings.targets.first().map_or(Scheme::Http, |target| target.scheme);
     let mut outflow = Some(Outflow::new(body));
     let mut tries = Tries {
-        choice: Choice { upstream, key, tried: Vec::new() },
+        choice: Choice { upstream, key, tried: Vec::new(), span: exchange.span.clone() },
+        proxy,
         retrying,
         limits,
         count: 1,
@@ -256,6 +258,7 @@ fn headers_of(headers: &Headers) -> Option<HeaderMap> {
 /// What the tries of one request have in common.
 struct Tries<'u> {
     choice: Choice<'u>,
+    proxy: &'u Proxy,
     retrying: Option<&'u Retrying>,
     limits: Limits,
     count: u32,
@@ -281,7 +284,9 @@ impl Tries<'_> {
                 Err(lost) => return (target, Err(lost), Some(outflow)),
             };
             let reused = seat.reused;
-            exchange.call = Some(Call::new(Rc::clone(&target), started));
+            head::announce_try(exchange, self.proxy);
+            let span = exchange.span.as_ref();
+            exchange.call = Some(Call::new(Rc::clone(&target), started, span));
             let again = outflow.again();
             let request = head(exchange, &target, outflow.framing());
             let asked = match request {
@@ -329,7 +334,8 @@ impl Tries<'_> {
                 Err(error) => error,
             };
             connects += 1;
-            let lost = not_taken(target, error, method, started);
+            let span = self.choice.span.as_ref();
+            let lost = not_taken(target, error, method, (started, span));
             if connects == upstream.targets.len().min(TARGETS_TRIED) {
                 return (Rc::clone(target), Err(lost));
             }

@@ -28,7 +28,7 @@ pub(super) struct Tries<'p> {
 impl Choice<'_> {
     /// A target that has had no try; when all have, one that did not have the last.
     pub(super) fn next(&mut self) -> usize {
-        let Self { upstream, key, tried } = self;
+        let Self { upstream, key, tried, .. } = self;
         let index = upstream.choose(tried, *key).unwrap_or_else(|| {
             let last = tried.last().copied();
             tried.clear();
@@ -156,14 +156,15 @@ impl Tries<'_> {
         sending: &mut Sending<'_>,
         target: &Rc<Target>,
     ) -> Result<Box<Connection>, Lost> {
+        head::announce_try(exchange, self.way.proxy);
         let head = head::encode(exchange, self.way, &target.authority, sending.framing());
         sending.readdress(&head);
         let (started, method) = (clock::now(), exchange.request.method);
         let connection = target
             .take(&exchange.deadline)
             .await
-            .map_err(|error| not_taken(target, error, method, started))?;
-        exchange.call = Some(Call::new(Rc::clone(target), started));
+            .map_err(|error| not_taken(target, error, method, (started, exchange.span.as_ref())))?;
+        exchange.call = Some(Call::new(Rc::clone(target), started, exchange.span.as_ref()));
         attempt(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
     }
 }

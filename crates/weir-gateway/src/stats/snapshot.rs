@@ -1,6 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
+use super::{
+    Again, BUCKETS, CallKey, Durations, Exemplar, NotAgain, SeriesKey, TargetKey, WorkerStats,
+};
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
 use crate::upgrade::Ended;
@@ -85,6 +87,10 @@ pub struct Snapshot {
     pub upgrades_refused: u64,
     /// Connections that had become something else, by how they [`Ended`].
     pub upgrades: [u64; Ended::ALL.len()],
+    /// Requests that were not traced because there were too many in a second.
+    pub untraced: u64,
+    /// Spans that nobody took in time.
+    pub spans_lost: u64,
     /// How often the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys that rate limits count now.
@@ -108,9 +114,9 @@ pub struct RequestSeries {
     pub operation: String,
     /// Base and pattern of the route (`/orders/v1/{id}`); empty when no route was found.
     pub path: String,
-    /// Method, or `_OTHER`.
+    /// Method, or `_OTHER`; empty for all of which there are too many combinations.
     pub method: &'static str,
-    /// Status code.
+    /// Status code; 0 where the method is empty.
     pub status: u16,
     /// Their durations.
     pub durations: Distribution,
@@ -125,12 +131,14 @@ pub struct Distribution {
     pub count: u64,
     /// Sum of their durations in seconds.
     pub sum: f64,
+    /// The last traced one of each bucket that has one, by its number; that of infinity is the last.
+    pub exemplars: Vec<(usize, Exemplar)>,
 }
 
 /// Durations of requests to one target with the same labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallSeries {
-    /// Method, or `_OTHER`.
+    /// Method, or `_OTHER`; empty for all of which there are too many combinations.
     pub method: &'static str,
     /// Status code of the upstream's answer; 0 when none came.
     pub status: u16,
@@ -227,6 +235,8 @@ impl Snapshot {
             (&mut self.withheld, &worker.withheld),
             (&mut self.upgrades_open, &worker.upgrades_open),
             (&mut self.upgrades_refused, &worker.upgrades_refused),
+            (&mut self.untraced, &worker.spans.untraced),
+            (&mut self.spans_lost, &worker.spans.lost),
         ] {
             *sum += counter.get();
         }
@@ -245,6 +255,9 @@ impl Distribution {
         }
         self.count += cumulative;
         self.sum += durations.sum_ns.get() as f64 / 1e9;
+        for (bucket, exemplar) in durations.exemplars().iter() {
+            super::put_exemplar(&mut self.exemplars, *bucket, *exemplar);
+        }
     }
 }
 

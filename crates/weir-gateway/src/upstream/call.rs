@@ -2,6 +2,7 @@
 
 use super::Target;
 use crate::clock;
+use crate::spans::{Mark, Open, Went};
 use crate::stats::{CallKey, method_label};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,11 +15,15 @@ pub(crate) struct Call {
     started: Instant,
     /// Of the answer as it came; 0 until there is one.
     status: u16,
+    /// The traced request it belongs to, and its own span.
+    span: Option<(Rc<Open>, u64)>,
 }
 
 impl Call {
-    pub(crate) fn new(target: Rc<Target>, started: Instant) -> Self {
-        Self { target, started, status: 0 }
+    /// One to `target`, of a request that may be traced.
+    pub(crate) fn new(target: Rc<Target>, started: Instant, of: Option<&Rc<Open>>) -> Self {
+        let span = of.map(|open| (Rc::clone(open), open.take_try()));
+        Self { target, started, status: 0, span }
     }
 
     /// Whether this is where it goes.
@@ -52,19 +57,39 @@ impl Call {
         }
         let duration = now.saturating_duration_since(self.started);
         let key = CallKey { method: method_label(method), status: self.status, error };
-        self.target.record(key, duration);
+        let mark = self.span.as_ref().map(|(open, span)| {
+            let target = &self.target;
+            let went = Went {
+                upstream: &target.upstream,
+                host: &target.host,
+                port: target.port,
+                authority: &target.authority,
+                scheme: if target.tls.is_some() { "https" } else { "http" },
+                protocol: if target.sessions.is_some() { "2" } else { "1.1" },
+                begun: self.started,
+                took: duration,
+                status: self.status,
+                error,
+            };
+            open.tried(*span, &went);
+            open.mark_try(*span)
+        });
+        self.target.record(key, duration, mark);
     }
 }
 
 impl Target {
     /// Counts a request in the series of its labels, which is looked up under a lock only once.
-    fn record(&self, key: CallKey, duration: Duration) {
+    fn record(&self, key: CallKey, duration: Duration, span: Option<Mark>) {
         let mut series = self.series.borrow_mut();
-        if let Some((_, durations)) = series.iter().find(|(known, _)| *known == key) {
-            return durations.record(duration);
+        let own = series.iter().find(|(known, _)| *known == key);
+        // Once there is one for all others, there is none of its own for what is not there yet.
+        let found = own.or_else(|| series.iter().find(|(known, _)| known.method.is_empty()));
+        if let Some((_, durations)) = found {
+            return durations.record(duration, span);
         }
-        let durations = self.stats.series(key);
-        durations.record(duration);
+        let (key, durations) = self.stats.series(key);
+        durations.record(duration, span);
         series.push((key, durations));
     }
 }

@@ -10,7 +10,7 @@ use crate::upstream::{Healths, Upstream};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_config::Handler;
+use weir_config::{Handler, Traces};
 
 /// Durations by method and status, for one operation.
 type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
@@ -63,6 +63,11 @@ impl Live {
         Self { authenticator, upstreams, files: files.collect(), scripts, series, site }
     }
 
+    /// Which requests are traced, if any are.
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.site.config.telemetry.as_ref()?.traces.as_ref()
+    }
+
     fn upstream(&self, name: &str) -> Option<&Upstream> {
         let at = self.site.config.upstreams.iter().position(|u| u.name == name)?;
         Some(&self.upstreams[at])
@@ -95,7 +100,9 @@ impl Live {
         let method = method_label(exchange.request.method);
         let status = exchange.response.status;
         let mut series = self.series[api][route].borrow_mut();
-        if let Some((_, _, found)) = series.iter().find(|(m, s, _)| (*m, *s) == (method, status)) {
+        let own = series.iter().find(|(m, s, _)| (*m, *s) == (method, status));
+        // Once there is one for all others, there is none of its own for what is not there yet.
+        if let Some((_, _, found)) = own.or_else(|| series.iter().find(|(m, ..)| m.is_empty())) {
             return Arc::clone(found);
         }
         let config = &self.site.config;
@@ -106,7 +113,7 @@ impl Live {
             method,
             status,
         };
-        let durations = stats.series(key);
+        let (method, durations) = stats.series(key);
         series.push((method, status, Arc::clone(&durations)));
         durations
     }

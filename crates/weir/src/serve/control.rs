@@ -6,6 +6,7 @@ use super::loaded::Loaded;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
+use super::telemetry::{Counters, Families, Telemetry};
 use super::watch::{State, Watch};
 use crate::billing::{self, Prices};
 use crate::exit::Exit;
@@ -40,6 +41,9 @@ pub(crate) struct Control {
     watch: Watch,
     /// Posts events, if any may be made.
     delivery: Option<Handle>,
+    /// Tells a collector, and what it has told.
+    telemetry: Option<Arc<Telemetry>>,
+    told: Arc<Counters>,
     /// Readiness has failed for good.
     draining: Arc<AtomicBool>,
     /// What is counted, by the Config that the gateway serves.
@@ -103,6 +107,8 @@ impl Control {
             signals,
             watch,
             delivery: None,
+            telemetry: None,
+            told: Arc::default(),
             draining,
             counts: None,
         })
@@ -111,6 +117,20 @@ impl Control {
     /// Tells reloads to whoever posts events, and shows what it does.
     pub(crate) fn deliver_by(&mut self, delivery: Option<Handle>) {
         self.delivery = delivery;
+    }
+
+    /// Tells a collector from now on, if one is to be told, of these metrics among others.
+    pub(crate) fn tell_by(&mut self, families: &Families) {
+        let from = (Arc::clone(&self.gateway), Arc::clone(families));
+        let (told, messages) = (Arc::clone(&self.told), self.messages.clone());
+        self.telemetry = Some(Telemetry::start(&self.config, told, from, messages));
+    }
+
+    /// Nothing happens any more: what is left is told.
+    pub(crate) fn finish_telling(&self) {
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish();
+        }
     }
 
     /// Whom to tell what happens.
@@ -163,8 +183,11 @@ impl Control {
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
+        let told = Arc::clone(&self.told);
         let metrics = move || {
-            let mut families = weir_admin::metrics::gateway(&gateway.stats());
+            let stats = gateway.stats();
+            let mut families = weir_admin::metrics::gateway(&stats);
+            families.extend(metrics::telemetry(&told, &stats));
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
@@ -179,7 +202,7 @@ impl Control {
         };
         Sources {
             readiness: Box::new(readiness),
-            metrics: Box::new(metrics),
+            metrics: Arc::new(metrics),
             gateway: statistics,
             limits,
             pools,
@@ -276,6 +299,9 @@ impl Control {
             Ok(Ok(())) => {
                 if let Some(delivery) = &self.delivery {
                     delivery.reload(&config);
+                }
+                if let Some(telemetry) = &self.telemetry {
+                    telemetry.reload(&config);
                 }
                 if let Some((counts, prices)) = &self.counts {
                     counts.configure(prices.settings(&config));

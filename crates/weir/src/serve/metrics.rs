@@ -1,10 +1,12 @@
 //! Metrics of the control thread itself.
 
 use super::delivery::{Handle, waited};
+use super::telemetry::Counters;
 use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
+use weir_gateway::stats::Snapshot;
 use weir_index::Index;
 use weir_index::delivery::SinkQueue;
 use weir_index::monitor::Monitor;
@@ -140,6 +142,52 @@ pub(crate) fn delivery(delivery: &Handle) -> [Family; 5] {
             name: "weir_events_oldest_seconds",
             help: "How long the oldest event has waited.",
             samples: Samples::Gauge(of(waited)),
+        },
+    ]
+}
+
+/// What was traced and told.
+pub(crate) fn telemetry(told: &Counters, stats: &Snapshot) -> [Family; 5] {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let dropped = [
+        ("room", get(&told.overtaken) + stats.spans_lost),
+        ("refused", get(&told.refused)),
+        ("failed", get(&told.given_up)),
+    ];
+    let posts = told.posts.iter().zip(["traces", "metrics"]).flat_map(|(counts, signal)| {
+        counts.iter().zip(["taken", "failed"]).map(move |(count, result)| {
+            let labels = vec![("signal", signal.to_owned()), ("result", result.to_owned())];
+            Sample::new(labels, get(count) as f64)
+        })
+    });
+    let by_reason = |(reason, count): (&str, u64)| {
+        Sample::new(vec![("reason", reason.to_owned())], count as f64)
+    };
+    [
+        Family::counter(
+            "weir_telemetry_spans_exported_total",
+            "Spans that a collector took.",
+            get(&told.exported),
+        ),
+        Family {
+            name: "weir_telemetry_spans_dropped_total",
+            help: "Spans that no collector took, by why.",
+            samples: Samples::Counter(dropped.into_iter().map(by_reason).collect()),
+        },
+        Family::gauge(
+            "weir_telemetry_spans_waiting",
+            "Spans that wait to be taken.",
+            get(&told.waiting) as f64,
+        ),
+        Family::counter(
+            "weir_telemetry_untraced_total",
+            "Requests that were to be traced and were not, because there were too many in a second.",
+            stats.untraced,
+        ),
+        Family {
+            name: "weir_telemetry_posts_total",
+            help: "Requests to a collector, by what became of them.",
+            samples: Samples::Counter(posts.collect()),
         },
     ]
 }

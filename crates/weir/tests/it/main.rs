@@ -38,6 +38,7 @@ mod scripts;
 mod serve;
 mod smuggling;
 mod streaming;
+mod telemetry;
 mod tidy;
 mod tls;
 mod tracker;

@@ -1,22 +1,14 @@
 //! Posts events to an upstream, one after the other on one connection.
 
-use anyhow::{Context, bail};
+use crate::serve::post::{self, Kept};
+use anyhow::bail;
+use bytes::Bytes;
 use http::{Method, Request, header};
-use http_body::Body as _;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
-use rustls_pki_types::ServerName;
-use std::pin::Pin;
+use http_body_util::Full;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use weir_config::{Config, Scheme, Target, Upstream, UpstreamId};
+use weir_config::{Config, Target, Upstream, UpstreamId};
 use weir_index::delivery::{Due, Outcome};
 
-/// Largest answer that is read to the end; with a longer one the connection is given up.
-const LONGEST_ANSWER: usize = 64 << 10;
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
@@ -37,11 +29,11 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<Due>) -
         outcomes: Vec::with_capacity(batch.len()),
         failure: None,
     };
-    let mut connection = None;
+    let mut kept = Kept::default();
     for due in batch {
         // Another target with each attempt.
         let target = &upstream.targets[due.attempts as usize % upstream.targets.len()];
-        match post(upstream, target, &mut connection, &due).await {
+        match post(upstream, target, &mut kept, &due).await {
             Ok(()) => sent.outcomes.push((due, Outcome::Delivered)),
             Err(error) => {
                 sent.failure = Some(format!("{}: {error:#}", target.authority));
@@ -57,92 +49,17 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<Due>) -
 async fn post(
     upstream: &Upstream,
     target: &Target,
-    connection: &mut Option<SendRequest<String>>,
+    kept: &mut Kept,
     due: &Due,
 ) -> anyhow::Result<()> {
-    let kept = match connection.take() {
-        // The sink may have closed it after the answer before.
-        Some(mut sender) => {
-            let ready = timeout(upstream.timeout, sender.ready()).await;
-            matches!(ready, Ok(Ok(()))).then_some(sender)
-        }
-        None => None,
-    };
-    let mut sender = match kept {
-        Some(sender) => sender,
-        None => timeout(upstream.connect_timeout, connect(upstream, target))
-            .await
-            .context("no connection in time")??,
-    };
-    let answer = sender.send_request(request(upstream, target, due)?);
-    let answer = timeout(upstream.timeout, answer).await.context("no answer in time")??;
-    let status = answer.status();
-    let whole = drain(answer.into_body(), upstream.timeout).await;
-    if !status.is_success() {
-        bail!("it answered with {}", status.as_u16());
-    }
-    *connection = whole.then_some(sender);
-    Ok(())
-}
-
-fn request(upstream: &Upstream, target: &Target, due: &Due) -> anyhow::Result<Request<String>> {
-    let mut request = Request::builder()
+    let request = Request::builder()
         .method(Method::POST)
         .uri(&due.path)
-        .header(header::HOST, &target.authority)
-        .header(header::USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")))
-        .header(header::CONTENT_TYPE, CONTENT_TYPE);
-    if let Some(credential) = &upstream.credential {
-        let value = header::HeaderValue::try_from(&credential.value);
-        let mut value = value.ok().context("its credential is no header value")?;
-        value.set_sensitive(true);
-        request = request.header(&credential.header, value);
+        .header(header::CONTENT_TYPE, CONTENT_TYPE)
+        .body(Full::new(Bytes::from(due.event.clone())))?;
+    let answer = post::post(upstream, target, kept, request).await?;
+    if !answer.status.is_success() {
+        bail!("it answered with {}", answer.status.as_u16());
     }
-    Ok(request.body(due.event.clone())?)
-}
-
-async fn connect(upstream: &Upstream, target: &Target) -> anyhow::Result<SendRequest<String>> {
-    let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
-    stream.set_nodelay(true)?;
-    match (target.scheme, &upstream.tls) {
-        (Scheme::Http, _) => start(stream).await,
-        (Scheme::Https, Some(tls)) => {
-            let name = match &tls.server_name {
-                Some(name) => name.clone(),
-                None => ServerName::try_from(target.host.clone())?,
-            };
-            let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.client));
-            start(connector.connect(name, stream).await?).await
-        }
-        (Scheme::Https, None) => bail!("it has no TLS settings"),
-    }
-}
-
-async fn start<S>(stream: S) -> anyhow::Result<SendRequest<String>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with its sender.
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// Reads an answer to its end; false if it is too long, too slow or broken off.
-async fn drain(mut body: hyper::body::Incoming, patience: Duration) -> bool {
-    let read = async {
-        let mut length = 0;
-        loop {
-            let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-            match frame.await {
-                None => return true,
-                Some(Err(_)) => return false,
-                Some(Ok(frame)) => length += frame.data_ref().map_or(0, |data| data.len()),
-            }
-            if length > LONGEST_ANSWER {
-                return false;
-            }
-        }
-    };
-    timeout(patience, read).await.unwrap_or(false)
+    Ok(())
 }

@@ -1,0 +1,157 @@
+//! OpenMetrics 1.0
+//! (<https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>): what a
+//! scraper gets that asks for it, since only there an exemplar has a place.
+
+use super::text::{number, pair, sample};
+use super::{Exemplar, Family, Histogram, Sample, Samples};
+use std::fmt::Write;
+
+/// Content-Type of a rendered page.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Its media type alone.
+const MEDIA: &str = "application/openmetrics-text";
+/// That of the older format.
+const PLAIN: &str = "text/plain";
+
+/// Whether a scraper that sends these `Accept` fields wants OpenMetrics rather than plain text.
+/// One that takes anything gets plain text.
+pub(super) fn is_preferred<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
+    let (mut open, mut plain) = (0.0, 0.0);
+    for range in accept.flat_map(|field| field.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let quality = parts.find_map(|part| part.strip_prefix("q="));
+        let quality: f64 = quality.map_or(1.0, |q| q.parse().unwrap_or(0.0));
+        if media.eq_ignore_ascii_case(MEDIA) {
+            open = quality.max(open);
+        } else if media.eq_ignore_ascii_case(PLAIN) {
+            plain = quality.max(plain);
+        }
+    }
+    open > 0.0 && open >= plain
+}
+
+/// Renders families in their order. Families of one name must be one family.
+pub(super) fn render(families: &[Family]) -> String {
+    let mut out = String::with_capacity(16 * 1024);
+    for family in families {
+        family_text(family, families, &mut out);
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn family_text(family: &Family, all: &[Family], out: &mut String) {
+    let is_free = |stem: &&str| all.iter().all(|other| other.name != *stem);
+    // A counter's family has its name without `_total`. Where that is another family's, only
+    // `unknown` lets it keep the name that it has in plain text.
+    let stem = family.name.strip_suffix("_total").filter(is_free);
+    let (name, kind) = match (&family.samples, stem) {
+        (Samples::Counter(_), Some(stem)) => (stem, "counter"),
+        (Samples::Counter(_), None) => (family.name, "unknown"),
+        (Samples::Gauge(_), _) => (family.name, "gauge"),
+        (Samples::Histogram(_), _) => (family.name, "histogram"),
+    };
+    let help = family.help.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
+    match &family.samples {
+        Samples::Counter(samples) | Samples::Gauge(samples) => {
+            for Sample { labels, value } in samples {
+                sample(out, family.name, "", labels.iter().map(pair), *value);
+                out.push('\n');
+            }
+        }
+        Samples::Histogram(histograms) => {
+            for histogram in histograms {
+                histogram_text(out, name, histogram);
+            }
+        }
+    }
+}
+
+fn histogram_text(out: &mut String, name: &str, histogram: &Histogram) {
+    let labels = || histogram.labels.iter().map(pair);
+    let bounds = histogram.buckets.iter().copied().chain([(f64::INFINITY, histogram.count)]);
+    for (index, (bound, count)) in bounds.enumerate() {
+        // `1.0`, not `1`: one number has one text.
+        let bound = if bound.is_finite() { format!("{bound:?}") } else { number(bound) };
+        let le = [("le", bound.as_str())];
+        sample(out, name, "_bucket", labels().chain(le), count as f64);
+        if let Some((_, exemplar)) = histogram.exemplars.iter().find(|(of, _)| *of == index) {
+            exemplar_text(out, exemplar);
+        }
+        out.push('\n');
+    }
+    for (suffix, value) in [("_sum", histogram.sum), ("_count", histogram.count as f64)] {
+        sample(out, name, suffix, labels(), value);
+        out.push('\n');
+    }
+}
+
+fn exemplar_text(out: &mut String, Exemplar { span, seconds, at }: &Exemplar) {
+    let (trace, span, at) = (span.trace, span.span, at.as_secs_f64());
+    let _ = write!(
+        out,
+        " # {{trace_id=\"{trace:032x}\",span_id=\"{span:016x}\"}} {} {at:.3}",
+        number(*seconds)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weir_gateway::spans::Mark;
+
+    #[test]
+    fn it_is_given_to_who_prefers_it() {
+        let preferred = |accept: &str| is_preferred([accept].into_iter());
+        assert!(preferred("application/openmetrics-text"));
+        // As Prometheus asks.
+        assert!(preferred(
+            "application/openmetrics-text;version=1.0.0;escaping=underscores;q=0.5,\
+             application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
+        ));
+        assert!(!preferred("text/plain, application/openmetrics-text;q=0.5"));
+        assert!(!preferred("application/openmetrics-text;q=0"));
+        assert!(!preferred("*/*") && !preferred("") && !is_preferred(std::iter::empty()));
+    }
+
+    #[test]
+    fn a_page_is_as_the_standard_has_it() {
+        let span = Mark { trace: 0xab, span: 0xcd };
+        let exemplar =
+            Exemplar { span, seconds: 0.25, at: Duration::from_millis(1_700_000_000_500) };
+        let histogram = Histogram {
+            labels: vec![("a", "b".to_owned())],
+            buckets: vec![(0.005, 1), (1.0, 3)],
+            count: 4,
+            sum: 2.5,
+            exemplars: vec![(1, exemplar)],
+        };
+        let families = [
+            Family {
+                name: "d_seconds",
+                help: "A \"d\".",
+                samples: Samples::Histogram(vec![histogram]),
+            },
+            Family::counter("n_total", "N.", 3),
+            Family::gauge("w_seconds", "W.", 1.5),
+            Family::counter("w_seconds_total", "All W.", 2),
+        ];
+        assert_eq!(
+            render(&families),
+            "# TYPE d_seconds histogram\n# HELP d_seconds A \\\"d\\\".\n\
+             d_seconds_bucket{a=\"b\",le=\"0.005\"} 1\n\
+             d_seconds_bucket{a=\"b\",le=\"1.0\"} 3 # {trace_id=\"000000000000000000000000000000ab\",\
+             span_id=\"00000000000000cd\"} 0.25 1700000000.500\n\
+             d_seconds_bucket{a=\"b\",le=\"+Inf\"} 4\n\
+             d_seconds_sum{a=\"b\"} 2.5\n\
+             d_seconds_count{a=\"b\"} 4\n\
+             # TYPE n counter\n# HELP n N.\nn_total 3\n\
+             # TYPE w_seconds gauge\n# HELP w_seconds W.\nw_seconds 1.5\n\
+             # TYPE w_seconds_total unknown\n# HELP w_seconds_total All W.\nw_seconds_total 2\n\
+             # EOF\n"
+        );
+    }
+}

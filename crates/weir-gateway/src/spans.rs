@@ -1,0 +1,375 @@
+//! Requests that are traced: what a worker notes of them, and who takes it when they are over.
+//!
+//! ```text
+//! start: of a sampled trace, or chosen → open → tries … → over → waiting → whoever exports
+//! ```
+//!
+//! A request that is not traced costs a look at a setting and at a flag of its `traceparent`.
+
+use crate::exchange::Exchange;
+use crate::stats::Counter;
+use crate::trace_context::TraceContext;
+use crate::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_config::Traces;
+use weir_wire::{Headers, Known};
+
+/// Most requests of a worker that are over and wait to be taken; the oldest go.
+const WAITING: usize = 2048;
+/// Most tries that are noted of a request; there are fewer by the settings of any upstream.
+const TRIES: usize = 64;
+/// Most bytes of a text that a client chose.
+const TEXT: usize = 1024;
+/// Bits of a trace id that decide whether it is traced: the last 56, which are random
+/// (<https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/>).
+const RANDOM: u128 = (1 << 56) - 1;
+
+/// A request that was traced and is over.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// Id of its trace.
+    pub trace: u128,
+    /// Id of its own span.
+    pub span: u64,
+    /// The client's span; 0 if it began the trace.
+    pub parent: u64,
+    /// `tracestate` as it came.
+    pub state: String,
+    /// Nanoseconds since 1970.
+    pub start_ns: u64,
+    /// From the end of its head to the last byte of its answer.
+    pub took: Duration,
+    /// Method as it came.
+    pub method: String,
+    /// The same as a label: `_OTHER` for what is no standard one.
+    pub method_label: &'static str,
+    /// Path without query.
+    pub path: String,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// Version of HTTP.
+    pub protocol: &'static str,
+    /// Host asked for, without port.
+    pub host: String,
+    /// Who asked, as far as trusted hops tell.
+    pub client: String,
+    /// Base and pattern of its route; empty if it has none.
+    pub route: String,
+    /// Name of its API, likewise.
+    pub api: String,
+    /// Name of its operation, likewise.
+    pub operation: String,
+    /// Who called, if that is known.
+    pub consumer: Option<String>,
+    /// Its transaction.
+    pub transaction: String,
+    /// Status of the answer.
+    pub status: u16,
+    /// What went wrong: a problem, or `cancelled`; empty if nothing did.
+    pub error: &'static str,
+    /// The answer broke off or was never sent.
+    pub aborted: bool,
+    /// What was asked of upstreams, in the order in which that ended.
+    pub tries: Vec<Try>,
+}
+
+/// A request to an upstream.
+#[derive(Clone, Debug)]
+pub struct Try {
+    /// Id of its span, which the upstream got as its parent.
+    pub span: u64,
+    /// From the start of the request that it belongs to.
+    pub begun: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Name of the upstream.
+    pub upstream: String,
+    /// Host of the target.
+    pub host: String,
+    /// Port of the target.
+    pub port: u16,
+    /// URL without query.
+    pub url: String,
+    /// Version of HTTP that the target is spoken to in.
+    pub protocol: &'static str,
+    /// Status of its answer; 0 if none came.
+    pub status: u16,
+    /// What went wrong, a word from a fixed list; empty if an answer came whole.
+    pub error: &'static str,
+}
+
+/// A request in flight that is traced.
+#[derive(Debug)]
+pub(crate) struct Open {
+    trace: u128,
+    span: u64,
+    parent: u64,
+    /// Of the trace, with the bit that says sampled.
+    flags: u8,
+    started: Instant,
+    /// Span that the next try has told its upstream; 0 if there is none.
+    next: Cell<u64>,
+    /// Path that upstreams are asked for, without query.
+    path: RefCell<String>,
+    tries: RefCell<Vec<Try>>,
+}
+
+/// How a request to an upstream went.
+pub(crate) struct Went<'a> {
+    pub(crate) upstream: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) authority: &'a str,
+    pub(crate) scheme: &'static str,
+    pub(crate) protocol: &'static str,
+    pub(crate) begun: Instant,
+    pub(crate) took: Duration,
+    pub(crate) status: u16,
+    pub(crate) error: &'static str,
+}
+
+/// How many requests of this second are traced.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Cell<(u64, u32)>);
+
+impl Pace {
+    /// Whether one more may be in this second.
+    fn admits(&self, second: u64, most: u32) -> bool {
+        let (then, count) = self.0.get();
+        let count = if then == second { count } else { 0 };
+        let admits = count < most;
+        self.0.set((second, count + u32::from(admits)));
+        admits
+    }
+}
+
+impl Open {
+    /// Decides whether a request is traced: if its trace is sampled, or it begins one that is.
+    pub(crate) fn begin(
+        worker: &Worker,
+        traces: &Traces,
+        (headers, workers): (&Headers, usize),
+        (started, unix): (Instant, u64),
+    ) -> Option<Rc<Self>> {
+        let (trace, parent, flags) = match TraceContext::of(headers) {
+            Some(context) if !context.is_sampled() => return None,
+            Some(context) => (context.trace(), context.parent(), context.flags()),
+            None => {
+                // Zero is the one invalid id.
+                let trace = fastrand::u128(..).max(1);
+                if !is_chosen(trace, traces.share) {
+                    return None;
+                }
+                (trace, 0, 1)
+            }
+        };
+        let most = traces.most.div_ceil(u32::try_from(workers).unwrap_or(u32::MAX));
+        if !worker.pace.admits(unix, most) {
+            worker.stats.spans.untraced.add(1);
+            return None;
+        }
+        let open = Self {
+            trace,
+            span: fastrand::u64(..).max(1),
+            parent,
+            flags,
+            started,
+            next: Cell::new(0),
+            path: RefCell::default(),
+            tries: RefCell::default(),
+        };
+        Some(Rc::new(open))
+    }
+
+    /// Makes headers say that what follows belongs to this request.
+    pub(crate) fn announce(&self, headers: &mut Headers) {
+        if self.parent == 0 {
+            headers.remove("tracestate");
+        }
+        headers.remove("traceparent");
+        let context = TraceContext::new(self.trace, self.span, self.flags);
+        headers.push_known(Known::Traceparent, context.as_str().as_bytes());
+    }
+
+    /// A try is about to be sent to an upstream: it has a span of its own, unless the edits of a
+    /// route have made another trace of it.
+    pub(crate) fn announce_try(&self, target: &str, headers: &mut Headers) {
+        let told = headers.known(Known::Traceparent).and_then(TraceContext::parse);
+        if told.is_none_or(|context| context.trace() != self.trace) {
+            return;
+        }
+        let span = fastrand::u64(..).max(1);
+        self.next.set(span);
+        let path = target.split('?').next().unwrap_or_default();
+        self.path.replace(cut(path));
+        headers.set(
+            "traceparent",
+            TraceContext::new(self.trace, span, self.flags).as_str().as_bytes(),
+        );
+    }
+
+    /// The span of the try that begins now.
+    pub(crate) fn take_try(&self) -> u64 {
+        match self.next.take() {
+            0 => fastrand::u64(..).max(1),
+            span => span,
+        }
+    }
+
+    /// The request itself, as metrics refer to it.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { trace: self.trace, span: self.span }
+    }
+
+    /// A try of it, as metrics refer to it.
+    pub(crate) fn mark_try(&self, span: u64) -> Mark {
+        Mark { trace: self.trace, span }
+    }
+
+    /// A try is over.
+    pub(crate) fn tried(&self, span: u64, went: &Went<'_>) {
+        let mut tries = self.tries.borrow_mut();
+        if tries.len() == TRIES {
+            return;
+        }
+        tries.push(Try {
+            span,
+            begun: went.begun.saturating_duration_since(self.started),
+            took: went.took,
+            upstream: went.upstream.to_owned(),
+            host: went.host.to_owned(),
+            port: went.port,
+            url: format!("{}://{}{}", went.scheme, went.authority, self.path.borrow()),
+            protocol: went.protocol,
+            status: went.status,
+            error: went.error,
+        });
+    }
+
+    /// The request is over.
+    pub(crate) fn over(
+        &self,
+        exchange: &Exchange,
+        took: Duration,
+        error: &'static str,
+        aborted: bool,
+    ) -> Traced {
+        let config = &exchange.live().site.config;
+        let matched = exchange.matched();
+        let request = &exchange.request;
+        let consumer = exchange.principal.as_deref().and_then(crate::auth::Principal::consumer);
+        let state = request.headers.get("tracestate").filter(|_| self.parent != 0);
+        Traced {
+            trace: self.trace,
+            span: self.span,
+            parent: self.parent,
+            state: cut(&crate::headers::text(state.unwrap_or_default())),
+            start_ns: exchange.received_us.saturating_mul(1000),
+            took,
+            method: cut(request.method_name()),
+            method_label: crate::stats::method_label(request.method),
+            path: cut(request.path()),
+            scheme: if exchange.client.https { "https" } else { "http" },
+            protocol: exchange.version_name(),
+            host: cut(&exchange.host),
+            client: exchange.client.address.to_string(),
+            route: matched.map(|(api, route)| api.path_of(route)).unwrap_or_default(),
+            api: exchange.api.map(|api| config.apis[api].name.clone()).unwrap_or_default(),
+            operation: matched.map(|(_, route)| route.operation.clone()).unwrap_or_default(),
+            consumer: consumer.map(|id| config.consumers[id.0].name.clone()),
+            transaction: exchange.id.as_str().to_owned(),
+            status: exchange.response.status,
+            error,
+            aborted,
+            tries: self.tries.take(),
+        }
+    }
+}
+
+/// A span that metrics refer to as an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Id of its trace.
+    pub trace: u128,
+    /// Its own id.
+    pub span: u64,
+}
+
+/// What one worker has noted. Nobody but who takes it shares the lock, and that for an exchange of
+/// pointers.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    waiting: Mutex<VecDeque<Traced>>,
+    /// Spans that went since nobody took them.
+    pub(crate) lost: Counter,
+    /// Requests that were not traced because there were too many in a second.
+    pub(crate) untraced: Counter,
+}
+
+impl Spans {
+    /// A traced request is over; from the worker's own thread only.
+    pub(crate) fn push(&self, traced: Traced) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() == WAITING {
+            self.lost.add(waiting.pop_front().map_or(0, |oldest| oldest.spans() as u64));
+        }
+        waiting.push_back(traced);
+    }
+
+    /// Takes all that are over.
+    pub(crate) fn take(&self) -> VecDeque<Traced> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Traced {
+    /// How many spans it has.
+    #[must_use]
+    pub fn spans(&self) -> usize {
+        1 + self.tries.len()
+    }
+}
+
+/// Whether a trace that begins here is sampled at a share in hundredths of a percent.
+fn is_chosen(trace: u128, share: u32) -> bool {
+    let least = (RANDOM + 1) - (RANDOM + 1) * u128::from(share.min(10_000)) / 10_000;
+    trace & RANDOM >= least
+}
+
+/// At most so much of a text as is kept.
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_trace_ids_is_chosen() {
+        assert!(is_chosen(1, 10_000) && is_chosen(RANDOM, 10_000));
+        assert!(!is_chosen(RANDOM, 0) && !is_chosen(0, 0));
+        let chosen = (0..10_000).filter(|_| is_chosen(fastrand::u128(..), 2500)).count();
+        assert!((2200..2800).contains(&chosen), "{chosen}");
+        // Another one that looks at the same id decides alike: the highest are chosen first.
+        assert!(is_chosen(RANDOM, 1) && !is_chosen(RANDOM / 2, 1));
+    }
+
+    #[test]
+    fn no_more_are_traced_than_may_be_in_a_second() {
+        let pace = Pace::default();
+        let admitted = |second| (0..5).filter(|_| pace.admits(second, 3)).count();
+        assert_eq!([admitted(7), admitted(7), admitted(8)], [3, 0, 3]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"ä".repeat(TEXT)).len(), TEXT);
+        assert_eq!(cut(&format!("a{}", "ä".repeat(TEXT))).len(), TEXT - 1);
+    }
+}

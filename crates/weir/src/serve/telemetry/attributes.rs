@@ -1,0 +1,42 @@
+//! Attributes, and whose they are.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+
+/// One with a text.
+pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
+    one(key, Value::StringValue(value.into()))
+}
+
+/// One with a number.
+pub(super) fn number(key: &str, value: impl Into<i64>) -> KeyValue {
+    one(key, Value::IntValue(value.into()))
+}
+
+fn one(key: &str, value: Value) -> KeyValue {
+    let value = Some(AnyValue { value: Some(value) });
+    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
+}
+
+/// This process: as configured, and what weir knows of itself.
+pub(super) fn resource(configured: &[(String, String)], instance: &str) -> Resource {
+    let own = [
+        ("service.name", "weir"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", instance),
+    ];
+    let is_own = |(key, _): &&(&str, &str)| configured.iter().all(|(other, _)| other != key);
+    let mut attributes: Vec<_> = own.iter().filter(is_own).map(|(k, v)| text(k, *v)).collect();
+    attributes.extend(configured.iter().map(|(key, value)| text(key, value)));
+    Resource { attributes, ..Resource::default() }
+}
+
+/// What made them.
+pub(super) fn scope() -> InstrumentationScope {
+    InstrumentationScope {
+        name: "weir".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    }
+}

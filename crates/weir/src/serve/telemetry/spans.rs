@@ -1,0 +1,158 @@
+//! Traced requests as spans, by OpenTelemetry's conventions for HTTP
+//! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
+
+use super::attributes::{number, scope, text};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
+use prost::Message;
+use weir_gateway::spans::{Traced, Try};
+
+/// Version of the conventions.
+pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
+/// `traceparent` flag: the trace is sampled.
+const SAMPLED: u32 = 1;
+
+/// A request to a collector with all spans of these.
+pub(super) fn encode(traced: &[Traced], resource: Resource) -> Vec<u8> {
+    let spans = traced.iter().flat_map(|one| {
+        let tries = one.tries.iter().enumerate().map(move |(sent, made)| client(one, made, sent));
+        std::iter::once(server(one)).chain(tries)
+    });
+    let scope_spans =
+        ScopeSpans { scope: Some(scope()), spans: spans.collect(), schema_url: SCHEMA.to_owned() };
+    let resource_spans = ResourceSpans {
+        resource: Some(resource),
+        scope_spans: vec![scope_spans],
+        schema_url: SCHEMA.to_owned(),
+    };
+    ExportTraceServiceRequest { resource_spans: vec![resource_spans] }.encode_to_vec()
+}
+
+/// What the client asked for.
+fn server(one: &Traced) -> Span {
+    let mut attributes = method(one);
+    attributes.extend([
+        text("url.path", &one.path),
+        text("url.scheme", one.scheme),
+        text("client.address", &one.client),
+        text("network.protocol.version", one.protocol),
+        text("weir.transaction.id", &one.transaction),
+    ]);
+    let named = [
+        ("server.address", &one.host),
+        ("http.route", &one.route),
+        ("weir.api", &one.api),
+        ("weir.operation", &one.operation),
+    ];
+    attributes.extend(named.iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| text(k, *v)));
+    attributes.extend(one.consumer.iter().map(|consumer| text("weir.consumer", consumer)));
+    if one.status != 0 {
+        attributes.push(number("http.response.status_code", one.status));
+    }
+    // A refusal is the client's fault unless its status says otherwise.
+    let failed = one.aborted || one.status >= 500;
+    if failed {
+        attributes.push(error_type(one.error, one.status));
+    } else if !one.error.is_empty() {
+        attributes.push(text("weir.problem", one.error));
+    }
+    let name = match (known_method(one), one.route.as_str()) {
+        (method, "") => method.to_owned(),
+        (method, route) => format!("{method} {route}"),
+    };
+    let remote = SpanFlags::ContextHasIsRemoteMask as u32
+        | if one.parent == 0 { 0 } else { SpanFlags::ContextIsRemoteMask as u32 };
+    Span {
+        span_id: id(one.span),
+        parent_span_id: if one.parent == 0 { Vec::new() } else { id(one.parent) },
+        flags: SAMPLED | remote,
+        name,
+        kind: SpanKind::Server as i32,
+        start_time_unix_nano: one.start_ns,
+        end_time_unix_nano: one.start_ns.saturating_add(nanos(one.took)),
+        attributes,
+        status: failed.then(error),
+        ..of_trace(one)
+    }
+}
+
+/// What an upstream was asked for.
+fn client(one: &Traced, made: &Try, sent_before: usize) -> Span {
+    let mut attributes = method(one);
+    attributes.extend([
+        text("server.address", &made.host),
+        number("server.port", made.port),
+        text("url.full", &made.url),
+        text("network.protocol.version", made.protocol),
+        text("weir.upstream", &made.upstream),
+    ]);
+    if sent_before > 0 {
+        let count = i64::try_from(sent_before).unwrap_or(i64::MAX);
+        attributes.push(number("http.request.resend_count", count));
+    }
+    if made.status != 0 {
+        attributes.push(number("http.response.status_code", made.status));
+    }
+    let failed = !made.error.is_empty() || made.status >= 400;
+    if failed {
+        attributes.push(error_type(made.error, made.status));
+    }
+    let start = one.start_ns.saturating_add(nanos(made.begun));
+    Span {
+        span_id: id(made.span),
+        parent_span_id: id(one.span),
+        flags: SAMPLED | SpanFlags::ContextHasIsRemoteMask as u32,
+        name: known_method(one).to_owned(),
+        kind: SpanKind::Client as i32,
+        start_time_unix_nano: start,
+        end_time_unix_nano: start.saturating_add(nanos(made.took)),
+        attributes,
+        status: failed.then(error),
+        ..of_trace(one)
+    }
+}
+
+fn of_trace(one: &Traced) -> Span {
+    Span {
+        trace_id: one.trace.to_be_bytes().to_vec(),
+        trace_state: one.state.clone(),
+        ..Span::default()
+    }
+}
+
+fn id(span: u64) -> Vec<u8> {
+    span.to_be_bytes().to_vec()
+}
+
+fn nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The text of a status repeats nothing that attributes say.
+fn error() -> Status {
+    Status { code: StatusCode::Error as i32, ..Status::default() }
+}
+
+fn error_type(word: &str, status: u16) -> KeyValue {
+    match word {
+        "" => text("error.type", status.to_string()),
+        word => text("error.type", word),
+    }
+}
+
+fn method(one: &Traced) -> Vec<KeyValue> {
+    let mut attributes = vec![text("http.request.method", one.method_label)];
+    if one.method_label == "_OTHER" {
+        attributes.push(text("http.request.method_original", &one.method));
+    }
+    attributes
+}
+
+/// The method in names of spans.
+fn known_method(one: &Traced) -> &'static str {
+    if one.method_label == "_OTHER" { "HTTP" } else { one.method_label }
+}
