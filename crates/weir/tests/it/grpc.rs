@@ -173,9 +173,76 @@ fn clients_of_http1_and_checks_reach_such_an_upstream_too() {
 fn the_time_that_a_client_gives_a_call_ends_it() {
     let weir = before(&[answering()], "");
     let late = call(&weir, Call::new("/0/Never").message("x").header("grpc-timeout", "200m"));
-    assert_eq!(late.status, 504);
-    let text = String::from_utf8_lossy(&late.body).into_owned();
-    assert!(text.contains("deadline-exceeded"), "{text}");
+    assert_eq!((late.status, late.header("grpc-status")), (200, "4"));
+    assert_eq!(late.header("grpc-message"), "The request took too long");
+}
+
+/// APIs that refuse for a reason each.
+fn refusing_config() -> String {
+    let more = "\
+         \x20 down: {base: /down, routes: [{path: \"/*\", proxy: nobody}]}\n\
+         \x20 closed: {base: /closed, auth: keys, routes: [{path: \"/*\", proxy: calls}]}\n\
+         \x20 scarce:\n    base: /scarce\n    limit: {rate: 1/h, key: address}\n    \
+         routes: [{path: \"/*\", proxy: {upstream: calls, path: strip-base}}]\n\
+         auth: {keys: {api_key: {header: x-key}}}\n";
+    let config = config(&[answering()], "", more).replace("base: /\n", "base: /test\n");
+    let nobody = format!("upstreams:\n  nobody: {{targets: [\"http://{}\"]}}\n", nobody());
+    config.replace("upstreams:\n", &nobody)
+}
+
+#[test]
+fn what_weir_refuses_of_a_call_is_told_by_the_rules_of_grpc() {
+    let mut weir = Weir::new(&refusing_config()).start();
+    let ask = |path: &str, text: &str| call(&weir, Call::new(path).message(text));
+    let refused = |path: &str, text: &str, code: &str| {
+        let answer = ask(path, text);
+        let told = (answer.status, answer.header("grpc-status"), answer.body.len());
+        assert_eq!(told, (200, code, 0), "{path}");
+        assert_eq!(answer.header("content-type"), "application/grpc", "{path}");
+        assert!(!answer.header("weir-transaction-id").is_empty(), "{path}");
+        answer
+    };
+    refused("/none/Method", "x", "12");
+    let answer = refused("/closed/Method", "x", "16");
+    assert_eq!(answer.header("grpc-message"), "A credential is required");
+    assert!(!answer.header("www-authenticate").is_empty());
+    let down = refused("/down/Method", "x", "14");
+    let message = down.header("grpc-message");
+    assert!(message.starts_with("The upstream cannot be reached: "), "{message}");
+    assert_eq!(ask("/scarce/0/Method", "x").trailer("grpc-status"), "0");
+    let answer = refused("/scarce/0/Method", "x", "8");
+    let pause: u64 = answer.header("grpc-retry-pushback-ms").parse().expect("a number");
+    assert_eq!(answer.header("retry-after").parse::<u64>().expect("a number") * 1000, pause);
+
+    // By HTTP/1, or of another type, it is a problem as ever.
+    let headers = [("content-type", "application/grpc")];
+    let plain = weir.connect().request("POST", "/none/Method", &headers, "x");
+    assert_eq!((plain.status, plain.json()["status"].as_u64()), (404, Some(404)));
+    let typed = |kind| call(&weir, Call::new("/none/Method").instead_of_grpc(kind));
+    assert_eq!(
+        (typed("application/json").status, typed("application/grpc-web").status),
+        (404, 404)
+    );
+
+    // Counted and recorded as what it stands for.
+    let refusals = |status: u16| {
+        let status = format!("http_response_status_code=\"{status}\"");
+        weir.metric("http_server_request_duration_seconds_count", &[&status])
+    };
+    assert_eq!([200, 401, 404, 429, 502].map(refusals), [1.0, 1.0, 4.0, 1.0, 1.0]);
+    let all = all(&mut weir);
+    let statuses: Vec<_> = all.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [404, 401, 502, 200, 429, 404, 404, 404]);
+    assert_eq!(status(&all[2]), "14");
+}
+
+#[test]
+fn a_real_client_understands_why_a_call_is_refused() {
+    let Some(mut client) = python() else { return };
+    let weir = Weir::new(&refusing_config()).start();
+    let output = client.args(["refused", &weir.listen[0].to_string()]).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}\n{}", weir.stderr());
 }
 
 #[test]

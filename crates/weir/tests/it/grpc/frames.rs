@@ -36,6 +36,12 @@ impl Call {
         self
     }
 
+    /// Of this content type, and so no call of gRPC.
+    pub(super) fn instead_of_grpc(mut self, kind: &'static str) -> Self {
+        self.headers.retain(|(name, _)| *name != "content-type");
+        self.header("content-type", kind)
+    }
+
     pub(super) fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
