@@ -28,8 +28,8 @@ pub use cache::{Cache, Credentials};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
-    Reply, ReplyBody, Representation, Share, Upgrade,
+    BodyMap, Format, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy,
+    QueryMode, Reply, ReplyBody, Representation, Share, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{

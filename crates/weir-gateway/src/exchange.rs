@@ -52,6 +52,8 @@ pub(crate) struct Exchange {
     pub(crate) principal: Option<Rc<Principal>>,
     /// The upstream it goes to, if that is another one than the route's.
     pub(crate) instead: Option<UpstreamId>,
+    /// Mirrors of its proxy that it is meant for, by their place among them.
+    pub(crate) mirrors: Vec<usize>,
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
@@ -166,6 +168,7 @@ impl Exchange {
             route: None,
             principal: None,
             instead: None,
+            mirrors: Vec::new(),
             standing: None,
             recording: Recording::default(),
             resubmission: None,
@@ -234,6 +237,7 @@ impl Exchange {
         self.route = None;
         self.principal = None;
         self.instead = None;
+        self.mirrors.clear();
         self.standing = None;
         self.problem = None;
         self.upgraded = None;

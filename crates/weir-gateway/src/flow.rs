@@ -74,6 +74,7 @@ pub(crate) async fn stages<'a>(
     }
     if let Handler::Proxy(proxy) = &route.handler {
         exchange.instead = proxy::instead(exchange, proxy);
+        exchange.mirrors = proxy::mirror::meant(exchange, proxy);
     }
     match &mut exchange.trace {
         None => body.tee(begin_recording(exchange, route, &body)?),

@@ -8,6 +8,7 @@ mod answer;
 mod fetch;
 pub(crate) mod head;
 pub(crate) mod http2;
+pub(crate) mod mirror;
 mod retry;
 pub(crate) mod sending;
 
@@ -29,7 +30,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Instead, Protocol, Proxy, Route, UpstreamId};
+use weir_config::{Credential, Instead, Protocol, Proxy, Route, UpstreamId};
 use weir_wire::{Framing, HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
@@ -76,9 +77,13 @@ pub(crate) async fn forward<'a>(
     body.at_hand()?;
     let upgrade = upgrade::wanted(exchange, proxy, body.framing() == Framing::None)?;
     limits.upgrade = upgrade.is_some();
+    if limits.upgrade {
+        // What it becomes cannot be copied.
+        exchange.mirrors.clear();
+    }
     // Before the headers are the upstream's.
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
@@ -131,6 +136,22 @@ pub(crate) async fn forward<'a>(
     Ok(Body::Upstream(body))
 }
 
+/// Turns the client's headers into the upstream's; copies of the request begin with them.
+fn prepare(
+    exchange: &mut Exchange,
+    route: &Route,
+    proxy: &Proxy,
+    credential: Option<&Credential>,
+    body: &mut RequestBody<'_>,
+) {
+    if exchange.mirrors.is_empty() {
+        head::prepare(exchange, route, Some(&proxy.headers));
+    } else {
+        mirror::prepare(exchange, route, proxy, body);
+    }
+    head::sign(&mut exchange.request.headers, credential);
+}
+
 /// Another upstream that a request goes to, if one takes it.
 pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> {
     if proxy.instead.is_empty() {
@@ -176,7 +197,8 @@ pub(crate) fn outline(
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    head::prepare(exchange, route, Some(&proxy.headers));
+    head::sign(&mut exchange.request.headers, settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];
     let way = head::Way { proxy, upgrade };
     let mut out = head::encode(exchange, way, &target.authority, framing);

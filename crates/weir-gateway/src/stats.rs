@@ -167,6 +167,39 @@ pub enum NotAgain {
     Deadline,
 }
 
+/// What came of a copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirrored {
+    /// It was answered.
+    Sent,
+    /// It was not.
+    Failed,
+    /// There was no place for it.
+    Busy,
+    /// The body of the request is longer than may be copied.
+    TooLarge,
+    /// The request did not come whole.
+    Incomplete,
+}
+
+impl Mirrored {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] =
+        [Self::Sent, Self::Failed, Self::Busy, Self::TooLarge, Self::Incomplete];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Busy => "busy",
+            Self::TooLarge => "too-large",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
 impl Again {
     /// All of them, in their order.
     pub const ALL: [Self; 5] =
@@ -253,6 +286,8 @@ pub(crate) struct WorkerStats {
     pub(crate) withheld: Counter,
     pub(crate) upgrades_open: Counter,
     pub(crate) upgrades_refused: Counter,
+    /// By [`Mirrored`].
+    pub(crate) mirrored: [Counter; Mirrored::ALL.len()],
     /// By [`Ended`].
     pub(crate) upgrades: [Counter; Ended::ALL.len()],
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,

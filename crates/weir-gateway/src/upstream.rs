@@ -49,6 +49,8 @@ pub(crate) struct Upstream {
     hashes: Vec<(u64, u32)>,
     /// There if requests that failed are sent again.
     pub(crate) retrying: Option<Retrying>,
+    /// Copies of requests that are being made or under way.
+    pub(crate) mirrored: Rc<Cell<usize>>,
 }
 
 /// How much is sent again.
@@ -170,6 +172,7 @@ impl Upstream {
             weights,
             hashes,
             retrying,
+            mirrored: before.map(|before| Rc::clone(&before.mirrored)).unwrap_or_default(),
         }
     }
 

@@ -5,8 +5,8 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    Again, BUCKETS, CallSeries, Distribution, Ended, NotAgain, Out, RequestSeries, Snapshot,
-    TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, Ended, Mirrored, NotAgain, Out, RequestSeries,
+    Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -198,6 +198,18 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
                     Sample::new(vec![("result", result.to_owned())], count as f64)
                 })
                 .collect(),
+            ),
+        },
+        Family {
+            name: "weir_mirror_requests_total",
+            help: "Copies of requests, by what came of them.",
+            samples: Samples::Counter(
+                (Mirrored::ALL.iter().zip(stats.mirrored))
+                    .map(|(outcome, count)| {
+                        let outcome = outcome.as_str().to_owned();
+                        Sample::new(vec![("weir_outcome", outcome)], count as f64)
+                    })
+                    .collect(),
             ),
         },
         Family::counter(

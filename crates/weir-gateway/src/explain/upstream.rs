@@ -47,6 +47,19 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
     text
 }
 
+/// Where copies of this request would go to.
+pub(super) fn copies(exchange: &Exchange, proxy: &Proxy) -> String {
+    let copy = |index: &usize| {
+        let mirror = &proxy.mirrors[*index];
+        let name = &exchange.live().site.config.upstreams[mirror.upstream.0].name;
+        match mirror.part {
+            10_000.. => format!("; a copy goes to {name}"),
+            part => format!("; in {} % of cases a copy goes to {name}", f64::from(part) / 100.0),
+        }
+    };
+    exchange.mirrors.iter().map(copy).collect()
+}
+
 /// How each target is that gets requests.
 pub(super) fn targets(exchange: &Exchange, proxy: &Proxy) -> Vec<Part> {
     let upstream = &exchange.live().upstreams[exchange.upstream_of(proxy).0];

@@ -11,13 +11,8 @@ use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, 
 use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
-/// route and handler are made, the way so far is told, weir's own credential is put in.
-pub(crate) fn prepare(
-    exchange: &mut Exchange,
-    route: &Route,
-    edits: Option<&HeaderEdits>,
-    credential: Option<&Credential>,
-) {
+/// route and handler are made, the way so far is told. What is left is to [`sign`] them.
+pub(crate) fn prepare(exchange: &mut Exchange, route: &Route, edits: Option<&HeaderEdits>) {
     let version = exchange.version_name();
     let request = &mut exchange.request;
     strip_hop_by_hop(&mut request.headers, |known| {
@@ -38,13 +33,17 @@ pub(crate) fn prepare(
     if let Some(edits) = edits {
         apply_edits(&mut request.headers, edits);
     }
-    if let Some(credential) = credential {
-        request.headers.set(&credential.header, credential.value.as_bytes());
-    }
     if let Some(again) = &exchange.resubmission {
         again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
     }
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
+}
+
+/// Puts in the credential of weir's own, in place of what the client sent.
+pub(super) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
+    if let Some(credential) = credential {
+        headers.set(&credential.header, credential.value.as_bytes());
+    }
 }
 
 /// How a request goes to its upstream.
@@ -81,13 +80,17 @@ pub(super) fn authority<'e>(
     proxy: &'e Proxy,
     of_target: &'e str,
 ) -> &'e str {
+    host(exchange, proxy).unwrap_or(of_target)
+}
+
+/// The host that every target is asked for, if it is not its own.
+pub(super) fn host<'e>(exchange: &'e Exchange, proxy: &'e Proxy) -> Option<&'e str> {
     match &proxy.host {
-        HostMode::Upstream => of_target,
-        HostMode::Client if !exchange.request.authority().is_empty() => {
-            exchange.request.authority()
+        HostMode::Upstream => None,
+        HostMode::Client => {
+            Some(exchange.request.authority()).filter(|authority| !authority.is_empty())
         }
-        HostMode::Client => of_target,
-        HostMode::Fixed(host) => host,
+        HostMode::Fixed(host) => Some(host),
     }
 }
 

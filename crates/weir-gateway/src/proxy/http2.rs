@@ -75,7 +75,7 @@ pub(super) async fn forward<'a>(
     if is_grpc && let Some(timeout) = grpc::timeout(&exchange.request.headers) {
         exchange.deadline.bring_forward(exchange.started + timeout);
     }
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    super::prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
     let retrying = upstream.retrying.as_ref();
     if let Some(retrying) = retrying {
         retrying.request(clock::recent());
@@ -241,7 +241,7 @@ pub(crate) fn head_of(
 }
 
 /// Headers as the library has them; what HTTP/2 cannot carry is left out.
-fn headers_of(headers: &Headers) -> Option<HeaderMap> {
+pub(super) fn headers_of(headers: &Headers) -> Option<HeaderMap> {
     let mut map = HeaderMap::try_with_capacity(headers.len() + 2).ok()?;
     for (_, name, value) in headers.iter() {
         if let (Ok(name), Ok(value)) =

@@ -1,6 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
-use super::{Again, BUCKETS, CallKey, Durations, NotAgain, SeriesKey, TargetKey, WorkerStats};
+use super::{
+    Again, BUCKETS, CallKey, Durations, Mirrored, NotAgain, SeriesKey, TargetKey, WorkerStats,
+};
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
 use crate::upgrade::Ended;
@@ -83,6 +85,8 @@ pub struct Snapshot {
     pub upgrades_refused: u64,
     /// Connections that had become something else, by how they [`Ended`].
     pub upgrades: [u64; Ended::ALL.len()],
+    /// Copies of requests, by [`Mirrored`].
+    pub mirrored: [u64; Mirrored::ALL.len()],
     /// How often the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys that rate limits count now.
@@ -227,6 +231,7 @@ impl Snapshot {
         ] {
             *sum += counter.get();
         }
+        self.mirrored.iter_mut().zip(&worker.mirrored).for_each(|(sum, one)| *sum += one.get());
         self.upgrades.iter_mut().zip(&worker.upgrades).for_each(|(sum, one)| *sum += one.get());
     }
 }

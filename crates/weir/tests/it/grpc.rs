@@ -337,6 +337,31 @@ fn one_that_is_killed_in_the_middle_of_an_answer_breaks_it_off() {
 }
 
 #[test]
+fn calls_are_copied_to_mirrors_of_either_protocol() {
+    let plain = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let more = format!(
+        "  more: {{targets: [\"http://{}\"], protocol: http2}}\n  \
+         plain: {{targets: [\"http://{}\"]}}\napis:\n",
+        answering(),
+        plain.addr
+    );
+    let mirrors = "proxy: {upstream: calls, mirror: [{upstream: more}, {upstream: plain}]}";
+    let config = config(&[answering()], "", "").replace("proxy: calls", mirrors);
+    let config = config.replace("apis:\n", &more);
+    let weir = Weir::new(&config).start();
+    let answer = call(&weir, Call::new("/5/Method").message("hi"));
+    assert_eq!(answer.trailer("grpc-status"), "5");
+    eventually("copies are answered", || {
+        weir.metric("weir_mirror_requests_total", &["weir_outcome=\"sent\""]) == 2.0
+    });
+    let of = |name: &str| weir.metric("http_client_request_duration_seconds_count", &[name]);
+    assert_eq!(["calls", "more", "plain"].map(of), [1.0; 3]);
+    let head = plain.heads()[0].to_ascii_lowercase();
+    assert!(head.contains("content-type: application/grpc") && head.contains("content-length: 7"));
+    assert_eq!(counted(&weir, 5), 1.0, "calls of clients are counted, copies are not");
+}
+
+#[test]
 fn a_client_that_cancels_frees_its_place() {
     let weir = before(&[answering()], ", connections: 1");
     for _ in 0..150 {
