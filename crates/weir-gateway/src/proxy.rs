@@ -7,6 +7,7 @@
 mod answer;
 mod fetch;
 pub(crate) mod head;
+mod hedge;
 pub(crate) mod http2;
 pub(crate) mod mirror;
 mod retry;
@@ -24,8 +25,9 @@ use crate::refusal::Refusal;
 use crate::stats::Again;
 use crate::upgrade;
 use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
+use hedge::Hedge;
 use sending::{Sending, SendingError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -106,20 +108,32 @@ pub(crate) async fn forward<'a>(
     let way = head::Way { proxy, upgrade: upgrade.as_deref() };
     let head = head::encode(exchange, way, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
+    let mut made = 1;
     let mut attempted = match connected {
         Ok((target, connection)) => {
             if !connection.reused {
                 exchange.recording.connected(started);
             }
             exchange.call = Some(Call::new(Rc::clone(&target), started));
-            attempt(exchange, &target, connection, &mut sending, limits, retrying).await
+            match Hedge::of(&choice, method).filter(|_| !limits.upgrade) {
+                None => once(exchange, &target, connection, &mut sending, limits, retrying).await,
+                Some(hedge) => {
+                    let first = (target, connection);
+                    let (choice, sending) = (&mut choice, &mut sending);
+                    let both =
+                        hedge::attempt_both(hedge, exchange, way, choice, first, sending, limits);
+                    let attempted;
+                    (attempted, made) = Box::pin(both).await;
+                    attempted
+                }
+            }
         }
         Err(lost) => Err(lost),
     };
     if let Some(retrying) = retrying
         && (attempted.is_err() || retrying.wants_another(exchange.response.status))
     {
-        let tries = retry::Tries { way, retrying, limits, choice };
+        let tries = retry::Tries { way, retrying, limits, choice, made };
         attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
     }
     let connection = attempted?;
@@ -286,34 +300,71 @@ fn not_connected(target: &Target, error: TakeError) -> Lost {
     Lost { refusal, why }
 }
 
-/// Sends the request over `connection`; once more over a fresh one when a kept connection turns
-/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
-/// come.
-async fn attempt(
+/// What a try needs to know of its request.
+struct Asking<'e> {
+    method: Method,
+    deadline: &'e Deadline,
+    limits: Limits,
+    /// There if repeats have to be within a budget.
+    retrying: Option<&'e Retrying>,
+    /// Where interim answers go to, if the client takes them.
+    pass_on: Option<&'e RefCell<Vec<u8>>>,
+    /// How often it was sent again because a kept connection was closed.
+    repeats: Cell<u32>,
+}
+
+impl<'e> Asking<'e> {
+    fn of(exchange: &'e Exchange, limits: Limits, retrying: Option<&'e Retrying>) -> Self {
+        Self {
+            method: exchange.request.method,
+            deadline: &exchange.deadline,
+            limits,
+            retrying,
+            pass_on: exchange.takes_interim().then_some(&*exchange.interim),
+            repeats: Cell::new(0),
+        }
+    }
+}
+
+/// One try of a client's request; the answer's head is then in `exchange.response`.
+async fn once(
     exchange: &mut Exchange,
     target: &Rc<Target>,
-    mut connection: Box<Connection>,
+    connection: Box<Connection>,
     sending: &mut Sending<'_>,
     limits: Limits,
     retrying: Option<&Retrying>,
 ) -> Result<Box<Connection>, Lost> {
+    let asking = Asking {
+        method: exchange.request.method,
+        deadline: &exchange.deadline,
+        limits,
+        retrying,
+        pass_on: exchange.takes_interim().then_some(&*exchange.interim),
+        repeats: Cell::new(0),
+    };
+    let response = &mut exchange.response;
+    let attempted = attempt(&asking, target, connection, sending, response).await;
+    let repeats = asking.repeats.get();
+    (0..repeats).for_each(|_| exchange.recording.sent_again());
+    attempted
+}
+
+/// Sends the request over `connection`; once more over a fresh one when a kept connection turns
+/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
+/// come.
+async fn attempt(
+    asking: &Asking<'_>,
+    target: &Rc<Target>,
+    mut connection: Box<Connection>,
+    sending: &mut Sending<'_>,
+    response: &mut ResponseHead,
+) -> Result<Box<Connection>, Lost> {
+    let Asking { method, deadline, limits, retrying, pass_on, .. } = *asking;
     loop {
-        let method = exchange.request.method;
-        let pass_on = exchange.takes_interim().then_some(&*exchange.interim);
-        let failure = match send_and_wait(
-            &mut connection,
-            sending,
-            method,
-            &mut exchange.response,
-            &exchange.deadline,
-            limits,
-            pass_on,
-        )
-        .await
-        {
-            Ok(()) => return Ok(connection),
-            Err(failure) => failure,
-        };
+        let sent =
+            send_and_wait(&mut connection, sending, method, response, deadline, limits, pass_on);
+        let Err(failure) = sent.await else { return Ok(connection) };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
         if stale
             && sending.may_repeat(method)
@@ -321,8 +372,8 @@ async fn attempt(
         {
             drop(connection);
             target.stats.sent_again(Again::Stale);
-            exchange.recording.sent_again();
-            connection = Box::pin(target.take_fresh(&exchange.deadline))
+            asking.repeats.set(asking.repeats.get() + 1);
+            connection = Box::pin(target.take_fresh(deadline))
                 .await
                 .map_err(|e| not_connected(target, e))?;
             sending.rewind();

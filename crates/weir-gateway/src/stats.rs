@@ -110,6 +110,8 @@ pub struct TargetStats {
     pub again: [Counter; Again::ALL.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
     pub not_again: [Counter; NotAgain::ALL.len()],
+    /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
+    pub hedges: [Counter; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [Counter; 2],
     /// gRPC calls that are over, by their status.
@@ -154,6 +156,34 @@ pub enum Again {
     Timeout,
     /// The answer's status is one that says so.
     Status,
+    /// There was no answer yet, and another target is asked, too.
+    Hedge,
+}
+
+/// Who answered a request that had two tries at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedged {
+    /// The one that was asked first.
+    First,
+    /// The other one.
+    Second,
+    /// Nobody, or not well.
+    None,
+}
+
+impl Hedged {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::None];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Second => "second",
+            Self::None => "none",
+        }
+    }
 }
 
 /// Why a request that might be is not sent again.
@@ -202,8 +232,8 @@ impl Mirrored {
 
 impl Again {
     /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status];
+    pub const ALL: [Self; 6] =
+        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status, Self::Hedge];
 
     /// As a metrics label.
     #[must_use]
@@ -214,6 +244,7 @@ impl Again {
             Self::Closed => "closed",
             Self::Timeout => "timeout",
             Self::Status => "status",
+            Self::Hedge => "hedge",
         }
     }
 }

@@ -265,6 +265,11 @@ impl Retrying {
         self.settings.tries
     }
 
+    /// After how long without an answer there is a second try beside the first one.
+    pub(crate) fn hedge(&self) -> Option<Duration> {
+        self.settings.hedge
+    }
+
     /// The pause after so many tries: random, up to a bound that doubles with each.
     pub(crate) fn pause(&self, tries: u32) -> Duration {
         let longest = self.settings.backoff * 2u32.saturating_pow(tries - 1).min(LONGEST_PAUSE);

@@ -5,8 +5,8 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    Again, BUCKETS, CallSeries, Distribution, Ended, Mirrored, NotAgain, Out, RequestSeries,
-    Snapshot, TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, Ended, Hedged, Mirrored, NotAgain, Out,
+    RequestSeries, Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -337,6 +337,16 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             samples: Samples::Counter(by_reason(targets, &NotAgain::ALL, NotAgain::as_str, |t| {
                 &t.not_again
             })),
+        },
+        Family {
+            name: "weir_upstream_hedges_total",
+            help: "Requests that were sent to another target, too, by who answered.",
+            samples: Samples::Counter(by(
+                "weir_winner",
+                targets,
+                &Hedged::ALL.map(Hedged::as_str),
+                |t| &t.hedges,
+            )),
         },
         Family {
             name: "weir_upstream_resolutions_total",

@@ -27,6 +27,9 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
                 "; {} tries{whose}, {share} % at most are repeats",
                 retries.tries
             ));
+            if let Some(hedge) = retries.hedge {
+                text.push_str(&format!("; another target is asked, too, after {hedge:?}"));
+            }
         }
         None => text.push_str("; not sent again, but where nothing had been sent"),
     }

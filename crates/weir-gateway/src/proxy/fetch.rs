@@ -2,9 +2,7 @@
 //! they are sent.
 
 use super::sending::Sending;
-use super::{
-    Choice, Limits, UpstreamBody, connect, failed, head, http2, not_connected, send_and_wait,
-};
+use super::{Asking, Choice, Limits, Lost, UpstreamBody, attempt, connect, head, http2};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
@@ -12,9 +10,9 @@ use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::stats::Again;
-use crate::upstream::{Call, Connection, Target, Upstream};
+use crate::upstream::{Call, Upstream};
 use crate::worker::Live;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -99,14 +97,21 @@ pub(super) async fn ask(
     let mut sending = Sending::new(out, own.body);
     let mut call = Call::new(Rc::clone(&target), started);
     let mut response = ResponseHead::default();
-    let sent = attempt(&target, connection, &mut sending, method, &mut response, &deadline, limits);
-    match sent.await {
+    let asking = Asking {
+        method,
+        deadline: &deadline,
+        limits,
+        retrying: None,
+        pass_on: None,
+        repeats: Cell::new(0),
+    };
+    match attempt(&asking, &target, connection, &mut sending, &mut response).await {
         Ok(connection) => {
             call.answered(response.status);
             let body = UpstreamBody::new(connection, sending, &response, limits.idle);
             Ok(Answered { response, body: Body::Upstream(body), method, call, deadline })
         }
-        Err(refusal) => {
+        Err(Lost { refusal, .. }) => {
             call.end(method, refusal.problem.slug(), Instant::now());
             Err(refusal)
         }
@@ -179,32 +184,5 @@ async fn by_stream(
             call.end(method, refusal.problem.slug(), Instant::now());
             Err(refusal)
         }
-    }
-}
-
-/// As that of a client's request is sent: once more over a fresh connection when a kept one turns
-/// out to be closed and that does no harm.
-async fn attempt(
-    target: &Rc<Target>,
-    mut connection: Box<Connection>,
-    sending: &mut Sending<'_>,
-    method: Method,
-    response: &mut ResponseHead,
-    deadline: &Deadline,
-    limits: Limits,
-) -> Result<Box<Connection>, Refusal> {
-    loop {
-        let sent =
-            send_and_wait(&mut connection, sending, method, response, deadline, limits, None).await;
-        let Err(failure) = sent else { return Ok(connection) };
-        let stale =
-            connection.reused && matches!(failure, super::Failure::Closed { answered: false });
-        if !(stale && sending.may_repeat(method)) {
-            return Err(failed(target, failure).refusal);
-        }
-        drop(connection);
-        target.stats.sent_again(Again::Stale);
-        connection = target.take_fresh(deadline).await.map_err(|e| not_connected(target, e))?;
-        sending.rewind();
     }
 }

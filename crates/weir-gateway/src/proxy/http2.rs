@@ -5,6 +5,7 @@
 //! connection does that several clients share.
 
 mod answer;
+mod both;
 mod request;
 
 pub(crate) use answer::StreamBody;
@@ -21,6 +22,7 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
 use crate::upstream::{Call, Retrying, Seat, Target, hash};
+use both::{Both, First};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
@@ -262,7 +264,7 @@ struct Tries<'u> {
     begun: std::time::Instant,
 }
 
-impl Tries<'_> {
+impl<'u> Tries<'u> {
     /// One try, at the next target that can be connected to; gives the body back that another try
     /// would need, if it can be had.
     async fn attempt<'a>(
@@ -284,13 +286,20 @@ impl Tries<'_> {
             exchange.call = Some(Call::new(Rc::clone(&target), started));
             let again = outflow.again();
             let request = head(exchange, &target, outflow.framing());
-            let asked = match request {
-                Some(request) => {
-                    ask(seat, send, request, outflow, &exchange.deadline, self.limits).await
-                }
-                None => {
-                    let lost = Lost { refusal: Problem::BadRequest.into(), why: None };
-                    return (target, Err(lost), None);
+            let Some(request) = request else {
+                let lost = Lost { refusal: Problem::BadRequest.into(), why: None };
+                return (target, Err(lost), None);
+            };
+            let hedge = self.hedge(method).zip(outflow.again());
+            let asked = match hedge {
+                None => ask(seat, send, request, outflow, &exchange.deadline, self.limits).await,
+                Some((hedge, beside)) => {
+                    let first = First { target: &target, seat, send, request, outflow };
+                    let both = self.ask_both(hedge, exchange, first, beside, &head);
+                    match Box::pin(both).await {
+                        Both::First(asked) => asked,
+                        Both::Second(other, attempted) => return (other, attempted, again),
+                    }
                 }
             };
             match (asked, again) {

@@ -7,7 +7,7 @@
 //! When there is no further one, the client gets what the last one brought: its answer, or what
 //! went wrong.
 
-use super::{Choice, Limits, Lost, UpstreamBody, attempt, head, not_taken};
+use super::{Choice, Limits, Lost, UpstreamBody, head, not_taken, once};
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::proxy::sending::Sending;
@@ -23,6 +23,8 @@ pub(super) struct Tries<'p> {
     pub(super) retrying: &'p Retrying,
     pub(super) limits: Limits,
     pub(super) choice: Choice<'p>,
+    /// Tries made so far.
+    pub(super) made: u32,
 }
 
 impl Choice<'_> {
@@ -71,7 +73,7 @@ impl Tries<'_> {
     ) -> Result<Box<Connection>, Lost> {
         let begun = exchange.call.as_ref().map_or_else(clock::recent, Call::started);
         let mut target = self.last(exchange);
-        let mut tries = 1;
+        let mut tries = self.made;
         while let Some((why, pause)) = self.admit(exchange, sending, &attempted, &target, tries) {
             target.stats.sent_again(why);
             exchange.recording.sent_again();
@@ -81,7 +83,7 @@ impl Tries<'_> {
             target = Rc::clone(&self.choice.upstream.targets[self.choice.next()]);
             attempted = self.once_more(exchange, sending, &target).await;
         }
-        if tries > 1 {
+        if tries > self.made {
             let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
             exchange.recording.took(stage::RETRY, last.saturating_duration_since(begun));
         }
@@ -164,6 +166,6 @@ impl Tries<'_> {
             .await
             .map_err(|error| not_taken(target, error, method, started))?;
         exchange.call = Some(Call::new(Rc::clone(target), started));
-        attempt(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
+        once(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
     }
 }

@@ -1,7 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{
-    Again, BUCKETS, CallKey, Durations, Mirrored, NotAgain, SeriesKey, TargetKey, WorkerStats,
+    Again, BUCKETS, CallKey, Durations, Hedged, Mirrored, NotAgain, SeriesKey, TargetKey,
+    WorkerStats,
 };
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
@@ -165,6 +166,8 @@ pub struct TargetSeries {
     pub again: [u64; Again::ALL.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
     pub not_again: [u64; NotAgain::ALL.len()],
+    /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
+    pub hedges: [u64; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [u64; 2],
     /// gRPC calls that are over, by their status.
@@ -289,6 +292,7 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
         sum.resolutions.iter_mut().zip(&stats.resolutions).for_each(|(sum, one)| *sum += one.get());
         sum.grpc.iter_mut().zip(&stats.grpc).for_each(|(sum, one)| *sum += one.get());
+        sum.hedges.iter_mut().zip(&stats.hedges).for_each(|(sum, one)| *sum += one.get());
         sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();

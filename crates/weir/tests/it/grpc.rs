@@ -1,7 +1,7 @@
 //! HTTP/2 to upstreams, and gRPC over it: calls of a real client to a real server where Python has
 //! them, and frame by frame what those do not do.
 
-mod frames;
+pub(crate) mod frames;
 
 use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobody};
 use frames::{Call, answering, call, odd, refusing};
