@@ -133,8 +133,10 @@ pub(crate) async fn forward<'a>(
     if let Some(retrying) = retrying
         && (attempted.is_err() || retrying.wants_another(exchange.response.status))
     {
-        let tries = retry::Tries { way, retrying, limits, choice, made };
+        let tries = retry::Tries { way, retrying, limits, choice, made, begun: started };
         attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
+    } else if made > 1 {
+        retry::took(exchange, started);
     }
     let connection = attempted?;
     if let Some(call) = &mut exchange.call {

@@ -18,7 +18,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_wire::{Method, ResponseHead};
 
 /// That a request may have a second try beside its first one.
@@ -34,6 +34,34 @@ pub(super) enum Runner {
     First,
     Second,
 }
+
+/// The call of a second try, once it has begun; beaten, unless it is taken.
+pub(super) struct Beside {
+    method: Method,
+    call: Cell<Option<Call>>,
+}
+
+impl Beside {
+    pub(super) fn new(method: Method) -> Self {
+        Self { method, call: Cell::new(None) }
+    }
+
+    pub(super) fn begin(&self, target: &Rc<Target>, started: Instant) {
+        self.call.set(Some(Call::new(Rc::clone(target), started)));
+    }
+}
+
+impl Drop for Beside {
+    /// The client left while both were under way.
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            call.end(self.method, CANCELLED, clock::now());
+        }
+    }
+}
+
+/// How a call ended that nobody waits for any more.
+pub(super) const CANCELLED: &str = "cancelled";
 
 /// How a race ended.
 pub(super) struct Raced<A> {
@@ -121,17 +149,18 @@ impl Choice<'_> {
     }
 }
 
-/// Counts who answered, and takes over his call; `second` is that of the second try, if it got so far.
+/// Counts who answered, and takes over his call; gives that of the other one, if he got so far.
 pub(super) fn settle<A>(
     exchange: &mut Exchange,
     first: &Target,
-    second: Option<Call>,
+    second: &Beside,
     raced: &Raced<A>,
     is_good: bool,
 ) -> Option<Call> {
     if !raced.hedged {
         return None;
     }
+    let second = second.call.take();
     exchange.recording.sent_again();
     let outcome = match raced.winner {
         _ if !is_good => Hedged::None,
@@ -180,7 +209,7 @@ pub(super) async fn attempt_both(
         pass_on: None,
         ..Asking::of(shared, limits, Some(hedge.retrying))
     };
-    let call = Cell::new(None);
+    let call = Beside::new(method);
     let first = async {
         let mut response = ResponseHead::default();
         let attempted = attempt(&asking, &target, connection, sending, &mut response).await;
@@ -195,7 +224,7 @@ pub(super) async fn attempt_both(
             let (mut response, started) = (ResponseHead::default(), clock::now());
             let attempted = match other.take(asking.deadline).await {
                 Ok(connection) => {
-                    call.set(Some(Call::new(Rc::clone(&other), started)));
+                    call.begin(&other, started);
                     attempt(asking, &other, connection, &mut sending, &mut response).await
                 }
                 Err(error) => Err(not_taken(&other, error, method, started)),
@@ -210,7 +239,7 @@ pub(super) async fn attempt_both(
     let repeats = asking.repeats.get() + asking_beside.repeats.get();
     (0..repeats).for_each(|_| exchange.recording.sent_again());
     let good = is_good(&raced.answer);
-    let beaten = settle(exchange, &target, call.take(), &raced, good);
+    let beaten = settle(exchange, &target, &call, &raced, good);
     if let Some(beaten) = beaten {
         put_away(exchange, beaten, raced.beaten, method, limits.idle);
     }
@@ -230,7 +259,7 @@ fn put_away(
     idle: Duration,
 ) {
     let error = match ended {
-        None => "cancelled",
+        None => CANCELLED,
         Some(Ended { attempted: Err(lost), .. }) => lost.refusal.problem.slug(),
         Some(Ended { attempted: Ok(connection), response, whole, .. }) => {
             call.answered(response.status);

@@ -33,7 +33,6 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use weir_config::{Proxy, Route, Scheme};
-use weir_journal::stage;
 use weir_wire::{Framing, Headers, Method, ResponseHead};
 
 /// Why one try failed.
@@ -121,8 +120,7 @@ pub(super) async fn forward<'a>(
         outflow = Some(flow);
     };
     if tries.count > 1 {
-        let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
-        exchange.recording.took(stage::RETRY, last.saturating_duration_since(tries.begun));
+        retry::took(exchange, tries.begun);
     }
     Ok(answered(exchange, asked, limits.idle, is_grpc))
 }

@@ -29,7 +29,8 @@ const ANSWER: u64 = 1024 * 1024;
 /// The mirrors of a proxy that this request is for, by its head; what is drawn by lot is not drawn
 /// yet.
 pub(crate) fn meant(exchange: &Exchange, proxy: &Proxy) -> Vec<usize> {
-    if proxy.mirrors.is_empty() {
+    // What is sent again has been copied, or not.
+    if proxy.mirrors.is_empty() || exchange.resubmission.is_some() {
         return Vec::new();
     }
     let is_meant = |mirror: &Mirror| match &mirror.when {

@@ -14,7 +14,7 @@ use crate::proxy::sending::Sending;
 use crate::stats::{Again, NotAgain};
 use crate::upstream::{Call, Connection, Retrying, Target};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_journal::stage;
 
 /// What the tries of one request have in common.
@@ -25,6 +25,17 @@ pub(super) struct Tries<'p> {
     pub(super) choice: Choice<'p>,
     /// Tries made so far.
     pub(super) made: u32,
+    /// When the first of them began.
+    pub(super) begun: Instant,
+}
+
+/// Records the time that tries took before the last one, the first of which began then.
+pub(super) fn took(exchange: &mut Exchange, begun: Instant) {
+    let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
+    let took = last.saturating_duration_since(begun);
+    if !took.is_zero() {
+        exchange.recording.took(stage::RETRY, took);
+    }
 }
 
 impl Choice<'_> {
@@ -71,7 +82,6 @@ impl Tries<'_> {
         sending: &mut Sending<'_>,
         mut attempted: Result<Box<Connection>, Lost>,
     ) -> Result<Box<Connection>, Lost> {
-        let begun = exchange.call.as_ref().map_or_else(clock::recent, Call::started);
         let mut target = self.last(exchange);
         let mut tries = self.made;
         while let Some((why, pause)) = self.admit(exchange, sending, &attempted, &target, tries) {
@@ -83,9 +93,8 @@ impl Tries<'_> {
             target = Rc::clone(&self.choice.upstream.targets[self.choice.next()]);
             attempted = self.once_more(exchange, sending, &target).await;
         }
-        if tries > self.made {
-            let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
-            exchange.recording.took(stage::RETRY, last.saturating_duration_since(begun));
+        if tries > 1 {
+            took(exchange, self.begun);
         }
         if attempted.as_ref().is_err_and(|lost| lost.why == Some(Again::Connect)) {
             sending.give_up();

@@ -2,10 +2,11 @@
 //! one that is beaten.
 
 use crate::grpc::frames::{head, odd};
-use crate::harness::{Peer, Server, Upstream, Weir, eventually};
+use crate::harness::{self, Peer, Server, Upstream, Weir, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use weir_journal::stage;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
@@ -16,7 +17,7 @@ const SOON: &str = "hedge: 20ms, tries: 2, budget: 100%, minimum: 1000";
 fn before(targets: [&str; 2], retries: &str, more: &str) -> Server {
     let [one, other] = targets;
     Weir::new(&format!(
-        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
          upstreams:\n  one: {{targets: [\"http://{one}\", \"http://{other}\"], timeout: 60s, \
          health: {{failures: 0}}, retries: {{{retries}}}{more}}}\n\
          apis:\n  all:\n    base: /\n    routes: [{{path: \"/*\", proxy: one}}]\n"
@@ -166,6 +167,34 @@ fn the_first_good_answer_counts_whoever_gives_it() {
     assert_eq!(client.get("/x").text(), "ok");
     assert_eq!(won(&weir, "first"), 1.0);
     assert_eq!(bad.connections(), 1, "a whole answer keeps its connection");
+}
+
+#[test]
+fn a_client_that_leaves_takes_both_with_it() {
+    let (one, other) = (doing(Peer::hang), doing(Peer::hang));
+    let (first, second) = (one.addr.to_string(), other.addr.to_string());
+    let weir = before([&first, &second], SOON, "");
+    let mut client = weir.connect();
+    client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("both are asked", || one.heads().len() + other.heads().len() == 2);
+    client.reset();
+    let count = "http_client_request_duration_seconds_count";
+    eventually("both are over", || weir.metric(count, &["error_type=\"cancelled\""]) == 2.0);
+    eventually("nothing is open", || weir.metric("http_client_open_connections", &[]) == 0.0);
+}
+
+#[test]
+fn the_record_says_that_it_was_sent_twice_and_how_long_the_first_try_took() {
+    let (slow, quick) = (doing(Peer::hang), Upstream::answering(OK));
+    let (first, second) = (slow.addr.to_string(), quick.addr.to_string());
+    let mut weir = before([&first, &second], "hedge: 100ms", "");
+    assert_eq!(weir.connect().get("/x").text(), "ok");
+    weir.kill();
+    let all = harness::transactions(&weir.data());
+    assert_eq!((all.len(), all[0].retries), (1, 1));
+    let took = |code| all[0].stages.iter().find(|stage| stage.0 == code).map_or(0, |s| s.1);
+    assert!(took(stage::RETRY) >= 100_000, "{:?}", all[0].stages);
+    assert!(took(stage::TOTAL) >= took(stage::RETRY) + took(stage::FIRST_BYTE));
 }
 
 #[test]

@@ -4,13 +4,13 @@ use super::{Asked, Failure, Outflow, Tries, ask, lost};
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::grpc;
-use crate::proxy::hedge::{self, Hedge, Runner};
+use crate::proxy::hedge::{self, Beside, Hedge, Runner};
 use crate::proxy::{Lost, not_taken};
-use crate::upstream::{Call, Seat, Target};
+use crate::upstream::{Seat, Target};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::Request;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use weir_wire::{Framing, Method};
 
@@ -54,7 +54,7 @@ impl<'u> Tries<'u> {
         let (method, limits) = (exchange.request.method, self.limits);
         let shared: &Exchange = exchange;
         let deadline = shared.deadline.beside();
-        let (second, called) = (RefCell::new(None), Cell::new(None));
+        let (second, called) = (RefCell::new(None), Beside::new(method));
         let choice = &mut self.choice;
         let first = async {
             ask(seat, send, request, outflow, &shared.deadline, limits).await.map_err(Bad::First)
@@ -69,7 +69,7 @@ impl<'u> Tries<'u> {
                 let seated = other.seat(deadline).await;
                 let (seat, send) = seated
                     .map_err(|error| Bad::Second(not_taken(&other, error, method, started)))?;
-                called.set(Some(Call::new(Rc::clone(&other), started)));
+                called.begin(&other, started);
                 let asked = ask(seat, send, request, beside, deadline, limits).await;
                 asked.map_err(|failure| Bad::Second(lost(&other, failure)))
             })
@@ -81,9 +81,9 @@ impl<'u> Tries<'u> {
         let raced = hedge.race(first, begin, is_good).await;
         let good = is_good(&raced.answer);
         self.count += u32::from(raced.hedged);
-        if let Some(mut call) = hedge::settle(exchange, target, called.take(), &raced, good) {
+        if let Some(mut call) = hedge::settle(exchange, target, &called, &raced, good) {
             let error = match raced.beaten {
-                None => "cancelled",
+                None => hedge::CANCELLED,
                 Some(Ok(asked)) => {
                     call.answered(asked.response.status().as_u16());
                     ""
