@@ -30,8 +30,8 @@ pub use calls::{Call, Given};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    BodyMap, Format, Handler, HostMode, Instead, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
-    Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
+    BodyMap, Format, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy,
+    QueryMode, Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use policy::{

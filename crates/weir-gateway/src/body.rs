@@ -10,6 +10,7 @@ pub(crate) use http2::Http2Body;
 
 use crate::capture::Tee;
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::proxy::mirror::Copying;
 use crate::stats::Counter;
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
@@ -44,6 +45,8 @@ pub(crate) struct RequestBody<'a> {
     received: Option<&'static Counter>,
     /// Where it is recorded.
     tee: Option<Tee>,
+    /// Copies of the request that are to have it.
+    copies: Option<Box<Copying>>,
 }
 
 enum Source<'a> {
@@ -68,6 +71,7 @@ impl<'a> RequestBody<'a> {
             idle: Duration::ZERO,
             received: None,
             tee: None,
+            copies: None,
         }
     }
 
@@ -78,6 +82,7 @@ impl<'a> RequestBody<'a> {
             idle,
             received: Some(received),
             tee: None,
+            copies: None,
         }
     }
 
@@ -88,13 +93,21 @@ impl<'a> RequestBody<'a> {
             idle,
             received: Some(received),
             tee: None,
+            copies: None,
         }
     }
 
     /// All of it. One without a byte has a length all the same, which is zero.
     pub(crate) fn whole(bytes: Vec<u8>) -> Self {
         let source = Source::Whole(Whole { bytes, at: 0 });
-        Self { source, allowance: u64::MAX, idle: Duration::ZERO, received: None, tee: None }
+        Self {
+            source,
+            allowance: u64::MAX,
+            idle: Duration::ZERO,
+            received: None,
+            tee: None,
+            copies: None,
+        }
     }
 
     /// Sets the limit; refuses at once a body that says it is longer.
@@ -132,12 +145,22 @@ impl<'a> RequestBody<'a> {
         self.tell_end();
     }
 
-    /// Has it recorded when the end has been read.
-    fn tell_end(&self) {
-        if let Some(tee) = &self.tee
-            && self.is_done()
-        {
+    /// From now on what is dealt with goes into copies, too, which are sent once it is whole.
+    pub(crate) fn copy(&mut self, copies: Copying) {
+        self.copies = Some(Box::new(copies));
+        self.tell_end();
+    }
+
+    /// Has it recorded, and copies sent, when the end has been read.
+    fn tell_end(&mut self) {
+        if (self.tee.is_none() && self.copies.is_none()) || !self.is_done() {
+            return;
+        }
+        if let Some(tee) = &self.tee {
             tee.over();
+        }
+        if let Some(copies) = self.copies.take() {
+            copies.send();
         }
     }
 
@@ -145,6 +168,10 @@ impl<'a> RequestBody<'a> {
     pub(crate) fn consume(&mut self, count: usize) {
         if let Some(tee) = &self.tee {
             tee.pass(&self.data()[..count]);
+        }
+        if let Some(mut copies) = self.copies.take() {
+            copies.pass(&self.data()[..count]);
+            self.copies = Some(copies);
         }
         match &mut self.source {
             Source::Empty => {}

@@ -46,9 +46,11 @@ pub(crate) async fn answer<'a>(
     let fetches = prepare(exchange, calls, body).await?;
     let live = Rc::clone(exchange.live());
     let (id, limit): (TransactionId, u64) = (exchange.id, route.body_limit);
+    let span = exchange.span.clone();
     let ask = |(call, fetch): (&Call, Fetch)| -> Asking<'_> {
         let (live, upstream) = (Rc::clone(&live), call.upstream);
-        Box::pin(async move { proxy::fetch(&live, upstream, fetch, id, limit).await })
+        let span = span.clone();
+        Box::pin(async move { proxy::fetch(&live, upstream, fetch, id, limit, span).await })
     };
     let mut asking: Vec<Option<Asking<'_>>> =
         calls.iter().zip(fetches).map(|pair| Some(ask(pair))).collect();
@@ -77,7 +79,13 @@ pub(crate) async fn prepare(
         body.drop_at_hand()?;
         Vec::new()
     };
-    TraceContext::establish(&mut exchange.request.headers);
+    match &exchange.span {
+        Some(span) => span.announce(&mut exchange.request.headers),
+        None => {
+            let sampled = exchange.live().traces().is_none();
+            TraceContext::establish(&mut exchange.request.headers, sampled);
+        }
+    }
     calls.iter().map(|call| fetch_of(exchange, call, &input)).collect()
 }
 

@@ -76,6 +76,11 @@ impl Deadline {
         self.request.set(at);
     }
 
+    /// One for something else that is waited for at the same time, with the same end.
+    pub(crate) fn beside(&self) -> Self {
+        Self { request: Cell::new(self.request.get()), ..Self::default() }
+    }
+
     /// Limits the whole request, unless it is limited to less already.
     pub(crate) fn bring_forward(&self, at: Instant) {
         self.request.set(Some(self.request.get().map_or(at, |end| end.min(at))));

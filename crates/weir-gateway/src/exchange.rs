@@ -9,6 +9,7 @@ use crate::deadline::Deadline;
 use crate::door::InHand;
 use crate::explain::{Stage, Trace};
 use crate::forwarded::Client;
+use crate::grpc;
 use crate::hex;
 use crate::limit::Standing;
 use crate::path;
@@ -52,6 +53,8 @@ pub(crate) struct Exchange {
     pub(crate) principal: Option<Rc<Principal>>,
     /// The upstream it goes to, if that is another one than the route's.
     pub(crate) instead: Option<UpstreamId>,
+    /// Mirrors of its proxy that it is meant for, by their place among them.
+    pub(crate) mirrors: Vec<usize>,
     /// How the caller stands with its limits.
     pub(crate) standing: Option<Standing>,
     pub(crate) recording: Recording,
@@ -168,6 +171,7 @@ impl Exchange {
             route: None,
             principal: None,
             instead: None,
+            mirrors: Vec::new(),
             standing: None,
             recording: Recording::default(),
             span: None,
@@ -241,6 +245,7 @@ impl Exchange {
         self.route = None;
         self.principal = None;
         self.instead = None;
+        self.mirrors.clear();
         self.standing = None;
         self.problem = None;
         self.upgraded = None;
@@ -362,6 +367,18 @@ impl Exchange {
     /// that speaks it has no way to send them.
     pub(crate) fn takes_interim(&self) -> bool {
         self.protocol == Protocol::Http1 && self.request.version == Version::Http11
+    }
+
+    /// Whether it is a call of gRPC, whose client reads answers by gRPC's rules.
+    pub(crate) fn is_grpc_call(&self) -> bool {
+        self.protocol == Protocol::Http2 && grpc::is_call(&self.request.headers)
+    }
+
+    /// The status that goes to the client: a call of gRPC that weir refuses is 200, and its outcome
+    /// stands in its headers.
+    pub(crate) fn wire_status(&self) -> u16 {
+        let refused = self.problem.is_some() && self.is_grpc_call();
+        if refused { 200 } else { self.response.status }
     }
 
     /// Limits the whole request; `None` lifts the limit.

@@ -10,6 +10,7 @@ use crate::compress::{self, Decision};
 use crate::cors;
 use crate::exchange::Exchange;
 use crate::explain::{self, Stage};
+use crate::grpc;
 use crate::headers::apply_edits;
 use crate::limit::Caller;
 use crate::path;
@@ -74,6 +75,7 @@ pub(crate) async fn stages<'a>(
     }
     if let Handler::Proxy(proxy) = &route.handler {
         exchange.instead = proxy::instead(exchange, proxy);
+        exchange.mirrors = proxy::mirror::meant(exchange, proxy);
     }
     match &mut exchange.trace {
         None => body.tee(begin_recording(exchange, route, &body)?),
@@ -408,25 +410,39 @@ fn share(exchange: &mut Exchange) {
     }
 }
 
-/// Answers with a problem document.
+/// Answers with a problem document; a call of gRPC with its outcome.
 pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
     let Refusal { problem, detail, headers, violations, .. } = refusal;
     exchange.problem = Some(problem);
-    let format = ProblemFormat::negotiated(&exchange.request.headers);
-    let mut document = Vec::with_capacity(384);
-    let detail = Detail { text: detail.as_deref(), violations: &violations };
-    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
-    let response = &mut exchange.response;
-    response.clear();
-    response.status = problem.status();
-    response.headers.push("content-type", format.content_type().as_bytes());
-    response.headers.push("cache-control", b"no-store");
+    exchange.response.clear();
+    exchange.response.status = problem.status();
+    let is_call = exchange.is_grpc_call();
+    let body = if is_call {
+        grpc::refuse(exchange, problem, detail.as_deref());
+        Body::Empty
+    } else {
+        let detail = Detail { text: detail.as_deref(), violations: &violations };
+        document(exchange, problem, detail)
+    };
     for (name, value) in &headers {
-        response.headers.push(name, value.as_bytes());
+        exchange.response.headers.push(name, value.as_bytes());
     }
     tell_limits(exchange);
+    if is_call {
+        grpc::push_back(&mut exchange.response.headers);
+    }
     if exchange.request.headers.known(Known::Origin).is_some() {
         share(exchange);
     }
+    body
+}
+
+fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> Body<'a> {
+    let format = ProblemFormat::negotiated(&exchange.request.headers);
+    let mut document = Vec::with_capacity(384);
+    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
+    let headers = &mut exchange.response.headers;
+    headers.push("content-type", format.content_type().as_bytes());
+    headers.push("cache-control", b"no-store");
     Body::Whole(Bytes::from(document))
 }

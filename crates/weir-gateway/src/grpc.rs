@@ -3,6 +3,7 @@
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
 use crate::exchange::Exchange;
+use crate::problem::Problem;
 use crate::upstream::Target;
 use http::HeaderMap;
 use std::time::Duration;
@@ -54,13 +55,94 @@ fn code(headers: &HeaderMap) -> Option<usize> {
 pub(crate) fn note(exchange: &mut Exchange, target: &Target, headers: &HeaderMap) {
     let Some(code) = code(headers) else { return };
     target.stats.grpc[code].add(1);
+    record(exchange, code);
+    if FAILURES.contains(&code) {
+        exchange.recording.failed();
+    }
+}
+
+fn record(exchange: &mut Exchange, code: usize) {
     if exchange.recording.is_shown() {
         let notes = exchange.notes.get_or_insert_default();
         notes.properties.push(("grpc_status".to_owned(), code.to_string()));
     }
-    if FAILURES.contains(&code) {
-        exchange.recording.failed();
+}
+
+/// Turns the answer of a call that weir refuses into one that clients of gRPC read: a head that is
+/// the end of the stream, too, with the outcome in it. Its status stays that of the problem, which is
+/// what is counted, logged and recorded; over the wire goes 200.
+pub(crate) fn refuse(exchange: &mut Exchange, problem: Problem, detail: Option<&str>) {
+    let code = code_of(problem);
+    let headers = &mut exchange.response.headers;
+    headers.push_known(Known::ContentType, b"application/grpc");
+    headers.push("grpc-status", code.to_string().as_bytes());
+    headers.push("grpc-message", message(problem.title(), detail).as_bytes());
+    record(exchange, code);
+}
+
+/// Says after how many milliseconds a call may be sent again, if `Retry-After` is known.
+pub(crate) fn push_back(headers: &mut Headers) {
+    let seconds = headers.get("retry-after").and_then(|value| std::str::from_utf8(value).ok());
+    if let Some(seconds) = seconds.and_then(|seconds| seconds.parse::<u32>().ok()) {
+        // Clients read it as 32 bits with a sign.
+        let millis = u64::from(seconds).saturating_mul(1000).min(i32::MAX as u64);
+        headers.push("grpc-retry-pushback-ms", millis.to_string().as_bytes());
     }
+}
+
+/// The outcome that a problem is: by
+/// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>, and closer than that
+/// where weir knows more than a status says.
+fn code_of(problem: Problem) -> usize {
+    const INVALID_ARGUMENT: usize = 3;
+    const DEADLINE_EXCEEDED: usize = 4;
+    const PERMISSION_DENIED: usize = 7;
+    const RESOURCE_EXHAUSTED: usize = 8;
+    const FAILED_PRECONDITION: usize = 9;
+    const OUT_OF_RANGE: usize = 11;
+    const UNIMPLEMENTED: usize = 12;
+    const INTERNAL: usize = 13;
+    const UNAUTHENTICATED: usize = 16;
+    match problem {
+        // What neither side can make better by itself is no 400 of HTTP's.
+        Problem::BadRequest | Problem::BadBody => INTERNAL,
+        // It has answered, and would once more: nobody should try it again.
+        Problem::UpstreamGarbage
+        | Problem::UpstreamUnmappable
+        | Problem::AnswerTooLarge
+        | Problem::InvalidAnswer => INTERNAL,
+        problem => match problem.status() {
+            400 | 406 | 415 | 417 | 422 => INVALID_ARGUMENT,
+            401 => UNAUTHENTICATED,
+            403 => PERMISSION_DENIED,
+            404 | 405 | 501 => UNIMPLEMENTED,
+            408 | 504 => DEADLINE_EXCEEDED,
+            412 => FAILED_PRECONDITION,
+            413 | 414 | 429 | 431 => RESOURCE_EXHAUSTED,
+            416 => OUT_OF_RANGE,
+            500 => INTERNAL,
+            502 | 503 => UNAVAILABLE,
+            _ => UNKNOWN,
+        },
+    }
+}
+
+/// What went wrong, in the coding of `grpc-message`: printable ASCII but `%`, the rest percent-encoded.
+fn message(title: &str, detail: Option<&str>) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let (colon, detail) = detail.map_or(("", ""), |detail| (": ", detail));
+    let mut out = String::with_capacity(title.len() + colon.len() + detail.len());
+    for byte in [title, colon, detail].into_iter().flat_map(str::bytes) {
+        match byte {
+            b'%' | ..b' ' | 0x7f.. => {
+                out.push('%');
+                out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                out.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+            byte => out.push(char::from(byte)),
+        }
+    }
+    out
 }
 
 /// The status of an answer as far as its head tells: that of a call that found nobody is 503.
@@ -91,6 +173,40 @@ mod tests {
             ("application/json", false),
         ] {
             assert_eq!(is_call(&headers("content-type", value)), is, "{value}");
+        }
+    }
+
+    #[test]
+    fn problems_are_outcomes_of_calls() {
+        for (problem, code) in [
+            (Problem::InvalidRequest, 3),
+            (Problem::BadRequest, 13),
+            (Problem::MissingCredential, 16),
+            (Problem::Forbidden, 7),
+            (Problem::NoRoute, 12),
+            (Problem::MethodNotAllowed, 12),
+            (Problem::QuotaExhausted, 8),
+            (Problem::BodyTooLarge, 8),
+            (Problem::UpstreamUnreachable, UNAVAILABLE),
+            (Problem::UpstreamGarbage, 13),
+            (Problem::ShuttingDown, UNAVAILABLE),
+            (Problem::DeadlineExceeded, 4),
+            (Problem::Internal, 13),
+        ] {
+            assert_eq!(code_of(problem), code, "{problem:?}");
+        }
+        assert!(Problem::ALL.iter().all(|problem| code_of(*problem) != UNKNOWN));
+    }
+
+    #[test]
+    fn messages_are_printable_and_pauses_fit_into_32_bits() {
+        let text = message("Too much", Some("100 % \u{fc}ber\n"));
+        assert_eq!(text, "Too much: 100 %25 %C3%BCber%0A");
+        for (value, millis) in [("2", Some("2000")), ("9999999", Some("2147483647")), ("x", None)] {
+            let mut headers = headers("retry-after", value);
+            push_back(&mut headers);
+            let told = headers.get("grpc-retry-pushback-ms");
+            assert_eq!(told, millis.map(str::as_bytes), "{value}");
         }
     }
 

@@ -143,6 +143,11 @@ impl Outgoing {
         self.bytes.splice(..length, head.bytes.iter().copied());
     }
 
+    /// What follows the first `length` bytes of those that wait, or are kept.
+    pub(crate) fn behind(&self, length: usize) -> &[u8] {
+        self.bytes.get(length..).unwrap_or_default()
+    }
+
     /// Bytes that wait, or are kept.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

@@ -128,7 +128,7 @@ fn prepare(exchange: &mut Exchange, route: &Route, passed: &[String]) {
     withhold(&mut exchange.request.headers, passed, |known, name| {
         live.site.masks.is_masked(known, name)
     });
-    head::prepare(exchange, route, None, None);
+    head::prepare(exchange, route, None);
 }
 
 /// Removes what programs are not to see unless it is listed: credentials, and names that programs

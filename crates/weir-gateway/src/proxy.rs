@@ -7,7 +7,9 @@
 mod answer;
 mod fetch;
 pub(crate) mod head;
+mod hedge;
 pub(crate) mod http2;
+pub(crate) mod mirror;
 mod retry;
 pub(crate) mod sending;
 
@@ -25,13 +27,14 @@ use crate::spans::Open;
 use crate::stats::Again;
 use crate::upgrade;
 use crate::upstream::{Call, Connection, Retrying, TakeError, Target, Upstream, hash};
+use hedge::Hedge;
 use sending::{Sending, SendingError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Instead, Protocol, Proxy, Route, UpstreamId};
+use weir_config::{Credential, Instead, Protocol, Proxy, Route, UpstreamId};
 use weir_wire::{Framing, HeadError, HeadLimits, Method, ResponseHead, Scan};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
@@ -78,9 +81,13 @@ pub(crate) async fn forward<'a>(
     body.at_hand()?;
     let upgrade = upgrade::wanted(exchange, proxy, body.framing() == Framing::None)?;
     limits.upgrade = upgrade.is_some();
+    if limits.upgrade {
+        // What it becomes cannot be copied.
+        exchange.mirrors.clear();
+    }
     // Before the headers are the upstream's.
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
@@ -103,25 +110,39 @@ pub(crate) async fn forward<'a>(
         connected => connected,
     };
     let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
-    let way = head::Way { proxy, upgrade: upgrade.as_deref() };
+    let way = head::Way { proxy, upgrade: upgrade.as_deref(), beside: None };
     head::announce_try(exchange, proxy);
     let head = head::encode(exchange, way, &target.authority, body.framing());
     let mut sending = Sending::new(head, body);
+    let mut made = 1;
     let mut attempted = match connected {
         Ok((target, connection)) => {
             if !connection.reused {
                 exchange.recording.connected(started);
             }
             exchange.call = Some(Call::new(Rc::clone(&target), started, exchange.span.as_ref()));
-            attempt(exchange, &target, connection, &mut sending, limits, retrying).await
+            match Hedge::of(&choice, method).filter(|_| !limits.upgrade) {
+                None => once(exchange, &target, connection, &mut sending, limits, retrying).await,
+                Some(hedge) => {
+                    let first = (target, connection);
+                    let (choice, sending) = (&mut choice, &mut sending);
+                    let both =
+                        hedge::attempt_both(hedge, exchange, way, choice, first, sending, limits);
+                    let attempted;
+                    (attempted, made) = Box::pin(both).await;
+                    attempted
+                }
+            }
         }
         Err(lost) => Err(lost),
     };
     if let Some(retrying) = retrying
         && (attempted.is_err() || retrying.wants_another(exchange.response.status))
     {
-        let tries = retry::Tries { way, retrying, limits, choice };
+        let tries = retry::Tries { way, retrying, limits, choice, made, begun: started };
         attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
+    } else if made > 1 {
+        retry::took(exchange, started);
     }
     let connection = attempted?;
     if let Some(call) = &mut exchange.call {
@@ -135,6 +156,22 @@ pub(crate) async fn forward<'a>(
     head::receive(exchange);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
+}
+
+/// Turns the client's headers into the upstream's; copies of the request begin with them.
+fn prepare(
+    exchange: &mut Exchange,
+    route: &Route,
+    proxy: &Proxy,
+    credential: Option<&Credential>,
+    body: &mut RequestBody<'_>,
+) {
+    if exchange.mirrors.is_empty() {
+        head::prepare(exchange, route, Some(&proxy.headers));
+    } else {
+        mirror::prepare(exchange, route, proxy, body);
+    }
+    head::sign(&mut exchange.request.headers, credential);
 }
 
 /// Another upstream that a request goes to, if one takes it.
@@ -182,9 +219,10 @@ pub(crate) fn outline(
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    head::prepare(exchange, route, Some(&proxy.headers));
+    head::sign(&mut exchange.request.headers, settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];
-    let way = head::Way { proxy, upgrade };
+    let way = head::Way { proxy, upgrade, beside: None };
     let mut out = head::encode(exchange, way, &target.authority, framing);
     Some((std::mem::take(out.head()), target.authority.clone()))
 }
@@ -277,34 +315,71 @@ fn not_connected(target: &Target, error: TakeError) -> Lost {
     Lost { refusal, why }
 }
 
-/// Sends the request over `connection`; once more over a fresh one when a kept connection turns
-/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
-/// come.
-async fn attempt(
+/// What a try needs to know of its request.
+struct Asking<'e> {
+    method: Method,
+    deadline: &'e Deadline,
+    limits: Limits,
+    /// There if repeats have to be within a budget.
+    retrying: Option<&'e Retrying>,
+    /// Where interim answers go to, if the client takes them.
+    pass_on: Option<&'e RefCell<Vec<u8>>>,
+    /// How often it was sent again because a kept connection was closed.
+    repeats: Cell<u32>,
+}
+
+impl<'e> Asking<'e> {
+    fn of(exchange: &'e Exchange, limits: Limits, retrying: Option<&'e Retrying>) -> Self {
+        Self {
+            method: exchange.request.method,
+            deadline: &exchange.deadline,
+            limits,
+            retrying,
+            pass_on: exchange.takes_interim().then_some(&*exchange.interim),
+            repeats: Cell::new(0),
+        }
+    }
+}
+
+/// One try of a client's request; the answer's head is then in `exchange.response`.
+async fn once(
     exchange: &mut Exchange,
     target: &Rc<Target>,
-    mut connection: Box<Connection>,
+    connection: Box<Connection>,
     sending: &mut Sending<'_>,
     limits: Limits,
     retrying: Option<&Retrying>,
 ) -> Result<Box<Connection>, Lost> {
+    let asking = Asking {
+        method: exchange.request.method,
+        deadline: &exchange.deadline,
+        limits,
+        retrying,
+        pass_on: exchange.takes_interim().then_some(&*exchange.interim),
+        repeats: Cell::new(0),
+    };
+    let response = &mut exchange.response;
+    let attempted = attempt(&asking, target, connection, sending, response).await;
+    let repeats = asking.repeats.get();
+    (0..repeats).for_each(|_| exchange.recording.sent_again());
+    attempted
+}
+
+/// Sends the request over `connection`; once more over a fresh one when a kept connection turns
+/// out to be closed and that does no harm. Gives the connection on which the head of an answer has
+/// come.
+async fn attempt(
+    asking: &Asking<'_>,
+    target: &Rc<Target>,
+    mut connection: Box<Connection>,
+    sending: &mut Sending<'_>,
+    response: &mut ResponseHead,
+) -> Result<Box<Connection>, Lost> {
+    let Asking { method, deadline, limits, retrying, pass_on, .. } = *asking;
     loop {
-        let method = exchange.request.method;
-        let pass_on = exchange.takes_interim().then_some(&*exchange.interim);
-        let failure = match send_and_wait(
-            &mut connection,
-            sending,
-            method,
-            &mut exchange.response,
-            &exchange.deadline,
-            limits,
-            pass_on,
-        )
-        .await
-        {
-            Ok(()) => return Ok(connection),
-            Err(failure) => failure,
-        };
+        let sent =
+            send_and_wait(&mut connection, sending, method, response, deadline, limits, pass_on);
+        let Err(failure) = sent.await else { return Ok(connection) };
         let stale = connection.reused && matches!(failure, Failure::Closed { answered: false });
         if stale
             && sending.may_repeat(method)
@@ -312,8 +387,8 @@ async fn attempt(
         {
             drop(connection);
             target.stats.sent_again(Again::Stale);
-            exchange.recording.sent_again();
-            connection = Box::pin(target.take_fresh(&exchange.deadline))
+            asking.repeats.set(asking.repeats.get() + 1);
+            connection = Box::pin(target.take_fresh(deadline))
                 .await
                 .map_err(|e| not_connected(target, e))?;
             sending.rewind();

@@ -118,6 +118,42 @@ pub(crate) struct Open {
     tries: RefCell<Vec<Try>>,
 }
 
+/// A try in flight, of a request that is traced.
+#[derive(Debug)]
+pub(crate) struct TrySpan {
+    open: Rc<Open>,
+    id: u64,
+    /// What it asks for, without query.
+    path: String,
+}
+
+impl TrySpan {
+    /// What its upstream is told.
+    pub(crate) fn context(&self) -> TraceContext {
+        TraceContext::new(self.open.trace, self.id, self.open.flags)
+    }
+
+    /// It is over; gives how metrics refer to it.
+    pub(crate) fn over(&self, went: &Went<'_>) -> Mark {
+        let mut tries = self.open.tries.borrow_mut();
+        if tries.len() < TRIES {
+            tries.push(Try {
+                span: self.id,
+                begun: went.begun.saturating_duration_since(self.open.started),
+                took: went.took,
+                upstream: went.upstream.to_owned(),
+                host: went.host.to_owned(),
+                port: went.port,
+                url: format!("{}://{}{}", went.scheme, went.authority, self.path),
+                protocol: went.protocol,
+                status: went.status,
+                error: went.error,
+            });
+        }
+        Mark { trace: self.open.trace, span: self.id }
+    }
+}
+
 /// How a request to an upstream went.
 pub(crate) struct Went<'a> {
     pub(crate) upstream: &'a str,
@@ -212,42 +248,27 @@ impl Open {
         );
     }
 
-    /// The span of the try that begins now.
-    pub(crate) fn take_try(&self) -> u64 {
-        match self.next.take() {
+    /// The try that begins now.
+    pub(crate) fn take_try(self: &Rc<Self>) -> TrySpan {
+        let id = match self.next.take() {
             0 => fastrand::u64(..).max(1),
             span => span,
+        };
+        TrySpan { open: Rc::clone(self), id, path: self.path.borrow().clone() }
+    }
+
+    /// A request of weir's own for this one; its headers say so, unless they name another trace.
+    pub(crate) fn own_try(self: &Rc<Self>, target: &str, headers: &mut Headers) -> TrySpan {
+        if headers.known(Known::Traceparent).is_none() {
+            self.announce(headers);
         }
+        self.announce_try(target, headers);
+        self.take_try()
     }
 
     /// The request itself, as metrics refer to it.
     pub(crate) fn mark(&self) -> Mark {
         Mark { trace: self.trace, span: self.span }
-    }
-
-    /// A try of it, as metrics refer to it.
-    pub(crate) fn mark_try(&self, span: u64) -> Mark {
-        Mark { trace: self.trace, span }
-    }
-
-    /// A try is over.
-    pub(crate) fn tried(&self, span: u64, went: &Went<'_>) {
-        let mut tries = self.tries.borrow_mut();
-        if tries.len() == TRIES {
-            return;
-        }
-        tries.push(Try {
-            span,
-            begun: went.begun.saturating_duration_since(self.started),
-            took: went.took,
-            upstream: went.upstream.to_owned(),
-            host: went.host.to_owned(),
-            port: went.port,
-            url: format!("{}://{}{}", went.scheme, went.authority, self.path.borrow()),
-            protocol: went.protocol,
-            status: went.status,
-            error: went.error,
-        });
     }
 
     /// The request is over.

@@ -148,6 +148,8 @@ pub struct TargetStats {
     pub again: [Counter; Again::ALL.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
     pub not_again: [Counter; NotAgain::ALL.len()],
+    /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
+    pub hedges: [Counter; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [Counter; 2],
     /// gRPC calls that are over, by their status.
@@ -195,6 +197,34 @@ pub enum Again {
     Timeout,
     /// The answer's status is one that says so.
     Status,
+    /// There was no answer yet, and another target is asked, too.
+    Hedge,
+}
+
+/// Who answered a request that had two tries at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedged {
+    /// The one that was asked first.
+    First,
+    /// The other one.
+    Second,
+    /// Nobody, or not well.
+    None,
+}
+
+impl Hedged {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::None];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Second => "second",
+            Self::None => "none",
+        }
+    }
 }
 
 /// Why a request that might be is not sent again.
@@ -208,10 +238,43 @@ pub enum NotAgain {
     Deadline,
 }
 
-impl Again {
+/// What came of a copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirrored {
+    /// It was answered.
+    Sent,
+    /// It was not.
+    Failed,
+    /// There was no place for it.
+    Busy,
+    /// The body of the request is longer than may be copied.
+    TooLarge,
+    /// The request did not come whole.
+    Incomplete,
+}
+
+impl Mirrored {
     /// All of them, in their order.
     pub const ALL: [Self; 5] =
-        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status];
+        [Self::Sent, Self::Failed, Self::Busy, Self::TooLarge, Self::Incomplete];
+
+    /// As a metrics label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Busy => "busy",
+            Self::TooLarge => "too-large",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+impl Again {
+    /// All of them, in their order.
+    pub const ALL: [Self; 6] =
+        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status, Self::Hedge];
 
     /// As a metrics label.
     #[must_use]
@@ -222,6 +285,7 @@ impl Again {
             Self::Closed => "closed",
             Self::Timeout => "timeout",
             Self::Status => "status",
+            Self::Hedge => "hedge",
         }
     }
 }
@@ -295,6 +359,8 @@ pub(crate) struct WorkerStats {
     pub(crate) withheld: Counter,
     pub(crate) upgrades_open: Counter,
     pub(crate) upgrades_refused: Counter,
+    /// By [`Mirrored`].
+    pub(crate) mirrored: [Counter; Mirrored::ALL.len()],
     /// By [`Ended`].
     pub(crate) upgrades: [Counter; Ended::ALL.len()],
     /// Traced requests that are over.

@@ -49,6 +49,8 @@ pub(crate) struct Upstream {
     hashes: Vec<(u64, u32)>,
     /// There if requests that failed are sent again.
     pub(crate) retrying: Option<Retrying>,
+    /// Copies of requests that are being made or under way.
+    pub(crate) mirrored: Rc<Cell<usize>>,
 }
 
 /// How much is sent again.
@@ -173,6 +175,7 @@ impl Upstream {
             weights,
             hashes,
             retrying,
+            mirrored: before.map(|before| Rc::clone(&before.mirrored)).unwrap_or_default(),
         }
     }
 
@@ -263,6 +266,11 @@ impl Retrying {
     /// Tries in all, the first among them.
     pub(crate) fn tries(&self) -> u32 {
         self.settings.tries
+    }
+
+    /// After how long without an answer there is a second try beside the first one.
+    pub(crate) fn hedge(&self) -> Option<Duration> {
+        self.settings.hedge
     }
 
     /// The pause after so many tries: random, up to a bound that doubles with each.

@@ -174,6 +174,11 @@ mod tests {
         for _ in 1..DROPPED {
             log.note(&Deed { at: now, ..Deed::default() }).unwrap();
         }
-        assert!(log.last(usize::MAX >> 1, &Wanted::default()).unwrap().iter().all(|deed| deed.at == now));
+        assert!(
+            log.last(usize::MAX >> 1, &Wanted::default())
+                .unwrap()
+                .iter()
+                .all(|deed| deed.at == now)
+        );
     }
 }

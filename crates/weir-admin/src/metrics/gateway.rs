@@ -5,8 +5,8 @@
 
 use super::{Family, Histogram, Labels, Sample, Samples};
 use weir_gateway::stats::{
-    Again, BUCKETS, CallSeries, Distribution, Ended, NotAgain, Out, RequestSeries, Snapshot,
-    TargetSeries,
+    Again, BUCKETS, CallSeries, Distribution, Ended, Hedged, Mirrored, NotAgain, Out,
+    RequestSeries, Snapshot, TargetSeries,
 };
 
 /// Everything the gateway counts.
@@ -213,6 +213,18 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
                 .collect(),
             ),
         },
+        Family {
+            name: "weir_mirror_requests_total",
+            help: "Copies of requests, by what came of them.",
+            samples: Samples::Counter(
+                (Mirrored::ALL.iter().zip(stats.mirrored))
+                    .map(|(outcome, count)| {
+                        let outcome = outcome.as_str().to_owned();
+                        Sample::new(vec![("weir_outcome", outcome)], count as f64)
+                    })
+                    .collect(),
+            ),
+        },
         Family::counter(
             "weir_call_fallbacks_total",
             "Calls in whose place their fallback stood.",
@@ -343,6 +355,16 @@ fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             samples: Samples::Counter(by_reason(targets, &NotAgain::ALL, NotAgain::as_str, |t| {
                 &t.not_again
             })),
+        },
+        Family {
+            name: "weir_upstream_hedges_total",
+            help: "Requests that were sent to another target, too, by who answered.",
+            samples: Samples::Counter(by(
+                "weir_winner",
+                targets,
+                &Hedged::ALL.map(Hedged::as_str),
+                |t| &t.hedges,
+            )),
         },
         Family {
             name: "weir_upstream_resolutions_total",

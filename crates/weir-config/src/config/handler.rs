@@ -116,8 +116,27 @@ pub struct Proxy {
     pub timeout: Option<Duration>,
     /// Other upstreams that get some of the requests: the first that takes one has it.
     pub instead: Vec<Instead>,
+    /// Upstreams that get copies of requests.
+    pub mirrors: Vec<Mirror>,
     /// What its connections may become (default: nothing).
     pub upgrade: Option<Upgrade>,
+}
+
+/// An upstream that gets copies of a proxy's requests; nobody gets its answers.
+#[derive(Debug)]
+pub struct Mirror {
+    /// Which.
+    pub upstream: UpstreamId,
+    /// Only requests for which this holds (`request`, `claims`, `consumer` in scope).
+    pub when: Option<Expr>,
+    /// How much of those, drawn by lot, in ten-thousandths.
+    pub part: u32,
+    /// Largest body in bytes that is copied (default 64 KiB, at most 1 MiB).
+    pub body: usize,
+    /// Most copies of a worker that are being made or under way (default 32).
+    pub in_flight: usize,
+    /// Time of a copy, to the last byte of its answer (default 5 s).
+    pub timeout: Duration,
 }
 
 /// An upstream that gets some of a proxy's requests.

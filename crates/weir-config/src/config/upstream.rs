@@ -163,6 +163,9 @@ pub struct Retries {
     /// Longest pause before the second try; doubled for each further one, at most tenfold
     /// (default 25 ms).
     pub backoff: Duration,
+    /// After how long without the head of an answer there is another try beside the first one
+    /// (default: never).
+    pub hedge: Option<Duration>,
     /// Whose requests may have been dealt with already and are sent again all the same.
     pub methods: RetriedMethods,
 }

@@ -453,6 +453,7 @@ pub(crate) static PROXY: Shape = Shape::new(
     &[
         Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
         Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").default("none"),
+        Key::new("mirror", Kind::OneOrMany(&Kind::Object(&MIRROR)), "Upstreams that get copies of requests; nobody gets their answers.").default("none"),
         Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep"),
         Key::new("host", Kind::Text, "The Host header it gets: `upstream` (the target's own), `client`, or this one.").default("upstream"),
         Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
@@ -492,6 +493,54 @@ pub(crate) static INSTEAD: Shape = Shape {
                 "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.",
             )
             .default("address"),
+        ],
+    )
+};
+
+/// An item of `mirror`.
+pub(crate) static MIRROR: Shape = Shape {
+    short: Some("upstream"),
+    slips: &[
+        ("percent", "write `share: 5%`"),
+        ("weight", "write `share: 5%`"),
+        ("by", "a share of copies is drawn by lot, whoever asks"),
+        ("max", "write `in_flight`"),
+    ],
+    ..Shape::new(
+        "a mirror",
+        "An upstream that gets a copy of those requests for which `when` holds, and of them the `share`, with `weir-mirrored: 1`, whatever their method. Its answers are read and thrown away.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new(
+                "when",
+                Kind::Form(Form::Cel),
+                "CEL over `request`, `claims` and `consumer`. What cannot be evaluated does not hold.",
+            )
+            .default("always"),
+            Key::new(
+                "share",
+                Kind::Form(Form::Percent),
+                "How much of them, drawn by lot, from `0.01%` to `100%`.",
+            )
+            .default("all"),
+            Key::new(
+                "body",
+                Kind::Form(Form::Size),
+                "Largest body that is copied, at most 1MiB; requests with a longer one are not.",
+            )
+            .default("64KiB"),
+            Key::new(
+                "in_flight",
+                Kind::Integer(1, 10_000),
+                "Most copies of a worker that are being made or under way to this upstream; further requests are not copied.",
+            )
+            .default("32"),
+            Key::new(
+                "timeout",
+                Kind::Form(Form::PositiveDuration),
+                "Time from when a copy is sent to the last byte of its answer.",
+            )
+            .default("5s"),
         ],
     )
 };

@@ -123,6 +123,7 @@ pub(crate) static RETRIES: Shape = Shape {
         ("count", "write `tries`: the first one counts"),
         ("on", "write `statuses`; what was not answered at all is always tried again"),
         ("per_try_timeout", "write `timeout`"),
+        ("hedging", "write `hedge: 50ms`"),
     ],
     ..Shape::new(
         "the retries of an upstream",
@@ -151,6 +152,12 @@ pub(crate) static RETRIES: Shape = Shape {
                 "Longest pause before the second try, doubled for each further one, at most tenfold; each pause is random, up to that.",
             )
             .default("25ms"),
+            Key::new(
+                "hedge",
+                POSITIVE,
+                "After this long without the head of an answer a GET, HEAD, PUT, DELETE, OPTIONS or TRACE whose body is at hand goes to another target, too, within the budget; the first good answer counts.",
+            )
+            .default("never"),
             Key::new(
                 "methods",
                 Kind::Word(&["idempotent", "any"]),

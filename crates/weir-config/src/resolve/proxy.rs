@@ -3,14 +3,17 @@
 use super::fields::nothing;
 use super::{Fields, Resolver, headers, path};
 use crate::config::{
-    HashKey, HostMode, Instead, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
-    Upgrade, UpstreamId,
+    HashKey, HostMode, Instead, Mirror, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment,
+    Share, Upgrade, UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::codes;
 use crate::keys::{self, Fault};
 use crate::units;
 use std::time::Duration;
+
+/// Most bytes of a body that a mirror may copy.
+const MIRRORED_BODY: u64 = 1024 * 1024;
 
 impl Resolver<'_> {
     pub(super) fn proxy(
@@ -28,6 +31,7 @@ impl Resolver<'_> {
                 headers: crate::config::HeaderEdits::default(),
                 timeout: first_byte,
                 instead: Vec::new(),
+                mirrors: Vec::new(),
                 upgrade: None,
             });
         }
@@ -52,7 +56,41 @@ impl Resolver<'_> {
             headers: headers::edits(Some(fields)),
             timeout: fields.duration("timeout").or(first_byte),
             instead: fields.many("instead").iter().filter_map(|n| self.instead(n)).collect(),
+            mirrors: fields.many("mirror").iter().filter_map(|n| self.mirror(n)).collect(),
             upgrade: self.upgrade(&fields)?,
+        })
+    }
+
+    /// An item of `mirror`; a finding says so if it is none.
+    fn mirror(&mut self, node: &Node) -> Option<Mirror> {
+        let fields = Fields::new(node, &keys::MIRROR);
+        let to = fields.get("upstream")?;
+        let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
+        let when = match fields.get("when") {
+            Some(node) => Some(self.expression(node, &crate::expr::VARIABLES)?),
+            None => None,
+        };
+        let part = fields.text("share").map_or(Some(10_000), |text| units::percent(text).ok())?;
+        if part == 0 {
+            let at = fields.get("share")?.at;
+            self.report.warning(codes::UNUSED, at, "nothing of it goes there");
+            return None;
+        }
+        let body = fields.size("body").unwrap_or(64 * 1024);
+        if body > MIRRORED_BODY {
+            let at = fields.get("body")?.at;
+            self.report
+                .error(codes::BAD_VALUE, at, "copies are held in memory, at most 1MiB of each")
+                .help("requests with a longer body are not copied");
+            return None;
+        }
+        Some(Mirror {
+            upstream,
+            when,
+            part,
+            body: body as usize,
+            in_flight: fields.number("in_flight", 32),
+            timeout: fields.seconds("timeout", 5),
         })
     }
 

@@ -194,8 +194,10 @@ impl Resolver<'_> {
             self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
         let (balance, hash) = self.balance(&fields)?;
         let timeout = fields.seconds("timeout", 30);
-        let retries =
-            fields.object("retries", &keys::RETRIES).map(|fields| self.retries(&fields, timeout));
+        let several = targets.iter().filter(|target| target.weight > 0).count() > 1;
+        let retries = fields
+            .object("retries", &keys::RETRIES)
+            .map(|fields| self.retries(&fields, timeout, several));
         let resolve = fields.seconds("resolve", 30);
         if let Some(node) =
             fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
@@ -265,11 +267,20 @@ impl Resolver<'_> {
         })
     }
 
-    /// `timeout` is that of the upstream.
-    fn retries(&mut self, fields: &Fields<'_>, timeout: Duration) -> Retries {
+    /// `timeout` is that of the upstream, which has `several` targets or not.
+    fn retries(&mut self, fields: &Fields<'_>, timeout: Duration, several: bool) -> Retries {
         let own = fields.get("timeout").zip(fields.duration("timeout"));
         if let Some((node, _)) = own.filter(|(_, own)| *own > timeout) {
             let message = "this time is never up: the `timeout` of the upstream is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        let hedge = fields.get("hedge").zip(fields.duration("hedge"));
+        let longest = own.map_or(timeout, |(_, own)| own.min(timeout));
+        if let Some((node, _)) = hedge.filter(|_| !several) {
+            let message = "there is no other target that could be asked, too";
+            self.report.warning(codes::UNUSED, node.at, message);
+        } else if let Some((node, _)) = hedge.filter(|(_, hedge)| *hedge >= longest) {
+            let message = "this time is never up: that of a try is not longer";
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let budget = fields.text("budget").and_then(|text| units::percent(text).ok());
@@ -289,6 +300,7 @@ impl Resolver<'_> {
             timeout: own.map(|(_, own)| own),
             budget,
             minimum,
+            hedge: hedge.map(|(_, hedge)| hedge),
             backoff: fields.duration("backoff").unwrap_or(Duration::from_millis(25)),
             methods: match fields.text("methods") {
                 Some("any") => RetriedMethods::Any,

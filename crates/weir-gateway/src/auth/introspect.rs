@@ -280,7 +280,7 @@ async fn question(live: Rc<Live>, way: UnderWay, token: Vec<u8>, now: u64) {
         body: Some(body.into()),
         timeout: Some(settings.timeout),
     };
-    let answer = proxy::fetch(&live, settings.upstream, fetch, TransactionId::fresh(), BYTES);
+    let answer = proxy::fetch(&live, settings.upstream, fetch, TransactionId::fresh(), BYTES, None);
     let answer = match tokio::time::timeout(settings.timeout, answer).await {
         Ok(Ok(fetched)) if fetched.status == 200 => read(&fetched.body),
         _ => None,

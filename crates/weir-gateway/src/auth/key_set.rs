@@ -221,7 +221,7 @@ fn start(live: &Rc<Live>, set: &Arc<KeySet>) {
             timeout: Some(settings.timeout),
         };
         let id = TransactionId::fresh();
-        let answer = proxy::fetch(&live, settings.upstream, fetch, id, BYTES);
+        let answer = proxy::fetch(&live, settings.upstream, fetch, id, BYTES, None);
         let answer = tokio::time::timeout(settings.timeout, answer).await;
         let brought = match answer {
             Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),

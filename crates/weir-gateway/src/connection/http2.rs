@@ -155,6 +155,10 @@ async fn answer(
         }
         Err(refusal) => {
             start.worker.stats.bad_requests.add(1);
+            if let Some(value) = parts.headers.get(http::header::CONTENT_TYPE) {
+                // It says how the refusal is to look; headers were not read on.
+                exchange.request.headers.push_known(Known::ContentType, value.as_bytes());
+            }
             flow::refuse(&mut exchange, refusal)
         }
     };
@@ -162,7 +166,7 @@ async fn answer(
         exchange.request.method != Method::Head && !matches!(exchange.response.status, 204 | 304);
     let mut response = http::Response::new(());
     *response.status_mut() =
-        http::StatusCode::from_u16(exchange.response.status).map_err(|_| Broken)?;
+        http::StatusCode::from_u16(exchange.wire_status()).map_err(|_| Broken)?;
     write_head(&exchange, &body, has_body, response.headers_mut());
     let body = if has_body { body } else { Body::Empty };
     let (last, trailers) = (None, None);

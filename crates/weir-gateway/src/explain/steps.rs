@@ -403,7 +403,9 @@ impl Course<'_> {
             Handler::Proxy(proxy) => {
                 let id = self.exchange.upstream_of(proxy).0;
                 let instead = self.exchange.instead.is_some();
-                upstream::setting(proxy, &config.upstreams[id], instead)
+                let mut setting = upstream::setting(proxy, &config.upstreams[id], instead);
+                setting.push_str(&upstream::copies(self.exchange, proxy));
+                setting
             }
             Handler::Calls(calls) => match calls.len() {
                 1 => "one call".to_owned(),

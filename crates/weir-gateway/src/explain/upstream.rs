@@ -27,6 +27,9 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
                 "; {} tries{whose}, {share} % at most are repeats",
                 retries.tries
             ));
+            if let Some(hedge) = retries.hedge {
+                text.push_str(&format!("; another target is asked, too, after {hedge:?}"));
+            }
         }
         None => text.push_str("; not sent again, but where nothing had been sent"),
     }
@@ -45,6 +48,19 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
         text.push_str(&format!("; each is checked by GET {} every {:?}", check.path, check.every));
     }
     text
+}
+
+/// Where copies of this request would go to.
+pub(super) fn copies(exchange: &Exchange, proxy: &Proxy) -> String {
+    let copy = |index: &usize| {
+        let mirror = &proxy.mirrors[*index];
+        let name = &exchange.live().site.config.upstreams[mirror.upstream.0].name;
+        match mirror.part {
+            10_000.. => format!("; a copy goes to {name}"),
+            part => format!("; in {} % of cases a copy goes to {name}", f64::from(part) / 100.0),
+        }
+    };
+    exchange.mirrors.iter().map(copy).collect()
 }
 
 /// How each target is that gets requests.

@@ -1,7 +1,8 @@
-//! A request that a script makes: whole when it is sent, its answer whole when it is given.
+//! Requests of weir's own: those that scripts make, those of logins and keys, and copies. Whole when
+//! they are sent.
 
 use super::sending::Sending;
-use super::{Choice, Limits, UpstreamBody, connect, failed, http2, not_connected, send_and_wait};
+use super::{Asking, Choice, Limits, Lost, UpstreamBody, attempt, connect, head, http2};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::exchange::TransactionId;
@@ -9,67 +10,151 @@ use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::stats::Again;
-use crate::upstream::{Call, Connection, Target, Upstream};
+use crate::spans::{Open, TrySpan};
+use crate::upstream::{Call, Upstream};
 use crate::worker::Live;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_config::{Protocol, UpstreamId};
 use weir_script::{Fetch, Fetched};
-use weir_wire::{Framing, Method, ResponseHead, encode};
+use weir_wire::{Headers, Known, Method, ResponseHead, encode};
+
+/// A request of weir's own.
+pub(super) struct Own {
+    pub(super) method: String,
+    /// Path and query.
+    pub(super) target: String,
+    /// The host that is asked for, if that is not the target's.
+    pub(super) host: Option<String>,
+    /// All but what frames the body.
+    pub(super) headers: Headers,
+    pub(super) body: RequestBody<'static>,
+    /// Its span, if it is traced.
+    pub(super) span: Option<TrySpan>,
+}
+
+/// The answer to one, its body still to be read.
+pub(super) struct Answered {
+    response: ResponseHead,
+    body: Body<'static>,
+    method: Method,
+    call: Call,
+    deadline: Deadline,
+}
 
 /// Sends a request to an upstream over the worker's own connections. Its answer has at most
-/// `limit` bytes of body.
+/// `limit` bytes of body. `span` is that of the request that it is for, if that is traced.
 pub(crate) async fn fetch(
     live: &Live,
     upstream: UpstreamId,
-    mut fetch: Fetch,
+    fetch: Fetch,
     id: TransactionId,
     limit: u64,
+    span: Option<Rc<Open>>,
 ) -> Result<Fetched, Refusal> {
-    let settings = &live.site.config.upstreams[upstream.0];
-    let deadline = Deadline::default();
-    let started = Instant::now();
-    if let Some(timeout) = fetch.timeout {
-        deadline.set_request(Some(started + timeout));
+    let mut headers = Headers::new();
+    for (name, value) in &fetch.headers {
+        headers.push(name, value.as_bytes());
     }
+    head::sign(&mut headers, live.site.config.upstreams[upstream.0].credential.as_ref());
+    headers.push_known(Known::WeirTransactionId, id.as_bytes());
+    let span = span.map(|open| open.own_try(&fetch.target, &mut headers));
+    let own = Own {
+        span,
+        method: fetch.method,
+        target: fetch.target,
+        host: None,
+        headers,
+        body: fetch.body.map_or_else(RequestBody::empty, RequestBody::whole),
+    };
+    ask(live, upstream, own, fetch.timeout).await?.whole(limit).await
+}
+
+/// Sends a request and waits for the head of its answer; `timeout` is for the whole of it.
+pub(super) async fn ask(
+    live: &Live,
+    upstream: UpstreamId,
+    own: Own,
+    timeout: Option<Duration>,
+) -> Result<Answered, Refusal> {
+    let settings = &live.site.config.upstreams[upstream.0];
+    let upstream = &live.upstreams[upstream.0];
+    let deadline = Deadline::default();
+    deadline.set_request(timeout.map(|timeout| Instant::now() + timeout));
     let limits = Limits {
-        first_byte: fetch.timeout.unwrap_or(settings.timeout),
+        first_byte: timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
         upgrade: false,
     };
-    let method = Method::of(&fetch.method);
     if settings.protocol == Protocol::Http2 {
-        let upstream = &live.upstreams[upstream.0];
-        return Box::pin(by_stream(settings, upstream, fetch, id, limit, &deadline, limits)).await;
+        return Box::pin(by_stream(settings, upstream, own, deadline, limits)).await;
     }
-    let upstream = &live.upstreams[upstream.0];
+    let (method, started) = (Method::of(&own.method), Instant::now());
     let mut choice = Choice { upstream, key: None, tried: Vec::new(), span: None };
-    let (target, mut connection) = connect(&deadline, method, started, &mut choice).await?;
-    if let Some(credential) = &settings.credential {
-        fetch.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&credential.header));
-        fetch.headers.push((credential.header.clone(), credential.value.clone()));
-    }
-    let body = fetch.body.take().map_or_else(RequestBody::empty, RequestBody::whole);
-    let out = head(&fetch, &target, &body, id);
-    let mut sending = Sending::new(out, body);
-    let mut call = Call::new(Rc::clone(&target), started, None);
+    let (target, connection) = connect(&deadline, method, started, &mut choice).await?;
+    let mut out = Outgoing::default();
+    let head = out.head();
+    encode::request_line(head, &own.method, &own.target);
+    let host = own.host.as_deref().unwrap_or(&target.authority);
+    encode::field(head, "host", host.as_bytes());
+    head::finish(head, &own.headers, own.body.framing());
+    let mut sending = Sending::new(out, own.body);
+    let mut call = Call::traced(Rc::clone(&target), started, own.span);
     let mut response = ResponseHead::default();
-    let sent = attempt(&target, connection, &mut sending, method, &mut response, &deadline, limits);
-    connection = match sent.await {
-        Ok(connection) => connection,
-        Err(refusal) => {
-            call.end(method, refusal.problem.slug(), Instant::now());
-            return Err(refusal);
-        }
+    let asking = Asking {
+        method,
+        deadline: &deadline,
+        limits,
+        retrying: None,
+        pass_on: None,
+        repeats: Cell::new(0),
     };
-    call.answered(response.status);
-    let mut body = Body::Upstream(UpstreamBody::new(connection, sending, &response, limits.idle));
-    let read = body.read_whole(&deadline, limit).await;
-    let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
-    call.end(method, error, Instant::now());
-    Ok(fetched(response, read?))
+    match attempt(&asking, &target, connection, &mut sending, &mut response).await {
+        Ok(connection) => {
+            call.answered(response.status);
+            let body = UpstreamBody::new(connection, sending, &response, limits.idle);
+            Ok(Answered { response, body: Body::Upstream(body), method, call, deadline })
+        }
+        Err(Lost { refusal, .. }) => {
+            call.end(method, refusal.problem.slug(), Instant::now());
+            Err(refusal)
+        }
+    }
+}
+
+impl Answered {
+    /// The answer, with at most `limit` bytes of body.
+    async fn whole(mut self, limit: u64) -> Result<Fetched, Refusal> {
+        let read = self.body.read_whole(&self.deadline, limit).await;
+        let Self { response, method, call, .. } = self;
+        call.end(method, slug_of(&read), Instant::now());
+        Ok(fetched(response, read?))
+    }
+
+    /// Reads up to so many bytes of its body for nobody.
+    pub(super) async fn discard(mut self, most: u64) -> Result<(), Refusal> {
+        let mut left = most;
+        let read = loop {
+            match poll_fn(|cx| self.body.poll_data(cx, &self.deadline)).await {
+                Ok(true) if left > 0 => {
+                    left = left.saturating_sub(self.body.take(PIECE).len() as u64)
+                }
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(Refusal::from(error)),
+            }
+        };
+        self.call.end(self.method, slug_of(&read), Instant::now());
+        read
+    }
+}
+
+/// Most bytes that are thrown away at once.
+const PIECE: usize = 64 * 1024;
+
+fn slug_of<T>(read: &Result<T, Refusal>) -> &'static str {
+    read.as_ref().err().map_or("", |refusal| refusal.problem.slug())
 }
 
 fn fetched(mut response: ResponseHead, body: Vec<u8>) -> Fetched {
@@ -84,89 +169,26 @@ fn fetched(mut response: ResponseHead, body: Vec<u8>) -> Fetched {
 async fn by_stream(
     settings: &weir_config::Upstream,
     upstream: &Upstream,
-    fetch: Fetch,
-    id: TransactionId,
-    limit: u64,
-    deadline: &Deadline,
+    own: Own,
+    deadline: Deadline,
     limits: Limits,
-) -> Result<Fetched, Refusal> {
+) -> Result<Answered, Refusal> {
     let target = upstream.choose(&[], None).ok_or(Problem::UpstreamUnreachable)?;
     let (target, scheme) = (&upstream.targets[target], settings.targets[0].scheme);
-    let mut headers = HeaderMap::new();
-    let mut put = |name: &str, value: &[u8]| {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
-            headers.append(name, value);
-        }
-    };
-    let credential = settings.credential.as_ref();
-    for (name, value) in &fetch.headers {
-        if !credential.is_some_and(|own| own.header.eq_ignore_ascii_case(name)) {
-            put(name, value.as_bytes());
-        }
-    }
-    if let Some(own) = credential {
-        put(&own.header, own.value.as_bytes());
-    }
-    put("weir-transaction-id", id.as_bytes());
-    let authority = &target.authority;
-    let head = http2::head_of(&fetch.method, scheme, authority, &fetch.target, headers);
-    let body = fetch.body.map_or_else(RequestBody::empty, RequestBody::whole);
-    let mut call = Call::new(Rc::clone(target), Instant::now(), None);
-    let (method, mut response) = (Method::of(&fetch.method), ResponseHead::default());
+    let headers = http2::headers_of(&own.headers).ok_or(Problem::Internal)?;
+    let host = own.host.as_deref().unwrap_or(&target.authority);
+    let head = http2::head_of(&own.method, scheme, host, &own.target, headers);
     let head = head.ok_or(Problem::Internal)?;
-    let asked = http2::once(target, head, body, &mut response, deadline, limits).await;
-    let read = match asked {
-        Ok(mut body) => {
+    let mut call = Call::traced(Rc::clone(target), Instant::now(), own.span);
+    let (method, mut response) = (Method::of(&own.method), ResponseHead::default());
+    match http2::once(target, head, own.body, &mut response, &deadline, limits).await {
+        Ok(body) => {
             call.answered(response.status);
-            body.read_whole(deadline, limit).await
+            Ok(Answered { response, body, method, call, deadline })
         }
-        Err(refusal) => Err(refusal),
-    };
-    let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
-    call.end(method, error, Instant::now());
-    Ok(fetched(response, read?))
-}
-
-/// As that of a client's request is sent: once more over a fresh connection when a kept one turns
-/// out to be closed and that does no harm.
-async fn attempt(
-    target: &Rc<Target>,
-    mut connection: Box<Connection>,
-    sending: &mut Sending<'_>,
-    method: Method,
-    response: &mut ResponseHead,
-    deadline: &Deadline,
-    limits: Limits,
-) -> Result<Box<Connection>, Refusal> {
-    loop {
-        let sent =
-            send_and_wait(&mut connection, sending, method, response, deadline, limits, None).await;
-        let Err(failure) = sent else { return Ok(connection) };
-        let stale =
-            connection.reused && matches!(failure, super::Failure::Closed { answered: false });
-        if !(stale && sending.may_repeat(method)) {
-            return Err(failed(target, failure).refusal);
+        Err(refusal) => {
+            call.end(method, refusal.problem.slug(), Instant::now());
+            Err(refusal)
         }
-        drop(connection);
-        target.stats.sent_again(Again::Stale);
-        connection = target.take_fresh(deadline).await.map_err(|e| not_connected(target, e))?;
-        sending.rewind();
     }
-}
-
-fn head(fetch: &Fetch, target: &Target, body: &RequestBody<'_>, id: TransactionId) -> Outgoing {
-    let mut out = Outgoing::default();
-    let head = out.head();
-    encode::request_line(head, &fetch.method, &fetch.target);
-    encode::field(head, "host", target.authority.as_bytes());
-    for (name, value) in &fetch.headers {
-        encode::field(head, name, value.as_bytes());
-    }
-    encode::field(head, "weir-transaction-id", id.as_bytes());
-    if let Framing::Length(length) = body.framing() {
-        encode::content_length(head, length);
-    }
-    head.extend_from_slice(b"\r\n");
-    out
 }

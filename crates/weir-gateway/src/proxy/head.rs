@@ -11,13 +11,8 @@ use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, 
 use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
-/// route and handler are made, the way so far is told, weir's own credential is put in.
-pub(crate) fn prepare(
-    exchange: &mut Exchange,
-    route: &Route,
-    edits: Option<&HeaderEdits>,
-    credential: Option<&Credential>,
-) {
+/// route and handler are made, the way so far is told. What is left is to [`sign`] them.
+pub(crate) fn prepare(exchange: &mut Exchange, route: &Route, edits: Option<&HeaderEdits>) {
     let version = exchange.version_name();
     // Whoever chooses what is traced has not chosen what has no span.
     let sampled = exchange.live().traces().is_none();
@@ -43,9 +38,6 @@ pub(crate) fn prepare(
     if let Some(edits) = edits {
         apply_edits(&mut request.headers, edits);
     }
-    if let Some(credential) = credential {
-        request.headers.set(&credential.header, credential.value.as_bytes());
-    }
     if let Some(again) = &exchange.resubmission {
         again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
     }
@@ -60,18 +52,27 @@ pub(super) fn announce_try(exchange: &mut Exchange, proxy: &Proxy) {
     }
 }
 
+/// Puts in the credential of weir's own, in place of what the client sent.
+pub(super) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
+    if let Some(credential) = credential {
+        headers.set(&credential.header, credential.value.as_bytes());
+    }
+}
+
 /// How a request goes to its upstream.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'p> {
     pub(super) proxy: &'p Proxy,
     /// The protocol that its connection may become.
     pub(super) upgrade: Option<&'p str>,
+    /// What a try beside another one tells of itself, if the request is traced.
+    pub(super) beside: Option<&'p TraceContext>,
 }
 
 /// Writes the head for one target.
 pub(super) fn encode(
     exchange: &Exchange,
-    Way { proxy, upgrade }: Way<'_>,
+    Way { proxy, upgrade, beside }: Way<'_>,
     authority: &str,
     framing: Framing,
 ) -> Outgoing {
@@ -84,7 +85,15 @@ pub(super) fn encode(
         encode::field(head, "connection", b"upgrade");
         encode::field(head, "upgrade", protocol.as_bytes());
     }
-    finish(head, &request.headers, framing);
+    let told = request.headers.known(Known::Traceparent);
+    match beside.filter(|own| own.replaces(told)) {
+        None => finish(head, &request.headers, framing),
+        Some(own) => {
+            let mut headers = request.headers.clone();
+            headers.set("traceparent", own.as_str().as_bytes());
+            finish(head, &headers, framing);
+        }
+    }
     out
 }
 
@@ -94,13 +103,17 @@ pub(super) fn authority<'e>(
     proxy: &'e Proxy,
     of_target: &'e str,
 ) -> &'e str {
+    host(exchange, proxy).unwrap_or(of_target)
+}
+
+/// The host that every target is asked for, if it is not its own.
+pub(super) fn host<'e>(exchange: &'e Exchange, proxy: &'e Proxy) -> Option<&'e str> {
     match &proxy.host {
-        HostMode::Upstream => of_target,
-        HostMode::Client if !exchange.request.authority().is_empty() => {
-            exchange.request.authority()
+        HostMode::Upstream => None,
+        HostMode::Client => {
+            Some(exchange.request.authority()).filter(|authority| !authority.is_empty())
         }
-        HostMode::Client => of_target,
-        HostMode::Fixed(host) => host,
+        HostMode::Fixed(host) => Some(host),
     }
 }
 

@@ -5,6 +5,7 @@
 //! connection does that several clients share.
 
 mod answer;
+mod both;
 mod request;
 
 pub(crate) use answer::StreamBody;
@@ -21,6 +22,7 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
 use crate::upstream::{Call, Retrying, Seat, Target, hash};
+use both::{Both, First};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
@@ -31,7 +33,6 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use weir_config::{Proxy, Route, Scheme};
-use weir_journal::stage;
 use weir_wire::{Framing, Headers, Method, ResponseHead};
 
 /// Why one try failed.
@@ -75,7 +76,7 @@ pub(super) async fn forward<'a>(
     if is_grpc && let Some(timeout) = grpc::timeout(&exchange.request.headers) {
         exchange.deadline.bring_forward(exchange.started + timeout);
     }
-    head::prepare(exchange, route, Some(&proxy.headers), settings.credential.as_ref());
+    super::prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
     head::announce_try(exchange, proxy);
     let retrying = upstream.retrying.as_ref();
     if let Some(retrying) = retrying {
@@ -121,8 +122,7 @@ pub(super) async fn forward<'a>(
         outflow = Some(flow);
     };
     if tries.count > 1 {
-        let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
-        exchange.recording.took(stage::RETRY, last.saturating_duration_since(tries.begun));
+        retry::took(exchange, tries.begun);
     }
     Ok(answered(exchange, asked, limits.idle, is_grpc))
 }
@@ -243,7 +243,7 @@ pub(crate) fn head_of(
 }
 
 /// Headers as the library has them; what HTTP/2 cannot carry is left out.
-fn headers_of(headers: &Headers) -> Option<HeaderMap> {
+pub(super) fn headers_of(headers: &Headers) -> Option<HeaderMap> {
     let mut map = HeaderMap::try_with_capacity(headers.len() + 2).ok()?;
     for (_, name, value) in headers.iter() {
         if let (Ok(name), Ok(value)) =
@@ -265,7 +265,7 @@ struct Tries<'u> {
     begun: std::time::Instant,
 }
 
-impl Tries<'_> {
+impl<'u> Tries<'u> {
     /// One try, at the next target that can be connected to; gives the body back that another try
     /// would need, if it can be had.
     async fn attempt<'a>(
@@ -289,13 +289,20 @@ impl Tries<'_> {
             exchange.call = Some(Call::new(Rc::clone(&target), started, span));
             let again = outflow.again();
             let request = head(exchange, &target, outflow.framing());
-            let asked = match request {
-                Some(request) => {
-                    ask(seat, send, request, outflow, &exchange.deadline, self.limits).await
-                }
-                None => {
-                    let lost = Lost { refusal: Problem::BadRequest.into(), why: None };
-                    return (target, Err(lost), None);
+            let Some(request) = request else {
+                let lost = Lost { refusal: Problem::BadRequest.into(), why: None };
+                return (target, Err(lost), None);
+            };
+            let hedge = self.hedge(method).zip(outflow.again());
+            let asked = match hedge {
+                None => ask(seat, send, request, outflow, &exchange.deadline, self.limits).await,
+                Some((hedge, beside)) => {
+                    let first = First { target: &target, seat, send, request, outflow };
+                    let both = self.ask_both(hedge, exchange, first, beside, &head);
+                    match Box::pin(both).await {
+                        Both::First(asked) => asked,
+                        Both::Second(other, attempted) => return (other, attempted, again),
+                    }
                 }
             };
             match (asked, again) {

@@ -7,14 +7,14 @@
 //! When there is no further one, the client gets what the last one brought: its answer, or what
 //! went wrong.
 
-use super::{Choice, Limits, Lost, UpstreamBody, attempt, head, not_taken};
+use super::{Choice, Limits, Lost, UpstreamBody, head, not_taken, once};
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::proxy::sending::Sending;
 use crate::stats::{Again, NotAgain};
 use crate::upstream::{Call, Connection, Retrying, Target};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_journal::stage;
 
 /// What the tries of one request have in common.
@@ -23,6 +23,19 @@ pub(super) struct Tries<'p> {
     pub(super) retrying: &'p Retrying,
     pub(super) limits: Limits,
     pub(super) choice: Choice<'p>,
+    /// Tries made so far.
+    pub(super) made: u32,
+    /// When the first of them began.
+    pub(super) begun: Instant,
+}
+
+/// Records the time that tries took before the last one, the first of which began then.
+pub(super) fn took(exchange: &mut Exchange, begun: Instant) {
+    let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
+    let took = last.saturating_duration_since(begun);
+    if !took.is_zero() {
+        exchange.recording.took(stage::RETRY, took);
+    }
 }
 
 impl Choice<'_> {
@@ -69,9 +82,8 @@ impl Tries<'_> {
         sending: &mut Sending<'_>,
         mut attempted: Result<Box<Connection>, Lost>,
     ) -> Result<Box<Connection>, Lost> {
-        let begun = exchange.call.as_ref().map_or_else(clock::recent, Call::started);
         let mut target = self.last(exchange);
-        let mut tries = 1;
+        let mut tries = self.made;
         while let Some((why, pause)) = self.admit(exchange, sending, &attempted, &target, tries) {
             target.stats.sent_again(why);
             exchange.recording.sent_again();
@@ -82,8 +94,7 @@ impl Tries<'_> {
             attempted = self.once_more(exchange, sending, &target).await;
         }
         if tries > 1 {
-            let last = exchange.call.as_ref().map_or_else(clock::now, Call::started);
-            exchange.recording.took(stage::RETRY, last.saturating_duration_since(begun));
+            took(exchange, self.begun);
         }
         if attempted.as_ref().is_err_and(|lost| lost.why == Some(Again::Connect)) {
             sending.give_up();
@@ -165,6 +176,6 @@ impl Tries<'_> {
             .await
             .map_err(|error| not_taken(target, error, method, (started, exchange.span.as_ref())))?;
         exchange.call = Some(Call::new(Rc::clone(target), started, exchange.span.as_ref()));
-        attempt(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
+        once(exchange, target, connection, sending, self.limits, Some(self.retrying)).await
     }
 }

@@ -11,6 +11,7 @@ use weir_wire::{Framing, Method};
 pub(crate) struct Sending<'a> {
     out: Outgoing,
     body: RequestBody<'a>,
+    framing: Framing,
     state: State,
     /// Length of the head, at the front of `out`.
     head: usize,
@@ -58,6 +59,7 @@ impl<'a> Sending<'a> {
         }
         Self {
             out,
+            framing: body.framing(),
             body,
             state,
             head,
@@ -91,7 +93,29 @@ impl<'a> Sending<'a> {
 
     /// How the body is framed.
     pub(crate) fn framing(&self) -> Framing {
-        self.body.framing()
+        self.framing
+    }
+
+    /// The body as it goes out, if all of it is at hand, so that it can be sent twice.
+    pub(crate) fn at_hand(&self) -> Option<Vec<u8>> {
+        self.repeatable.then(|| self.out.behind(self.head).to_vec())
+    }
+
+    /// The same request once more, with another head; `body` is what is [`Sending::at_hand`].
+    pub(crate) fn again(mut out: Outgoing, body: &[u8], framing: Framing) -> Sending<'static> {
+        let head = out.len();
+        out.head().extend_from_slice(body);
+        out.keep();
+        Sending {
+            out,
+            body: RequestBody::empty(),
+            framing,
+            state: State::Last,
+            head,
+            repeatable: true,
+            moved: false,
+            waits_for_client: false,
+        }
     }
 
     /// Starts again, over another connection.

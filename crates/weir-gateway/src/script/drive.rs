@@ -75,9 +75,9 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, fetch: Fetch) -
         return Box::pin(std::future::ready(Outcome::Failed(why)));
     };
     let (live, limit) = (Rc::clone(exchange.live()), route.body_limit);
-    let id = exchange.id;
+    let (id, span) = (exchange.id, exchange.span.clone());
     Box::pin(async move {
-        match proxy::fetch(&live, upstream, fetch, id, limit).await {
+        match proxy::fetch(&live, upstream, fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),
             Err(refusal) => Outcome::Failed(match refusal.detail {
                 Some(detail) => format!("{}: {detail}", refusal.problem.title()),

@@ -1,7 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{
-    Again, BUCKETS, CallKey, Durations, Exemplar, NotAgain, SeriesKey, TargetKey, WorkerStats,
+    Again, BUCKETS, CallKey, Durations, Exemplar, Hedged, Mirrored, NotAgain, SeriesKey, TargetKey,
+    WorkerStats,
 };
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
@@ -91,6 +92,8 @@ pub struct Snapshot {
     pub untraced: u64,
     /// Spans that nobody took in time.
     pub spans_lost: u64,
+    /// Copies of requests, by [`Mirrored`].
+    pub mirrored: [u64; Mirrored::ALL.len()],
     /// How often the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys that rate limits count now.
@@ -171,6 +174,8 @@ pub struct TargetSeries {
     pub again: [u64; Again::ALL.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
     pub not_again: [u64; NotAgain::ALL.len()],
+    /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
+    pub hedges: [u64; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [u64; 2],
     /// gRPC calls that are over, by their status.
@@ -240,6 +245,7 @@ impl Snapshot {
         ] {
             *sum += counter.get();
         }
+        self.mirrored.iter_mut().zip(&worker.mirrored).for_each(|(sum, one)| *sum += one.get());
         self.upgrades.iter_mut().zip(&worker.upgrades).for_each(|(sum, one)| *sum += one.get());
     }
 }
@@ -300,6 +306,7 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
         sum.resolutions.iter_mut().zip(&stats.resolutions).for_each(|(sum, one)| *sum += one.get());
         sum.grpc.iter_mut().zip(&stats.grpc).for_each(|(sum, one)| *sum += one.get());
+        sum.hedges.iter_mut().zip(&stats.hedges).for_each(|(sum, one)| *sum += one.get());
         sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();

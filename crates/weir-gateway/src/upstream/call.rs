@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::clock;
-use crate::spans::{Mark, Open, Went};
+use crate::spans::{Mark, Open, TrySpan, Went};
 use crate::stats::{CallKey, method_label};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,18 @@ pub(crate) struct Call {
     started: Instant,
     /// Of the answer as it came; 0 until there is one.
     status: u16,
-    /// The traced request it belongs to, and its own span.
-    span: Option<(Rc<Open>, u64)>,
+    /// Its span, if the request that it belongs to is traced.
+    span: Option<TrySpan>,
 }
 
 impl Call {
     /// One to `target`, of a request that may be traced.
     pub(crate) fn new(target: Rc<Target>, started: Instant, of: Option<&Rc<Open>>) -> Self {
-        let span = of.map(|open| (Rc::clone(open), open.take_try()));
+        Self::traced(target, started, of.map(Open::take_try))
+    }
+
+    /// One to `target` with a span of its own, or none.
+    pub(crate) fn traced(target: Rc<Target>, started: Instant, span: Option<TrySpan>) -> Self {
         Self { target, started, status: 0, span }
     }
 
@@ -57,7 +61,7 @@ impl Call {
         }
         let duration = now.saturating_duration_since(self.started);
         let key = CallKey { method: method_label(method), status: self.status, error };
-        let mark = self.span.as_ref().map(|(open, span)| {
+        let mark = self.span.as_ref().map(|span| {
             let target = &self.target;
             let went = Went {
                 upstream: &target.upstream,
@@ -71,8 +75,7 @@ impl Call {
                 status: self.status,
                 error,
             };
-            open.tried(*span, &went);
-            open.mark_try(*span)
+            span.over(&went)
         });
         self.target.record(key, duration, mark);
     }

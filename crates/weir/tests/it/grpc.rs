@@ -1,7 +1,7 @@
 //! HTTP/2 to upstreams, and gRPC over it: calls of a real client to a real server where Python has
 //! them, and frame by frame what those do not do.
 
-mod frames;
+pub(crate) mod frames;
 
 use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobody};
 use frames::{Call, answering, call, odd, refusing};
@@ -173,9 +173,76 @@ fn clients_of_http1_and_checks_reach_such_an_upstream_too() {
 fn the_time_that_a_client_gives_a_call_ends_it() {
     let weir = before(&[answering()], "");
     let late = call(&weir, Call::new("/0/Never").message("x").header("grpc-timeout", "200m"));
-    assert_eq!(late.status, 504);
-    let text = String::from_utf8_lossy(&late.body).into_owned();
-    assert!(text.contains("deadline-exceeded"), "{text}");
+    assert_eq!((late.status, late.header("grpc-status")), (200, "4"));
+    assert_eq!(late.header("grpc-message"), "The request took too long");
+}
+
+/// APIs that refuse for a reason each.
+fn refusing_config() -> String {
+    let more = "\
+         \x20 down: {base: /down, routes: [{path: \"/*\", proxy: nobody}]}\n\
+         \x20 closed: {base: /closed, auth: keys, routes: [{path: \"/*\", proxy: calls}]}\n\
+         \x20 scarce:\n    base: /scarce\n    limit: {rate: 1/h, key: address}\n    \
+         routes: [{path: \"/*\", proxy: {upstream: calls, path: strip-base}}]\n\
+         auth: {keys: {api_key: {header: x-key}}}\n";
+    let config = config(&[answering()], "", more).replace("base: /\n", "base: /test\n");
+    let nobody = format!("upstreams:\n  nobody: {{targets: [\"http://{}\"]}}\n", nobody());
+    config.replace("upstreams:\n", &nobody)
+}
+
+#[test]
+fn what_weir_refuses_of_a_call_is_told_by_the_rules_of_grpc() {
+    let mut weir = Weir::new(&refusing_config()).start();
+    let ask = |path: &str, text: &str| call(&weir, Call::new(path).message(text));
+    let refused = |path: &str, text: &str, code: &str| {
+        let answer = ask(path, text);
+        let told = (answer.status, answer.header("grpc-status"), answer.body.len());
+        assert_eq!(told, (200, code, 0), "{path}");
+        assert_eq!(answer.header("content-type"), "application/grpc", "{path}");
+        assert!(!answer.header("weir-transaction-id").is_empty(), "{path}");
+        answer
+    };
+    refused("/none/Method", "x", "12");
+    let answer = refused("/closed/Method", "x", "16");
+    assert_eq!(answer.header("grpc-message"), "A credential is required");
+    assert!(!answer.header("www-authenticate").is_empty());
+    let down = refused("/down/Method", "x", "14");
+    let message = down.header("grpc-message");
+    assert!(message.starts_with("The upstream cannot be reached: "), "{message}");
+    assert_eq!(ask("/scarce/0/Method", "x").trailer("grpc-status"), "0");
+    let answer = refused("/scarce/0/Method", "x", "8");
+    let pause: u64 = answer.header("grpc-retry-pushback-ms").parse().expect("a number");
+    assert_eq!(answer.header("retry-after").parse::<u64>().expect("a number") * 1000, pause);
+
+    // By HTTP/1, or of another type, it is a problem as ever.
+    let headers = [("content-type", "application/grpc")];
+    let plain = weir.connect().request("POST", "/none/Method", &headers, "x");
+    assert_eq!((plain.status, plain.json()["status"].as_u64()), (404, Some(404)));
+    let typed = |kind| call(&weir, Call::new("/none/Method").instead_of_grpc(kind));
+    assert_eq!(
+        (typed("application/json").status, typed("application/grpc-web").status),
+        (404, 404)
+    );
+
+    // Counted and recorded as what it stands for.
+    let refusals = |status: u16| {
+        let status = format!("http_response_status_code=\"{status}\"");
+        weir.metric("http_server_request_duration_seconds_count", &[&status])
+    };
+    assert_eq!([200, 401, 404, 429, 502].map(refusals), [1.0, 1.0, 4.0, 1.0, 1.0]);
+    let all = all(&mut weir);
+    let statuses: Vec<_> = all.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [404, 401, 502, 200, 429, 404, 404, 404]);
+    assert_eq!(status(&all[2]), "14");
+}
+
+#[test]
+fn a_real_client_understands_why_a_call_is_refused() {
+    let Some(mut client) = python() else { return };
+    let weir = Weir::new(&refusing_config()).start();
+    let output = client.args(["refused", &weir.listen[0].to_string()]).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}\n{}", weir.stderr());
 }
 
 #[test]
@@ -267,6 +334,31 @@ fn one_that_is_killed_in_the_middle_of_an_answer_breaks_it_off() {
     let text = String::from_utf8_lossy(&client.rest_or_reset().0).into_owned();
     assert!(text.contains("half") && !text.ends_with("0\r\n\r\n"), "{text}");
     assert_eq!(all(&mut weir)[0].outcome, Outcome::Failed);
+}
+
+#[test]
+fn calls_are_copied_to_mirrors_of_either_protocol() {
+    let plain = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let more = format!(
+        "  more: {{targets: [\"http://{}\"], protocol: http2}}\n  \
+         plain: {{targets: [\"http://{}\"]}}\napis:\n",
+        answering(),
+        plain.addr
+    );
+    let mirrors = "proxy: {upstream: calls, mirror: [{upstream: more}, {upstream: plain}]}";
+    let config = config(&[answering()], "", "").replace("proxy: calls", mirrors);
+    let config = config.replace("apis:\n", &more);
+    let weir = Weir::new(&config).start();
+    let answer = call(&weir, Call::new("/5/Method").message("hi"));
+    assert_eq!(answer.trailer("grpc-status"), "5");
+    eventually("copies are answered", || {
+        weir.metric("weir_mirror_requests_total", &["weir_outcome=\"sent\""]) == 2.0
+    });
+    let of = |name: &str| weir.metric("http_client_request_duration_seconds_count", &[name]);
+    assert_eq!(["calls", "more", "plain"].map(of), [1.0; 3]);
+    let head = plain.heads()[0].to_ascii_lowercase();
+    assert!(head.contains("content-type: application/grpc") && head.contains("content-length: 7"));
+    assert_eq!(counted(&weir, 5), 1.0, "calls of clients are counted, copies are not");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod explain;
 mod files;
 mod framing;
 mod health;
+mod hedges;
 mod hostile;
 mod http2;
 mod lab;

@@ -7,6 +7,7 @@ mod cors;
 mod forwarding;
 mod instead;
 mod maps;
+mod mirror;
 mod negotiation;
 mod upstreams;
 mod xml;

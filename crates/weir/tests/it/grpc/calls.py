@@ -120,9 +120,31 @@ def streams(channel):
     cancelled.cancel()
 
 
+def refused(channel):
+    def error_of(path, message=b"x", **more):
+        return failing(lambda: channel.unary_unary(path)(message, timeout=20, **more))
+
+    for path, code in (
+        ("/none/Method", grpc.StatusCode.UNIMPLEMENTED),
+        ("/closed/Method", grpc.StatusCode.UNAUTHENTICATED),
+        ("/down/Method", grpc.StatusCode.UNAVAILABLE),
+    ):
+        error = error_of(path)
+        assert error.code() is code, error
+        assert "weir-transaction-id" in dict(error.trailing_metadata()), error
+    assert error_of("/closed/Method").details() == "A credential is required"
+    assert channel.unary_unary("/scarce/0/Method")(b"x", timeout=20) == b"x"
+    error = error_of("/scarce/0/Method")
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error
+    assert int(dict(error.trailing_metadata())["grpc-retry-pushback-ms"]) > 1000, error
+
+
 def main():
     if sys.argv[1] == "serve":
         serve()
+    elif sys.argv[1] == "refused":
+        with grpc.insecure_channel(sys.argv[2]) as channel:
+            refused(channel)
     else:
         with grpc.insecure_channel(sys.argv[2]) as channel:
             unary_calls(channel)

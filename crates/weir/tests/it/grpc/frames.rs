@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::net::TcpStream;
 
 /// A connection that a server has.
-type Connection = h2::server::Connection<TcpStream, Bytes>;
+pub(crate) type Connection = h2::server::Connection<TcpStream, Bytes>;
 
 /// A request.
 pub(super) struct Call {
@@ -36,7 +36,13 @@ impl Call {
         self
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: &'static str) -> Self {
+    /// Of this content type, and so no call of gRPC.
+    pub(super) fn instead_of_grpc(mut self, kind: &'static str) -> Self {
+        self.headers.retain(|(name, _)| *name != "content-type");
+        self.header("content-type", kind)
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
     }
@@ -56,7 +62,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
     }
 
@@ -122,12 +128,12 @@ async fn read(incoming: &mut RecvStream) -> Vec<u8> {
 }
 
 /// The head of an answer.
-pub(super) fn head(status: u16) -> Response<()> {
+pub(crate) fn head(status: u16) -> Response<()> {
     Response::builder().status(status).body(()).expect("a head")
 }
 
 /// A server whose connections do what `how` says; gives its address and how many there have been.
-pub(super) fn odd<F>(
+pub(crate) fn odd<F>(
     how: impl Fn(usize, Connection) -> F + Send + 'static,
 ) -> (SocketAddr, Arc<AtomicUsize>)
 where

@@ -2,7 +2,7 @@
 
 use super::collector::{Collector, attribute, hex};
 use super::{OK, PARENT, before, configuration};
-use crate::harness::{Signal, Upstream, eventually, key_hash, nobody};
+use crate::harness::{Signal, Upstream, Weir, eventually, key_hash, nobody};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
@@ -312,4 +312,56 @@ fn two_in_a_row_that_speak_http2_are_one_trace() {
     assert_eq!(attribute(&first.attributes, "network.protocol.version"), "2");
     assert_eq!(attribute(&second.attributes, "network.protocol.version"), "2");
     assert!(spans.iter().all(|span| span.trace_id == begun.trace_id));
+}
+
+#[test]
+fn each_of_several_calls_has_a_span_of_its_own() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1";
+    let (upstream, collector) = (Upstream::answering(answer), Collector::start());
+    let routes = "{get: /, calls: {a: {upstream: one, path: /a}, b: {upstream: one, path: /b}}}";
+    let weir = before(upstream.addr, collector.upstream.addr, ALL, routes).start();
+    assert_eq!(weir.connect().get("/").status, 200);
+    let spans = collector.spans(3);
+    let server = of_kind(&spans, SpanKind::Server)[0];
+    let clients = of_kind(&spans, SpanKind::Client);
+    for head in upstream.heads() {
+        let path = head.split(' ').nth(1).expect("a path");
+        let (trace, told, _) = traceparent(&head);
+        let url = format!("http://{}{path}", upstream.addr);
+        let own = clients.iter().find(|span| attribute(&span.attributes, "url.full") == url);
+        let own = own.unwrap_or_else(|| panic!("no span of {url}: {clients:#?}"));
+        assert_eq!((hex(&own.trace_id), hex(&own.span_id)), (trace, told));
+        assert_eq!(own.parent_span_id, server.span_id);
+    }
+}
+
+#[test]
+fn a_second_try_beside_the_first_is_told_a_span_of_its_own() {
+    let slow = Upstream::start(|_, peer| while peer.some().is_some() {});
+    let (quick, collector) = (Upstream::answering(OK), Collector::start());
+    let weir = Weir::new(&format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nupstreams:\n  \
+         one: {{targets: [\"http://{}\", \"http://{}\"], health: {{failures: 0}}, \
+         retries: {{hedge: 20ms, budget: 100%, minimum: 1000}}}}\n  \
+         collector: {{targets: [\"http://{}\"], auth: {{bearer: secret-of-the-collector}}}}\ntelemetry: {{to: collector, {ALL}}}\n\
+         apis: {{all: {{base: /, routes: [{{path: \"/*\", proxy: one}}]}}}}\n",
+        slow.addr, quick.addr, collector.upstream.addr
+    ))
+    .start();
+    for _ in 0..4 {
+        assert_eq!(weir.connect().get("/").status, 200);
+    }
+    // Every request is a span, its first try is one, and so is each second one.
+    let hedged = weir.metric("weir_upstream_retries_total", &["weir_reason=\"hedge\""]) as usize;
+    assert!(hedged > 0, "no request had a second try");
+    let spans = collector.spans(4 + 4 + hedged);
+    for head in quick.heads() {
+        let (trace, told, _) = traceparent(&head);
+        let own = spans.iter().find(|span| hex(&span.span_id) == told);
+        let own = own.unwrap_or_else(|| panic!("no span {told}: {spans:#?}"));
+        assert_eq!(hex(&own.trace_id), trace);
+        assert_attributes(own, &[("http.response.status_code", "200")]);
+        let port = quick.addr.port().to_string();
+        assert_attributes(own, &[("server.port", &port)]);
+    }
 }
