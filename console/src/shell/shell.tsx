@@ -8,6 +8,7 @@ import { api, may, type Role, type Session } from "../api/client";
 import { become } from "../api/session";
 import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
+import { askForFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
 import { Shortcuts, useKeys } from "./keys";
 import { toggleTheme, useTheme } from "./theme";
@@ -41,7 +42,10 @@ export function Shell({ session, children }: { session: Session; children: React
     "/": () => {
       const bar = document.querySelector<HTMLInputElement>("[data-search]");
       if (bar) bar.focus();
-      else void navigate({ to: "/tracker" });
+      else {
+        askForFocus();
+        void navigate({ to: "/tracker" });
+      }
     },
     "g o": () => void navigate({ to: "/" }),
     "g t": () => void navigate({ to: "/tracker" }),

@@ -4,6 +4,7 @@ import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 
 import type { ApiProblem } from "../api/client";
 import { complete, type Known, type Suggestion, take } from "../query/complete";
 import { Icon } from "../ui/icons";
+import { takeFocus } from "./focus";
 
 interface Props {
   query: string;
@@ -22,6 +23,9 @@ export function SearchBar({ query, known, onSearch, error, place }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const id = useId();
   useEffect(() => setText(query), [query]);
+  useEffect(() => {
+    if (takeFocus()) input.current?.focus();
+  }, []);
 
   const completion = useMemo(() => complete(text, caret, known), [text, caret, known]);
   const { suggestions } = completion;
