@@ -218,7 +218,7 @@ pub(crate) fn outline(
     let target = &upstream.targets[upstream.choose(&[], key)?];
     let way = head::Way { proxy, upgrade };
     let mut out = head::encode(exchange, way, &target.authority, framing);
-    Some((std::mem::take(out.head()), target.authority.clone()))
+    Some((std::mem::take(out.head()), target.name.clone()))
 }
 
 /// A try that did not bring an answer.
