@@ -50,6 +50,8 @@ pub(crate) struct Resolver<'a> {
     upstreams: Index<'a>,
     /// Names of those that speak HTTP/2.
     http2: Vec<String>,
+    /// Names of those with a service among their targets.
+    services: Vec<String>,
     pools: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
@@ -112,6 +114,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let mut resolver = Resolver {
         upstreams: Index::new("upstream", &upstreams),
         http2: Vec::new(),
+        services: Vec::new(),
         pools: Index::new("pool", &pools),
         auths: Index::new("auth", &auths),
         plans: Index::new("plan", &plans),

@@ -204,7 +204,7 @@ pub(crate) fn outline(
     let target = &upstream.targets[upstream.choose(&[], key)?];
     let way = head::Way { proxy, upgrade, beside: None };
     let mut out = head::encode(exchange, way, &target.authority, framing);
-    Some((std::mem::take(out.head()), target.authority.clone()))
+    Some((std::mem::take(out.head()), target.name.clone()))
 }
 
 /// How long an upstream may take, and what it may do.

@@ -311,8 +311,8 @@ pub(crate) struct TargetKey {
     pub(crate) upstream: String,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Host and port as its health is known by.
-    pub(crate) authority: String,
+    /// What its health is known by.
+    pub(crate) name: String,
 }
 
 /// What tells requests to one target apart. Bounded as [`SeriesKey`] is; errors are words from a

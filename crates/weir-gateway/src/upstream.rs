@@ -9,6 +9,7 @@ mod connection;
 pub(crate) mod hash;
 mod health;
 mod names;
+mod service;
 mod sessions;
 mod weights;
 
@@ -23,6 +24,7 @@ use budget::Budget;
 use connection::Idle;
 use names::Names;
 use rustls_pki_types::ServerName;
+use service::Service;
 use sessions::Sessions;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -69,11 +71,13 @@ pub(crate) struct Target {
     upstream: String,
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// What people know it by.
+    pub(crate) name: String,
     /// As it goes into the Host header.
     pub(crate) authority: String,
     /// The host, when it is an address and needs no look-up.
     address: Option<SocketAddr>,
-    /// There when it is a name.
+    /// There when it is a name, or a service.
     names: Option<Names>,
     tls: Option<Tls>,
     connect_timeout: Duration,
@@ -117,13 +121,18 @@ impl Upstream {
         let chosen = config.targets.iter().zip(found).filter(|(target, _)| target.weight > 0);
         let weights = Weights::new(chosen.clone().map(|(target, _)| target.weight).collect());
         let hash =
-            |target: &weir_config::Target| (hash::of(target.authority.as_bytes()), target.weight);
+            |target: &weir_config::Target| (hash::of(target.name().as_bytes()), target.weight);
         let hashes = match config.balance {
             Balance::Hash => chosen.clone().map(|(target, _)| hash(target)).collect(),
             Balance::RoundRobin | Balance::LeastBusy => Vec::new(),
         };
         let targets = chosen.map(|(target, health)| {
             let address = target.host.parse::<IpAddr>().ok();
+            let service = target.service.as_ref().map(|name| Service {
+                name: name.clone(),
+                resolver: config.resolver,
+                patience: config.connect_timeout,
+            });
             let tls = config.tls.as_ref().and_then(|tls| {
                 let own = || ServerName::try_from(target.host.clone()).ok();
                 let name = tls.server_name.clone().or_else(own)?;
@@ -133,9 +142,10 @@ impl Upstream {
                 upstream: config.name.clone(),
                 host: target.host.clone(),
                 port: target.port,
+                name: target.name().to_owned(),
                 authority: target.authority.clone(),
                 address: address.map(|ip| SocketAddr::new(ip, target.port)),
-                names: address.is_none().then(|| Names::new(config.resolve)),
+                names: address.is_none().then(|| Names::new(config.resolve, service)),
                 tls: tls.filter(|_| target.scheme == Scheme::Https),
                 connect_timeout: config.connect_timeout,
                 keep_alive_time: config.keep_alive_time,
@@ -151,9 +161,9 @@ impl Upstream {
                 health,
                 stats: stats.target(TargetKey {
                     upstream: config.name.clone(),
-                    host: target.host.clone(),
+                    host: target.service.as_ref().unwrap_or(&target.host).clone(),
                     port: target.port,
-                    authority: target.authority.clone(),
+                    name: target.name().to_owned(),
                 }),
                 series: RefCell::default(),
             };
@@ -295,7 +305,7 @@ impl Target {
         self.tls.is_none()
             && other.tls.is_none()
             && self.sessions.is_some() == other.sessions.is_some()
-            && self.names.as_ref().map(Names::every) == other.names.as_ref().map(Names::every)
+            && self.names.as_ref().map(Names::source) == other.names.as_ref().map(Names::source)
             && (&self.host, self.port) == (&other.host, other.port)
             && (self.connect_timeout, self.keep_alive_time, self.most, self.most_idle)
                 == (other.connect_timeout, other.keep_alive_time, other.most, other.most_idle)

@@ -128,7 +128,11 @@ impl Sums {
 pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> {
     snapshot.targets.iter().map(|target| TargetPulse {
         upstream: target.upstream.clone(),
-        target: format!("{}:{}", target.host, target.port),
+        target: match target.port {
+            // A service, whose records say it.
+            0 => target.host.clone(),
+            port => format!("{}:{port}", target.host),
+        },
         up: target.out.is_none(),
         out: target.out.unwrap_or_default().to_owned(),
         active: target.open.saturating_sub(target.idle),

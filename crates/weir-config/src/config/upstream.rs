@@ -3,6 +3,7 @@
 use crate::expr::Expr;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// How often addresses of targets that have a name are asked for again (default 30 s).
     pub resolve: Duration,
+    /// DNS server that services are asked of (`resolver`, default those of the system).
+    pub resolver: Option<SocketAddr>,
     /// Most connections open at once to one target, all workers together (default 1024).
     pub connections: usize,
     /// Most idle connections kept to one target, all workers together (default 256).
@@ -49,15 +52,24 @@ pub struct Upstream {
 pub struct Target {
     /// `http` or `https`.
     pub scheme: Scheme,
-    /// Host name or address, IPv6 without brackets.
+    /// Host name or address, IPv6 without brackets; of a service its domain.
     pub host: String,
-    /// Port, the scheme's default filled in.
+    /// Port, the scheme's default filled in; 0 for a service, whose records say it.
     pub port: u16,
     /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
     /// default port left out).
     pub authority: String,
     /// Its part of the requests, beside the others' (default 1); 0: it gets none.
     pub weight: u32,
+    /// The name whose SRV records (RFC 2782) say hosts and ports (`srv+http://…`).
+    pub service: Option<String>,
+}
+
+impl Target {
+    /// What it is known by: the name of the service, or host and port.
+    pub fn name(&self) -> &str {
+        self.service.as_deref().unwrap_or(&self.authority)
+    }
 }
 
 /// Scheme of a target.

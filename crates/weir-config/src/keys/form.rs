@@ -129,7 +129,7 @@ impl Form {
             Self::Rate => r"^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day)$",
             Self::Address => r"^(\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}$",
             Self::Algorithm => "^((HS|RS|PS)(256|384|512)|ES256|ES384|EdDSA)$",
-            Self::Target => r"^https?://[^/?#]+/?$",
+            Self::Target => r"^(srv\+)?https?://[^/?#]+/?$",
             Self::Header | Self::EditableHeader => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
             Self::Base | Self::Path => "^/",
             Self::KeyHash => "^sha256:[0-9a-fA-F]{64}$",

@@ -22,7 +22,7 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new(
                 "targets",
                 Kind::List(&Kind::Either(&[Kind::Form(Form::Target), Kind::Object(&TARGET)])),
-                "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`.",
+                "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service, whose hosts and ports its SRV records say (RFC 2782).",
             )
             .required(),
             Key::new(
@@ -42,6 +42,7 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new("timeout", POSITIVE, "Time from the request's last byte to the first byte of the answer.").default("30s"),
             Key::new("idle_timeout", POSITIVE, "How long a body may make no progress in either direction.").default("60s"),
             Key::new("resolve", POSITIVE, "How often the addresses of targets that have a name are asked for again, at least 1s; the last ones are used meanwhile, and for as long as there is no answer.").default("30s"),
+            Key::new("resolver", Kind::Form(Form::Address), "DNS server that services and their hosts are asked of: `127.0.0.1:8600`.").default("those of the system"),
             Key::new("connections", Kind::Integer(1, 1_000_000), "Most connections open at once to one target, all workers together.").default("1024"),
             Key::new("keep_alive", Kind::Integer(0, 1_000_000), "Most idle connections kept to one target, all workers together.").default("256"),
             Key::new("keep_alive_time", POSITIVE, "How long an idle connection is kept.").default("50s"),

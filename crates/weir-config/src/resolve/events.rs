@@ -32,6 +32,13 @@ impl Resolver<'_> {
                 .help("name an upstream without `protocol: http2`");
             return None;
         }
+        if self.services.iter().any(|one| one == name) {
+            let message = format!("events are posted to servers, but `{name}` has a service");
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("name an upstream without `srv+`");
+            return None;
+        }
         let path = fields.text("path").unwrap_or("/").to_owned();
         Some(Sink { upstream, name: name.to_owned(), path })
     }

@@ -10,16 +10,20 @@ use crate::finding::codes;
 use crate::keys::{self, Fault, Form};
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `http://host:port` and its parts.
+/// `http://host:port`, or `srv+http://service`, and its parts.
 pub(crate) fn target(text: &str) -> Result<Target, Fault> {
     let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
-    let (scheme, rest) = if let Some(rest) = text.strip_prefix("http://") {
+    let (plain, of_service) = match text.strip_prefix("srv+") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let (scheme, rest) = if let Some(rest) = plain.strip_prefix("http://") {
         (Scheme::Http, rest)
-    } else if let Some(rest) = text.strip_prefix("https://") {
+    } else if let Some(rest) = plain.strip_prefix("https://") {
         (Scheme::Https, rest)
     } else if text.contains("://") {
         return Err(fault("has a scheme that weir does not speak").help("`http://` or `https://`"));
@@ -37,6 +41,9 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
     if rest.contains('@') {
         return Err(Fault::value("a target holds a user name or password")
             .help("say them with the upstream's `auth: {basic: {user: …, password: …}}`"));
+    }
+    if of_service {
+        return service(scheme, rest).map_err(|message| fault(message).help(SERVICE));
     }
     let default = match scheme {
         Scheme::Http => 80,
@@ -59,7 +66,32 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
         }
     };
     let authority = if port == default { shown } else { format!("{shown}:{port}") };
-    Ok(Target { scheme, host: host.to_ascii_lowercase(), port, authority, weight: 1 })
+    let host = host.to_ascii_lowercase();
+    Ok(Target { scheme, host, port, authority, weight: 1, service: None })
+}
+
+/// How a service is written.
+const SERVICE: &str =
+    "for example `srv+http://_api._tcp.example.com`: its records say hosts and ports";
+
+/// A service by its name; else what is wrong. For Host header and TLS it is its domain, the name
+/// without the labels in front that begin with `_`: what DNS says proves nothing (RFC 9525
+/// section 6.1).
+fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
+    if name.contains(':') {
+        return Err("has a port");
+    }
+    let name = name.to_ascii_lowercase();
+    let mut domain = name.as_str();
+    while let Some((_, rest)) = domain.split_once('.').filter(|_| domain.starts_with('_')) {
+        domain = rest;
+    }
+    let is_name = Form::Host.check(&name).is_ok() && !name.contains('*');
+    if !is_name || domain.starts_with('_') || domain.parse::<IpAddr>().is_ok() {
+        return Err("is no name of a service");
+    }
+    let (host, authority) = (domain.to_owned(), domain.to_owned());
+    Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
 }
 
 /// A target as it is written: its URL, or that with a weight.
@@ -100,6 +132,10 @@ impl Resolver<'_> {
         let (server, path) = url.split_at(path);
         let fits = |b: u8| b.is_ascii_graphic() && b != b'#';
         let parsed = match target(server) {
+            Ok(parsed) if parsed.service.is_some() => {
+                self.fault(node, Fault::value("a URL names a server, no service"));
+                return None;
+            }
             Ok(parsed) if path.bytes().all(fits) => parsed,
             Ok(_) => {
                 let fault = Fault::value("this URL has a fragment, or characters that no URL has");
@@ -135,6 +171,7 @@ impl Resolver<'_> {
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
             resolve: Duration::from_secs(30),
+            resolver: None,
             connections: 64,
             keep_alive: 4,
             keep_alive_time: Duration::from_secs(50),
@@ -190,6 +227,11 @@ impl Resolver<'_> {
                 Arc::make_mut(&mut tls.client).alpn_protocols = vec![b"h2".to_vec()];
             }
         }
+        let has_service = targets.iter().any(|target| target.service.is_some());
+        if has_service {
+            self.services.push(member.key.clone());
+        }
+        let resolver = self.resolver(&fields, has_service);
         let health =
             self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
         let (balance, hash) = self.balance(&fields)?;
@@ -208,6 +250,7 @@ impl Resolver<'_> {
         }
         Some(Upstream {
             resolve,
+            resolver,
             name: member.key.clone(),
             protocol,
             targets,
@@ -227,6 +270,23 @@ impl Resolver<'_> {
                 None => None,
             },
         })
+    }
+
+    /// The DNS server that the services of an upstream are asked of.
+    fn resolver(&mut self, fields: &Fields<'_>, has_service: bool) -> Option<SocketAddr> {
+        let node = fields.get("resolver")?;
+        let address: SocketAddr = node.text()?.parse().ok()?;
+        if address.port() == 0 {
+            self.fault(node, Fault::value("nobody answers at port 0").help("usual is `53`"));
+            return None;
+        }
+        if !has_service {
+            self.report
+                .error(codes::CONFLICT, node.at, "`resolver` is said, but no target is a service")
+                .help("write `srv+http://…`, or leave `resolver` out");
+            return None;
+        }
+        Some(address)
     }
 
     fn balance(&mut self, fields: &Fields<'_>) -> Option<(Balance, Option<HashKey>)> {

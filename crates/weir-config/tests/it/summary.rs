@@ -83,7 +83,9 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     let out = out
         .replace(", upgrade: None }", " }")
         .replace(", protocol: Http1", "")
-        .replace(", resolve: 30s", "");
+        .replace(", resolve: 30s", "")
+        .replace(", resolver: None", "")
+        .replace(", service: None", "");
     // Where the case stands on this machine is none of it.
     out.replace(&format!("{}/", folder.display()), "").replace(&folder.display().to_string(), "")
 }

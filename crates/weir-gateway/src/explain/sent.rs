@@ -37,8 +37,8 @@ pub(crate) async fn stands_in(
                     .unwrap_or_default();
             let credential = settings.credential.as_ref().map(|c| c.header.as_str());
             let (line, headers) = of_head(exchange, route, &head, credential);
-            let rest = settings.targets.iter().map(|target| target.authority.clone());
-            let rest = rest.filter(|authority| *authority != first);
+            let rest = settings.targets.iter().map(|target| target.name().to_owned());
+            let rest = rest.filter(|name| *name != first);
             let targets = std::iter::once(first.clone()).chain(rest).collect();
             let (to, name) = ("upstream".to_owned(), settings.name.clone());
             Some(Sent { to, name, targets, line, headers, body: None })

@@ -69,7 +69,7 @@ pub(super) fn targets(exchange: &Exchange, proxy: &Proxy) -> Vec<Part> {
     let part = |target: &std::rc::Rc<crate::upstream::Target>| {
         let up = target.health.is_up();
         Part {
-            name: target.authority.clone(),
+            name: target.name.clone(),
             outcome: if up { "in service" } else { "out of service" }.to_owned(),
             why: String::new(),
         }

@@ -289,7 +289,7 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
     let all = worker.targets.lock().unwrap_or_else(PoisonError::into_inner);
     for (key, stats) in all.iter() {
         let (sum, calls) = sums.entry(key.clone()).or_insert_with(|| {
-            let health = healths.series(&key.upstream, &key.authority);
+            let health = healths.series(&key.upstream, &key.name);
             let series = TargetSeries {
                 upstream: key.upstream.clone(),
                 host: key.host.clone(),

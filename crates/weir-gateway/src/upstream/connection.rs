@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// A connection in use.
@@ -269,11 +270,21 @@ impl Target {
         Ok(stream)
     }
 
-    /// Tries every address of the name in turn.
+    /// Tries every address of the name in turn. One that does not answer costs half of the time
+    /// that is left, so that there is some for the next.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
+        let end = Instant::now() + self.connect_timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in self.addresses().await? {
-            match TcpStream::connect(address).await {
+        let mut addresses = self.addresses().await?.into_iter().peekable();
+        while let Some(address) = addresses.next() {
+            let connecting = TcpStream::connect(address);
+            let connected = if addresses.peek().is_some() {
+                let half = end.saturating_duration_since(Instant::now()) / 2;
+                timeout(half, connecting).await.unwrap_or_else(|late| Err(late.into()))
+            } else {
+                connecting.await
+            };
+            match connected {
                 Ok(tcp) => return Ok(tcp),
                 Err(error) => last = error,
             }

@@ -333,7 +333,7 @@ impl Members {
 #[derive(Debug, Default)]
 pub(crate) struct Healths(Mutex<Vec<Known>>);
 
-/// An upstream by name, and its targets by authority.
+/// An upstream by name, and its targets by theirs.
 #[derive(Debug)]
 struct Known {
     upstream: String,
@@ -352,7 +352,7 @@ impl Healths {
         });
         let known = &mut all[at];
         let found: Vec<Arc<Health>> =
-            config.targets.iter().map(|target| known.target(&target.authority)).collect();
+            config.targets.iter().map(|target| known.target(target.name())).collect();
         let mut members = known.group.lock();
         let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
         members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();

@@ -2,6 +2,7 @@
 //! from time to time, while the last answer is used. No request waits for a second look.
 
 use super::Target;
+use super::service::{Server, Service, in_turn};
 use crate::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -12,8 +13,8 @@ use std::time::Duration;
 /// What is known of a name.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// The last good answer; empty before the first one.
-    addresses: RefCell<Vec<SocketAddr>>,
+    /// The last good answer; empty if the service says that it is not to be had.
+    known: RefCell<Option<Vec<Server>>>,
     /// In sweeps of the target, when it was asked last.
     asked: Cell<u64>,
     /// Somebody is asking.
@@ -21,50 +22,59 @@ pub(super) struct Names {
     /// Where the next connection begins.
     turn: Cell<usize>,
     every: Duration,
+    /// There if SRV records say where it is, else its addresses do.
+    service: Option<Service>,
 }
 
 impl Names {
-    pub(super) fn new(every: Duration) -> Self {
+    pub(super) fn new(every: Duration, service: Option<Service>) -> Self {
         Self {
-            addresses: RefCell::default(),
+            known: RefCell::default(),
             asked: Cell::new(0),
             asking: Cell::new(false),
             turn: Cell::new(0),
             every,
+            service,
         }
     }
 
-    /// From one question to the next.
-    pub(super) fn every(&self) -> Duration {
-        self.every
+    /// From one question to the next, and what is asked for.
+    pub(super) fn source(&self) -> (Duration, Option<&Service>) {
+        (self.every, self.service.as_ref())
     }
 
-    /// The addresses that are known, each connection beginning with another one.
-    fn next(&self) -> Vec<SocketAddr> {
-        let mut addresses = self.addresses.borrow().clone();
-        if !addresses.is_empty() {
-            let turn = self.turn.get() % addresses.len();
-            addresses.rotate_left(turn);
-            self.turn.set(turn + 1);
+    /// The addresses that are known, as the next connection is to try them: of several of a server
+    /// each connection begins with another one. `None` before the first answer.
+    fn next(&self) -> Option<Vec<SocketAddr>> {
+        let known = self.known.borrow();
+        let servers = in_turn(known.as_deref()?);
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let mut addresses = Vec::new();
+        for server in servers {
+            let all = server.addresses.iter();
+            let first = turn % server.addresses.len().max(1);
+            addresses.extend(all.clone().skip(first).chain(all.take(first)));
         }
-        addresses
+        Some(addresses)
     }
 
-    /// Takes an answer; whether an address is gone. One that is empty is none.
-    fn take(&self, mut answer: Vec<SocketAddr>) -> bool {
-        if answer.is_empty() {
-            return false;
-        }
-        answer.dedup();
-        let before = self.addresses.replace(answer);
-        let now = self.addresses.borrow();
-        before.iter().any(|address| !now.contains(address))
+    /// Whether a connection that leads there may be kept: to a server that connections should
+    /// be tried with first.
+    fn is_first_choice(&self, address: &SocketAddr) -> bool {
+        let known = self.known.borrow();
+        let servers = known.as_deref().unwrap_or_default();
+        let first = servers.iter().map(|server| server.priority).min();
+        servers
+            .iter()
+            .filter(|server| Some(server.priority) == first)
+            .any(|server| server.addresses.contains(address))
     }
 
     /// Whether it is time to ask again.
     fn is_due(&self, now: u64) -> bool {
         !self.asking.get()
-            && !self.addresses.borrow().is_empty()
+            && self.known.borrow().is_some()
             && Duration::from_secs(now.saturating_sub(self.asked.get())) >= self.every
     }
 }
@@ -73,12 +83,11 @@ impl Target {
     /// Addresses to connect to, those that are known if there are any.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let Some(names) = &self.names else { return Ok(self.address.into_iter().collect()) };
-        let known = names.next();
-        if !known.is_empty() {
+        if let Some(known) = names.next() {
             return Ok(known);
         }
         self.look_up(names).await?;
-        Ok(names.next())
+        Ok(names.next().unwrap_or_default())
     }
 
     /// None of the addresses that are known could be connected to.
@@ -98,38 +107,52 @@ impl Target {
         tokio::task::spawn_local(async move {
             let Some(names) = &target.names else { return };
             names.asking.set(true);
-            if let Ok(true) = target.look_up(names).await {
+            if target.look_up(names).await.is_ok() {
                 target.leave_addresses(names);
             }
             names.asking.set(false);
         });
     }
 
-    /// Asks; whether an address is gone.
-    async fn look_up(&self, names: &Names) -> io::Result<bool> {
+    /// Asks. What is known stays if there is no good answer.
+    async fn look_up(&self, names: &Names) -> io::Result<()> {
         names.asked.set(self.sweeps.get());
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let found: io::Result<Vec<SocketAddr>> = found.map(Iterator::collect);
-        let good = found.as_ref().is_ok_and(|addresses| !addresses.is_empty());
+        let found = match &names.service {
+            Some(service) => service.look_up().await,
+            None => self.look_up_host().await,
+        };
+        let good = found.as_ref().is_ok_and(|servers| !servers.is_empty());
         self.stats.resolutions[usize::from(!good)].add(1);
-        Ok(names.take(found?))
+        names.known.replace(Some(found?));
+        Ok(())
     }
 
-    /// Keeps no connection to an address that is gone.
+    async fn look_up_host(&self) -> io::Result<Vec<Server>> {
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
+        let mut addresses: Vec<SocketAddr> = found.collect();
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        }
+        Ok(vec![Server { priority: 0, weight: 0, addresses }])
+    }
+
+    /// Keeps no idle connection but to servers of the first choice: not to an address that is gone,
+    /// and not to one that was tried because another did not answer.
     fn leave_addresses(&self, names: &Names) {
-        let known = names.addresses.borrow();
-        let is_known = |stream: &Stream| stream.peer().is_none_or(|peer| known.contains(&peer));
+        let may_stay = |peer: Option<SocketAddr>| peer.is_none_or(|at| names.is_first_choice(&at));
+        let is_kept = |stream: &Stream| may_stay(stream.peer());
         let gone: Vec<_> = {
             let mut idle = self.idle.borrow_mut();
             let (keep, gone): (Vec<_>, Vec<_>) =
-                idle.drain(..).partition(|idle| is_known(idle.stream()));
+                idle.drain(..).partition(|idle| is_kept(idle.stream()));
             idle.extend(keep);
             gone
         };
         self.stats.idle.sub(gone.len() as u64);
         drop(gone);
         if let Some(sessions) = &self.sessions {
-            sessions.retain(|peer| peer.is_none_or(|peer| known.contains(&peer)));
+            sessions.retain(may_stay);
         }
     }
 }
@@ -142,24 +165,40 @@ mod tests {
         SocketAddr::from(([127, 0, 0, last], 80))
     }
 
+    fn server(priority: u16, addresses: &[u8]) -> Server {
+        let addresses = addresses.iter().map(|last| at(*last)).collect();
+        Server { priority, weight: 0, addresses }
+    }
+
+    fn knowing(servers: Vec<Server>) -> Names {
+        let names = Names::new(Duration::from_secs(5), None);
+        names.known.replace(Some(servers));
+        names
+    }
+
     #[test]
-    fn the_last_good_answer_is_kept_and_connections_go_round() {
-        let names = Names::new(Duration::from_secs(5));
-        assert!(!names.is_due(100), "nobody has asked for it yet");
-        assert!(!names.take(vec![at(1), at(2)]));
-        assert_eq!(names.next(), [at(1), at(2)]);
-        assert_eq!(names.next(), [at(2), at(1)]);
-        assert!(!names.take(Vec::new()));
-        assert_eq!(names.next(), [at(1), at(2)]);
-        assert!(!names.take(vec![at(1), at(2), at(3)]));
-        assert!(names.take(vec![at(3)]));
-        assert_eq!(names.next(), [at(3)]);
+    fn connections_go_round_the_addresses_of_a_server() {
+        let names = knowing(vec![server(0, &[1, 2]), server(1, &[3])]);
+        assert_eq!(names.next(), Some(vec![at(1), at(2), at(3)]));
+        assert_eq!(names.next(), Some(vec![at(2), at(1), at(3)]));
+        assert_eq!(names.next(), Some(vec![at(1), at(2), at(3)]));
+    }
+
+    #[test]
+    fn only_connections_to_servers_of_the_first_choice_may_stay() {
+        let names = knowing(vec![server(7, &[3]), server(2, &[1]), server(2, &[2])]);
+        let may_stay = [1, 2, 3, 4].map(|last| names.is_first_choice(&at(last)));
+        assert_eq!(may_stay, [true, true, false, false]);
+        assert!(!knowing(Vec::new()).is_first_choice(&at(1)));
     }
 
     #[test]
     fn it_is_asked_again_when_its_time_is_up_and_once_at_a_time() {
-        let names = Names::new(Duration::from_secs(5));
-        names.take(vec![at(1)]);
+        let unknown = Names::new(Duration::from_secs(5), None);
+        assert!(!unknown.is_due(100), "nobody has asked for it yet");
+        assert_eq!(unknown.next(), None);
+        let names = knowing(Vec::new());
+        assert_eq!(names.next(), Some(Vec::new()));
         names.asked.set(10);
         assert!(!names.is_due(14));
         assert!(names.is_due(15));

@@ -37,6 +37,7 @@ mod resubmission;
 mod retries;
 mod scripts;
 mod serve;
+mod services;
 mod smuggling;
 mod streaming;
 mod telemetry;

@@ -16,10 +16,12 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         port: 80,
         authority: index.to_string(),
         weight: 1,
+        service: None,
     };
     weir_config::Upstream {
         protocol: weir_config::Protocol::Http1,
         resolve: Duration::from_secs(30),
+        resolver: None,
         name: "up".to_owned(),
         targets: (0..targets).map(target).collect(),
         balance: weir_config::Balance::RoundRobin,

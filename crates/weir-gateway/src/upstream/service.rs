@@ -1,0 +1,189 @@
+//! Services: names whose SRV records say hosts, ports, and in which order to try them (RFC 2782).
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{Name, RData};
+use std::cmp::Reverse;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::task::{JoinSet, spawn_blocking};
+
+/// Most records that are taken, those with the lowest priorities first.
+const MOST_RECORDS: usize = 64;
+/// Most addresses of a host that are taken.
+const MOST_ADDRESSES: usize = 8;
+/// Hosts that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// A name, and who is asked for its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Service {
+    pub(super) name: String,
+    /// Those of the system if there is none.
+    pub(super) resolver: Option<SocketAddr>,
+    /// How long connecting may take, which begins with the question.
+    pub(super) patience: Duration,
+}
+
+/// A server as a record names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) priority: u16,
+    pub(super) weight: u16,
+    /// Never empty.
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// Servers in the order in which to try them: the lowest priority first, by lot among equals, as
+/// the weights say.
+pub(super) fn in_turn(servers: &[Server]) -> Vec<&Server> {
+    let mut left: Vec<&Server> = servers.iter().collect();
+    // Any order will do among those without weight, and what is first has the odd chance.
+    fastrand::shuffle(&mut left);
+    left.sort_by_key(|server| (server.priority, server.weight > 0));
+    let mut ordered = Vec::with_capacity(left.len());
+    while let Some(priority) = left.first().map(|first| first.priority) {
+        let equals = || left.iter().take_while(|server| server.priority == priority);
+        let sum: u32 = equals().map(|server| u32::from(server.weight)).sum();
+        let lot = fastrand::u32(0..=sum);
+        let mut upto = 0;
+        let drawn = equals().position(|server| {
+            upto += u32::from(server.weight);
+            upto >= lot
+        });
+        ordered.push(left.remove(drawn.unwrap_or(0)));
+    }
+    ordered
+}
+
+impl Service {
+    /// Its servers; none if it says itself that it is not to be had.
+    pub(super) async fn look_up(&self) -> io::Result<Vec<Server>> {
+        // Before whoever wants to connect gives up, so that it is counted.
+        let in_time = self.patience.mul_f64(0.9);
+        tokio::time::timeout(in_time, self.ask()).await?
+    }
+
+    async fn ask(&self) -> io::Result<Vec<Server>> {
+        let (address, patience) = (self.resolver, self.patience);
+        // It reads the system's files, anew each time as they may change.
+        let resolver = spawn_blocking(move || resolver(address, patience)).await??;
+        let answer = resolver.srv_lookup(self.name.as_str()).await.map_err(io::Error::other)?;
+        let records = answer.answers().iter().filter_map(|record| match &record.data {
+            RData::SRV(record) => Some(record),
+            _ => None,
+        });
+        let mut records: Vec<&SRV> = records.collect();
+        if let [SRV { target, .. }] = records[..]
+            && target.is_root()
+        {
+            return Ok(Vec::new());
+        }
+        records.retain(|record| !record.target.is_root() && record.port > 0);
+        records.sort_by_key(|record| (record.priority, Reverse(record.weight)));
+        records.truncate(MOST_RECORDS);
+        let hosts = look_up_hosts(&resolver, &records).await;
+        let servers: Vec<Server> =
+            records.iter().filter_map(|record| server(record, &hosts)).collect();
+        if servers.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the service has no server"));
+        }
+        Ok(servers)
+    }
+}
+
+fn resolver(address: Option<SocketAddr>, patience: Duration) -> io::Result<TokioResolver> {
+    let mut builder = match address {
+        None => TokioResolver::builder_tokio().map_err(io::Error::other)?,
+        Some(address) => {
+            let at_port = |mut connection: ConnectionConfig| {
+                connection.port = address.port();
+                connection
+            };
+            let ways = vec![at_port(ConnectionConfig::udp()), at_port(ConnectionConfig::tcp())];
+            let server = NameServerConfig::new(address.ip(), true, ways);
+            let config = ResolverConfig::from_name_servers(vec![server]);
+            let mut builder =
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+            builder.options_mut().use_hosts_file = ResolveHosts::Never;
+            builder
+        }
+    };
+    let options = builder.options_mut();
+    // `resolve` says how long answers are used.
+    options.cache_size = 0;
+    // So that there is time for another try.
+    options.timeout = options.timeout.min(patience / 3);
+    options.attempts = 1;
+    builder.build().map_err(io::Error::other)
+}
+
+/// Addresses of the hosts that have any.
+async fn look_up_hosts(resolver: &TokioResolver, records: &[&SRV]) -> Vec<(Name, Vec<IpAddr>)> {
+    let mut names: Vec<&Name> = records.iter().map(|record| &record.target).collect();
+    names.sort();
+    names.dedup();
+    let mut hosts = Vec::with_capacity(names.len());
+    for names in names.chunks(AT_ONCE) {
+        let mut asked = JoinSet::new();
+        for &name in names {
+            let (resolver, name) = (resolver.clone(), name.clone());
+            asked.spawn(async move {
+                let found = resolver.lookup_ip(name.clone()).await.ok()?;
+                Some((name, found.iter().take(MOST_ADDRESSES).collect::<Vec<_>>()))
+            });
+        }
+        hosts.extend(asked.join_all().await.into_iter().flatten());
+    }
+    hosts
+}
+
+/// The server of a record, if its host has addresses.
+fn server(record: &SRV, hosts: &[(Name, Vec<IpAddr>)]) -> Option<Server> {
+    let (_, addresses) = hosts.iter().find(|(name, _)| *name == record.target)?;
+    let addresses: Vec<SocketAddr> =
+        addresses.iter().map(|ip| SocketAddr::new(*ip, record.port)).collect();
+    let SRV { priority, weight, .. } = *record;
+    (!addresses.is_empty()).then_some(Server { priority, weight, addresses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(priority: u16, weight: u16) -> Server {
+        Server { priority, weight, addresses: vec![SocketAddr::from(([127, 0, 0, 1], 80))] }
+    }
+
+    #[test]
+    fn the_lowest_priority_is_first_whatever_the_weights() {
+        let servers = [server(20, 9), server(10, 0), server(10, 1), server(5, 0)];
+        for _ in 0..50 {
+            let order: Vec<u16> = in_turn(&servers).iter().map(|one| one.priority).collect();
+            assert_eq!(order, [5, 10, 10, 20]);
+        }
+    }
+
+    #[test]
+    fn equals_are_drawn_by_their_weights() {
+        let first = |servers: &[Server], weight: u16| {
+            (0..4000).filter(|_| in_turn(servers)[0].weight == weight).count()
+        };
+        let heavy = first(&[server(1, 10), server(1, 30)], 30);
+        assert!((2700..3300).contains(&heavy), "{heavy}");
+        let rare = first(&[server(1, 0), server(1, 100)], 0);
+        assert!((1..200).contains(&rare), "{rare}");
+    }
+
+    #[test]
+    fn those_without_weight_take_turns() {
+        let mut one = server(1, 0);
+        one.addresses[0].set_port(81);
+        let servers = [one, server(1, 0)];
+        let count = (0..1000).filter(|_| in_turn(&servers)[0].addresses[0].port() == 81).count();
+        assert!((350..650).contains(&count), "{count}");
+    }
+}
