@@ -198,6 +198,8 @@ fn came(
     let names = headers.get(FALLBACK).map(|value| text(value).into_owned());
     let names = names.map_or(call.name.clone(), |before| format!("{before}, {}", call.name));
     headers.set(FALLBACK, names.as_bytes());
+    // What is missing now may be there a moment later.
+    headers.set("cache-control", b"no-store");
     let title = refusal.problem.title();
     let why = format!("{title}: {}", refusal.detail.as_deref().unwrap_or_default());
     exchange.notes.get_or_insert_default().add(Note::Log, "", &why);
@@ -234,6 +236,7 @@ fn value(call: &Call, answer: Fetched) -> Result<Vec<u8>, String> {
 fn passed(exchange: &mut Exchange, answer: Fetched) -> Body<'static> {
     let response = &mut exchange.response;
     response.headers.remove(FALLBACK);
+    response.headers.remove("cache-control");
     response.status = answer.status;
     for (name, value) in &answer.headers {
         if name != "content-length" {

@@ -110,6 +110,7 @@ fn a_fallback_stands_for_a_call_that_fails_and_that_is_told() {
         let answer = server.connect().get("/x");
         assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"a":1,"b":{"c":[null]}}"#));
         assert_eq!(answer.header("weir-fallback"), Some("b"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
         assert_eq!(server.metric("weir_call_fallbacks_total", &[]), 1.0);
         let without =
             format!("{{a: {{upstream: one, path: /}}, b: {{upstream: two, path: /{calls}}}}}");
