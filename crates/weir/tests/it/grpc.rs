@@ -7,6 +7,7 @@ use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobo
 use frames::{Call, answering, call, odd, refusing};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use weir_journal::{Outcome, Transaction};
@@ -44,15 +45,10 @@ fn again(weir: &Server, why: &str) -> f64 {
     weir.metric("weir_upstream_retries_total", &[&format!("weir_reason=\"{why}\"")])
 }
 
-/// The script that serves and calls, if this machine has what it needs; says so if not.
+/// The script that serves and calls, if what it needs can be had; says so if not.
 fn python() -> Option<Command> {
-    let program = std::env::var("WEIR_GRPC_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let mut has = Command::new(&program);
-    has.args(["-c", "import grpc"]).stderr(Stdio::null());
-    if !has.status().is_ok_and(|status| status.success()) {
-        eprintln!("left out: {program} has no grpc (pip install grpcio; WEIR_GRPC_PYTHON)");
-        return None;
-    }
+    let own = std::env::var_os("WEIR_GRPC_PYTHON").map(PathBuf::from);
+    let program = own.or_else(|| harness::python_package("grpcio==1.85.1", "bin/python"))?;
     let mut command = Command::new(program);
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/grpc/calls.py"));
     Some(command)

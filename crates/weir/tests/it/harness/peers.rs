@@ -240,8 +240,9 @@ pub(crate) fn python_package(package: &str, wanted: &str) -> Option<PathBuf> {
     static FETCHING: Mutex<()> = Mutex::new(());
     let _alone = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package.replace("==", "-"));
-    let wanted = home.join(wanted);
-    if wanted.exists() {
+    // There once all of it is.
+    let (wanted, whole) = (home.join(wanted), home.join("whole"));
+    if whole.exists() {
         return Some(wanted);
     }
     let quiet = |command: &mut Command| {
@@ -252,7 +253,7 @@ pub(crate) fn python_package(package: &str, wanted: &str) -> Option<PathBuf> {
         let mut install = Command::new("timeout");
         quiet(install.arg("600").arg(home.join("bin/pip")).args(["install", "-q", package]))
     };
-    if !made || !wanted.exists() {
+    if !made || fs::write(&whole, "").is_err() {
         eprintln!("SKIPPED: python3 with venv and pip could not fetch {package}");
         return None;
     }
