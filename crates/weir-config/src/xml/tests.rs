@@ -1,6 +1,7 @@
 //! Tests of the convention, both ways.
 
 use super::*;
+use proptest::prelude::*;
 
 fn read_by(reading: &XmlReading, xml: &str) -> Result<String, XmlError> {
     let mut out = Vec::new();
@@ -160,5 +161,78 @@ fn xml_is_known_by_its_media_type() {
     }
     for no in ["application/json", "text/html", "+xml", "application/xml-dtd", ""] {
         assert!(!is_xml(no), "{no}");
+    }
+}
+
+/// Documents and what is nearly one, of pieces that belong together more often than letters do.
+fn nearly_xml() -> impl Strategy<Value = String> {
+    let pieces = [
+        "<a>",
+        "</a>",
+        "<b/>",
+        "<a b='1'>",
+        "<x:a xmlns:x='urn:orders'>",
+        "</x:a>",
+        "<![CDATA[",
+        "]]>",
+        "<!--",
+        "-->",
+        "<?p ?>",
+        "&amp;",
+        "&#0;",
+        "&#x1F600;",
+        "&e;",
+        " ",
+        "1",
+        "é",
+        "\"",
+        "<",
+        ">",
+        "\0",
+        "<!DOCTYPE a>",
+        "xmlns='u'",
+        "<a xmlns='urn:orders'>",
+    ];
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..24).prop_map(|all| all.concat())
+}
+
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        any::<String>().prop_map(Into::into),
+    ];
+    let name = prop_oneof!["[a-c]", "@[a-c]", "(o|soap|x|xml):[a-c]", "#text", any::<String>()];
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+            prop::collection::vec((name.clone(), inner), 0..4)
+                .prop_map(|all| serde_json::Value::Object(all.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_read_is_json(text in nearly_xml(), typed in any::<bool>(), known in any::<bool>()) {
+        let namespaces = if known { soap() } else { Vec::new() };
+        let reading = XmlReading { namespaces, typed, ..XmlReading::default() };
+        if let Ok(json) = read_by(&reading, &text) {
+            let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+            prop_assert_eq!(value.as_object().map(serde_json::Map::len), Some(1));
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_a_danger(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = XmlReading::default().read(&bytes, None, &mut Vec::new());
+    }
+
+    #[test]
+    fn whatever_is_written_is_well_formed(value in any_json()) {
+        let document = xml(&value.to_string(), "soap:r", soap());
+        let reading = XmlReading { namespaces: soap(), ..XmlReading::default() };
+        prop_assert!(read_by(&reading, &document).is_ok(), "{}", document);
     }
 }
