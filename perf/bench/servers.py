@@ -258,7 +258,7 @@ _ROUTES = 1000
 def write_thousand(folder: Path) -> None:
     """An API of a thousand operations, each with the body of `record.openapi.yaml`, and with every
     policy there is for requests; the document, and the routes bound to it."""
-    one = (_CONFIGS / "record.openapi.yaml").read_text()
+    one = (CONFIGS / "record.openapi.yaml").read_text()
     head, operation = one.split("paths:\n")
     operation, _, components = operation.partition("components:\n")
     path, operation = operation.split("\n", 1)
