@@ -165,13 +165,16 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
   );
 }
 
+/** Until there is a second to tell of. */
+const WAITING = "Waiting for the first second…";
+
 function Apis({ pulse }: { pulse: Pulse | undefined }) {
   const all = pulse?.apis ?? [];
   const most = Math.max(1, ...all.map((api) => api.requests));
   return (
     <Panel title="APIs, this second" inside={false}>
       {all.length === 0 ? (
-        <p className="inside muted">No request ended in the last second.</p>
+        <p className="inside muted">{pulse ? "No request ended in the last second." : WAITING}</p>
       ) : (
         <div className="table-box">
           <table className="data">
@@ -211,7 +214,7 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
   return (
     <Panel title="Upstreams" inside={false}>
       {all.length === 0 ? (
-        <p className="inside muted">No upstream was called since weir was started.</p>
+        <p className="inside muted">{pulse ? "No upstream was called since weir was started." : WAITING}</p>
       ) : (
         <div className="table-box">
           <table className="data">
