@@ -64,42 +64,8 @@ struct Whole {
 }
 
 impl<'a> RequestBody<'a> {
-    pub(crate) fn empty() -> Self {
-        Self {
-            source: Source::Empty,
-            allowance: 0,
-            idle: Duration::ZERO,
-            received: None,
-            tee: None,
-            copies: None,
-        }
-    }
-
-    pub(crate) fn http1(body: Http1Body<'a>, idle: Duration, received: &'static Counter) -> Self {
-        Self {
-            source: Source::Http1(body),
-            allowance: u64::MAX,
-            idle,
-            received: Some(received),
-            tee: None,
-            copies: None,
-        }
-    }
-
-    pub(crate) fn http2(body: Http2Body, idle: Duration, received: &'static Counter) -> Self {
-        Self {
-            source: Source::Http2(body),
-            allowance: u64::MAX,
-            idle,
-            received: Some(received),
-            tee: None,
-            copies: None,
-        }
-    }
-
-    /// All of it. One without a byte has a length all the same, which is zero.
-    pub(crate) fn whole(bytes: Vec<u8>) -> Self {
-        let source = Source::Whole(Whole { bytes, at: 0 });
+    /// What nobody limits, waits for, counts, records or copies yet.
+    fn of(source: Source<'a>) -> Self {
         Self {
             source,
             allowance: u64::MAX,
@@ -108,6 +74,23 @@ impl<'a> RequestBody<'a> {
             tee: None,
             copies: None,
         }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self { allowance: 0, ..Self::of(Source::Empty) }
+    }
+
+    pub(crate) fn http1(body: Http1Body<'a>, idle: Duration, received: &'static Counter) -> Self {
+        Self { idle, received: Some(received), ..Self::of(Source::Http1(body)) }
+    }
+
+    pub(crate) fn http2(body: Http2Body, idle: Duration, received: &'static Counter) -> Self {
+        Self { idle, received: Some(received), ..Self::of(Source::Http2(body)) }
+    }
+
+    /// All of it. One without a byte has a length all the same, which is zero.
+    pub(crate) fn whole(bytes: Vec<u8>) -> Self {
+        Self::of(Source::Whole(Whole { bytes, at: 0 }))
     }
 
     /// Sets the limit; refuses at once a body that says it is longer.

@@ -11,7 +11,6 @@ use crate::path;
 use crate::problem::Problem;
 use crate::proxy::{self, fill};
 use crate::refusal::Refusal;
-use crate::trace_context::TraceContext;
 use crate::transform::{self, Source};
 use bytes::Bytes;
 use serde_json::Value;
@@ -79,13 +78,7 @@ pub(crate) async fn prepare(
         body.drop_at_hand()?;
         Vec::new()
     };
-    match &exchange.span {
-        Some(span) => span.announce(&mut exchange.request.headers),
-        None => {
-            let sampled = exchange.live().traces().is_none();
-            TraceContext::establish(&mut exchange.request.headers, sampled);
-        }
-    }
+    exchange.announce_trace();
     calls.iter().map(|call| fetch_of(exchange, call, &input)).collect()
 }
 

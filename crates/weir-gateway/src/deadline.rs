@@ -96,13 +96,13 @@ impl Deadline {
         self.wait.set(None);
     }
 
-    /// To be called when `wait` is pending: ready once it has lasted longer than `limit` without
-    /// progress, or the request has used up its time.
     /// Waiting that has no limit but that of the whole request.
     pub(crate) fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Expired> {
         self.poll(cx, Wait::FirstByte, EVER)
     }
 
+    /// To be called when `wait` is pending: ready once it has lasted longer than `limit` without
+    /// progress, or the request has used up its time.
     pub(crate) fn poll(&self, cx: &mut Context<'_>, wait: Wait, limit: Duration) -> Poll<Expired> {
         let end = match self.wait.get() {
             Some((current, end)) if current == wait => end,

@@ -15,6 +15,7 @@ use crate::limit::Standing;
 use crate::path;
 use crate::problem::{Fault, Problem};
 use crate::spans::Open;
+use crate::trace_context::TraceContext;
 use crate::upgrade::Upgraded;
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
@@ -367,6 +368,18 @@ impl Exchange {
     /// that speaks it has no way to send them.
     pub(crate) fn takes_interim(&self) -> bool {
         self.protocol == Protocol::Http1 && self.request.version == Version::Http11
+    }
+
+    /// Makes its headers say to which trace it belongs, for whoever is asked on its behalf.
+    pub(crate) fn announce_trace(&mut self) {
+        match &self.span {
+            Some(span) => span.announce(&mut self.request.headers),
+            None => {
+                // Whoever chooses what is traced has not chosen what has no span.
+                let sampled = self.live().traces().is_none();
+                TraceContext::establish(&mut self.request.headers, sampled);
+            }
+        }
     }
 
     /// Whether it is a call of gRPC, whose client reads answers by gRPC's rules.

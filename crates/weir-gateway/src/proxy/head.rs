@@ -14,8 +14,6 @@ use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 /// route and handler are made, the way so far is told. What is left is to [`sign`] them.
 pub(crate) fn prepare(exchange: &mut Exchange, route: &Route, edits: Option<&HeaderEdits>) {
     let version = exchange.version_name();
-    // Whoever chooses what is traced has not chosen what has no span.
-    let sampled = exchange.live().traces().is_none();
     let request = &mut exchange.request;
     strip_hop_by_hop(&mut request.headers, |known| {
         matches!(
@@ -26,10 +24,8 @@ pub(crate) fn prepare(exchange: &mut Exchange, route: &Route, edits: Option<&Hea
     let (authority, headers) = request.authority_and_headers();
     let hop = Hop { peer: exchange.peer.ip(), host: authority.as_bytes(), version };
     forwarded::announce(headers, &hop, &exchange.client);
-    match &exchange.span {
-        Some(span) => span.announce(&mut request.headers),
-        None => drop(TraceContext::establish(&mut request.headers, sampled)),
-    }
+    exchange.announce_trace();
+    let request = &mut exchange.request;
     if route.response_map.is_some() {
         // What is mapped must be readable.
         request.headers.remove("accept-encoding");
