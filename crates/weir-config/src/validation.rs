@@ -6,14 +6,16 @@
 //! number of steps; no more than [`MOST`] violations are told. A violation tells where and what is
 //! wrong, never what stands there.
 
-mod json;
+mod document;
 mod parameter;
 mod shape;
 pub(crate) mod steps;
 
-pub use json::DEPTH;
+pub use document::DEPTH;
+pub(crate) use document::Documents;
 pub use parameter::{Parameter, RequestParts, Style};
 
+use document::{Document, Element};
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use shape::Shape;
@@ -171,7 +173,7 @@ pub enum BodyFault {
 
 /// A compiled schema.
 pub struct Schema {
-    validator: Validator,
+    validator: Validator<Documents>,
     shape: Shape,
 }
 
@@ -183,7 +185,7 @@ impl std::fmt::Debug for Schema {
 
 impl Schema {
     /// Of a validator and the schema it was made of, which stands alone.
-    pub(crate) fn new(validator: Validator, schema: &Value) -> Self {
+    pub(crate) fn new(validator: Validator<Documents>, schema: &Value) -> Self {
         Self { validator, shape: Shape::of(schema) }
     }
 
@@ -194,13 +196,14 @@ impl Schema {
 
     /// Whether the value of a parameter matches.
     pub(crate) fn is_valid(&self, value: &Value) -> bool {
-        steps::within(steps::LEAST, || self.validator.is_valid(value)) == Some(true)
+        let document = Document::of(value);
+        steps::within(steps::LEAST, || self.validator.is_valid(document.root())) == Some(true)
     }
 
     /// Notes what is wrong with a value, within so many steps.
     fn check(
         &self,
-        value: &Value,
+        value: Element<'_>,
         (place, name): (Place, &str),
         steps: usize,
         out: &mut Vec<Violation>,
@@ -282,20 +285,22 @@ impl Content {
     pub fn check(&self, bytes: &[u8]) -> Result<(), BodyFault> {
         let mut violations = Vec::new();
         let steps = steps::of_body(bytes.len());
-        let mut look = |schema: &Schema, value: &Value| {
-            schema.check(value, (Place::Body, ""), steps, &mut violations);
+        let mut look = |schema: &Schema, document: &Document<'_>| {
+            schema.check(document.root(), (Place::Body, ""), steps, &mut violations);
         };
         match &self.check {
             BodyCheck::Nothing => {}
             BodyCheck::Json(schema) => {
-                let value = json::parse(bytes).map_err(BodyFault::Malformed)?;
+                let document = Document::parse(bytes).map_err(BodyFault::Malformed)?;
                 if let Some(schema) = schema {
-                    look(schema, &value);
+                    look(schema, &document);
                 }
             }
-            BodyCheck::Form(schema) => look(schema, &parameter::form(&schema.shape, bytes)),
+            BodyCheck::Form(schema) => {
+                look(schema, &Document::of(&parameter::form(&schema.shape, bytes)));
+            }
             BodyCheck::Text(schema) => match std::str::from_utf8(bytes) {
-                Ok(text) => look(schema, &Value::String(text.to_owned())),
+                Ok(text) => look(schema, &Document::of(&Value::from(text))),
                 Err(_) => return Err(BodyFault::Malformed("the text is not UTF-8".to_owned())),
             },
         }

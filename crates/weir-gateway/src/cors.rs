@@ -51,8 +51,8 @@ where
         // Named one by one rather than by `*`, which does not cover Authorization.
         out.set("access-control-allow-headers", asked);
     }
-    let mut age = [0; 20];
-    out.set("access-control-max-age", decimal(cors.max_age.as_secs(), &mut age));
+    let age = cors.max_age.as_secs();
+    out.set("access-control-max-age", itoa::Buffer::new().format(age).as_bytes());
 }
 
 /// Adds to an actual answer what lets the requesting origin read it, in place of whatever CORS
@@ -132,19 +132,6 @@ fn is_token(text: &[u8]) -> bool {
 fn is_list(text: &[u8]) -> bool {
     text.len() <= LONGEST_REQUESTED
         && text.split(|&b| b == b',').all(|element| is_token(element.trim_ascii()))
-}
-
-/// Decimal digits of a number, at the end of `buffer`.
-fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
-    let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &buffer[at..];
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use super::{Cursor, Description, Version};
 use crate::draft::{Data, Node};
 use crate::finding::{Report, codes};
-use crate::validation::{Schema, steps};
+use crate::validation::{Documents, Schema, steps};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,11 +104,11 @@ impl<'d> Schemas<'d> {
 
 fn validator(
     schema: &Value,
-) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+) -> Result<jsonschema::Validator<Documents>, jsonschema::ValidationError<'static>> {
     let patterns = jsonschema::PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACK)
         .size_limit(PATTERN_BYTES);
-    jsonschema::options()
+    jsonschema::ValidationOptions::default()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .with_pattern_options(patterns)

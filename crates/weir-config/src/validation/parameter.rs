@@ -1,8 +1,10 @@
 //! Parameters of a request, read by style (OAS 3.1 section "Style Values", RFC 6570).
 
+use super::document::Document;
 use super::shape::{Shape, Types};
-use super::{MOST, Place, Schema, Violation, json, steps};
+use super::{MOST, Place, Schema, Violation, steps};
 use crate::openapi::percent;
+use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -87,7 +89,8 @@ impl Parameter {
             return;
         }
         if let (Some(value), true) = (values.first(), out.len() < MOST) {
-            self.schema.check(value, (self.place, &self.name), steps::LEAST, out);
+            let value = Document::of(value);
+            self.schema.check(value.root(), (self.place, &self.name), steps::LEAST, out);
         }
     }
 
@@ -247,8 +250,8 @@ fn cut_at<'t>(text: &'t str, separators: &[&str]) -> Vec<&'t str> {
 }
 
 fn as_json(text: &str) -> Written {
-    match json::parse(text.as_bytes()) {
-        Ok(value) => Written::Values(vec![value]),
+    match Document::parse(text.as_bytes()) {
+        Ok(document) => Written::Values(vec![document.root().to_value().into_owned()]),
         Err(why) => Written::Malformed(why),
     }
 }

@@ -2,6 +2,7 @@
 //! `anyOf` or `oneOf` could double it with each level of a body. So the schemas that others refer to
 //! count each visit, and nothing is looked at once the steps are used up.
 
+use super::document::{Documents, Element};
 use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value, json};
@@ -34,15 +35,15 @@ pub(super) fn within<T>(steps: usize, work: impl FnOnce() -> T) -> Option<T> {
 
 struct Step;
 
-impl<'i> Keyword<'i> for Step {
-    fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
+impl<'i> Keyword<'i, Documents> for Step {
+    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
         if self.is_valid(instance) {
             return Ok(());
         }
         Err(ValidationError::custom("too much work"))
     }
 
-    fn is_valid(&self, _instance: &'i Value) -> bool {
+    fn is_valid(&self, _instance: Element<'i>) -> bool {
         let left = LEFT.get().saturating_sub(1);
         LEFT.set(left);
         left > 0
@@ -54,7 +55,7 @@ pub(crate) fn keyword<'a>(
     _parent: &'a Map<String, Value>,
     _value: &'a Value,
     _path: Location,
-) -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>> {
+) -> Result<Box<dyn for<'i> Keyword<'i, Documents>>, ValidationError<'a>> {
     Ok(Box::new(Step))
 }
 

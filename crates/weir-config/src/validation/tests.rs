@@ -4,7 +4,8 @@ use super::*;
 use serde_json::json;
 
 fn schema(schema: Value) -> Arc<Schema> {
-    let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
+    let options =
+        jsonschema::ValidationOptions::default().with_draft(jsonschema::Draft::Draft202012);
     Arc::new(Schema::new(options.build(&schema).unwrap(), &schema))
 }
 
@@ -227,7 +228,8 @@ fn a_schema_that_doubles_the_work_with_each_level_is_given_up() {
     let node = json!({"anyOf": [branch(), branch(), branch()], "type": ["object", "integer"]});
     let mut doubling = json!({"$ref": "#/$defs/0", "$defs": {"0": node}});
     assert!(steps::count(&mut doubling));
-    let options = jsonschema::options().with_keyword(steps::KEYWORD, steps::keyword);
+    let options =
+        jsonschema::ValidationOptions::default().with_keyword(steps::KEYWORD, steps::keyword);
     let schema = Schema::new(options.build(&doubling).unwrap(), &doubling);
     let check = BodyCheck::Json(Some(Arc::new(schema)));
     let content = Content { range: "application/json".to_owned(), check };

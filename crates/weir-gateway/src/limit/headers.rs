@@ -2,7 +2,6 @@
 //! (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After`.
 
 use super::Standing;
-use std::io::Write as _;
 use weir_wire::Headers;
 
 /// A limit as its headers name it.
@@ -32,17 +31,21 @@ impl Policy {
 
     /// Writes the headers, in place of any the upstream sent: a client can only heed one.
     pub(super) fn write(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
-        let name = &self.quoted;
-        let mut set = |field: &str, value: std::fmt::Arguments<'_>| {
+        let mut digits = itoa::Buffer::new();
+        // Not by `format_args!`: with it they took as long as all of counting.
+        let mut set = |field: &str, parameters: [(&[u8; 3], u64); 2]| {
             scratch.clear();
-            // Writing to a Vec cannot fail.
-            let _ = scratch.write_fmt(value);
+            scratch.extend_from_slice(self.quoted.as_bytes());
+            for (name, value) in parameters {
+                scratch.extend_from_slice(name);
+                scratch.extend_from_slice(digits.format(value).as_bytes());
+            }
             headers.set(field, scratch);
         };
-        set("ratelimit-policy", format_args!("{name};q={};w={}", self.quantity, standing.window));
-        set("ratelimit", format_args!("{name};r={};t={}", standing.remaining, standing.reset));
+        set("ratelimit-policy", [(b";q=", self.quantity), (b";w=", standing.window)]);
+        set("ratelimit", [(b";r=", standing.remaining), (b";t=", standing.reset)]);
         if let Some(seconds) = standing.retry_after {
-            set("retry-after", format_args!("{seconds}"));
+            headers.set("retry-after", digits.format(seconds).as_bytes());
         }
     }
 }
