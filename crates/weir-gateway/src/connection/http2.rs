@@ -7,6 +7,7 @@ use crate::capture::{self, NotKept};
 use crate::deadline::{Deadline, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
+use crate::headers;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stream::{Rewound, Stream};
@@ -226,26 +227,19 @@ fn read_head(
 }
 
 fn write_head(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut http::HeaderMap) {
-    let mut put = |name: &str, value: &[u8]| {
-        // What an upstream sent was checked when it was parsed; what is left are names or values
-        // that HTTP/2 does not have.
-        if let (Ok(name), Ok(value)) =
-            (http::HeaderName::from_bytes(name.as_bytes()), http::HeaderValue::from_bytes(value))
-        {
-            out.append(name, value);
+    let id = (Known::WeirTransactionId, Known::WeirTransactionId.name(), exchange.id.as_bytes());
+    for field in exchange.response.headers.iter().chain([id]) {
+        if headers::put_http2(out, field).is_err() {
+            break;
         }
-    };
-    for (_, name, value) in exchange.response.headers.iter() {
-        put(name, value);
     }
-    put(Known::WeirTransactionId.name(), exchange.id.as_bytes());
     let declared = exchange.response.headers.known(Known::ContentLength).is_some();
     let to_head = exchange.request.method == Method::Head;
     if let (Some(length), false, false) =
         (body.length_to_declare(to_head), declared, matches!(exchange.response.status, 204 | 304))
         && (has_body || !matches!(body, Body::Empty))
     {
-        put("content-length", length.to_string().as_bytes());
+        out.insert(http::header::CONTENT_LENGTH, length.into());
     }
 }
 

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::grpc;
+use crate::headers;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
@@ -245,12 +246,8 @@ pub(crate) fn head_of(
 /// Headers as the library has them; what HTTP/2 cannot carry is left out.
 pub(super) fn headers_of(headers: &Headers) -> Option<HeaderMap> {
     let mut map = HeaderMap::try_with_capacity(headers.len() + 2).ok()?;
-    for (_, name, value) in headers.iter() {
-        if let (Ok(name), Ok(value)) =
-            (http::HeaderName::from_bytes(name.as_bytes()), http::HeaderValue::from_bytes(value))
-        {
-            map.try_append(name, value).ok()?;
-        }
+    for field in headers.iter() {
+        headers::put_http2(&mut map, field).ok()?;
     }
     Some(map)
 }

@@ -1,0 +1,167 @@
+//! Reading a text into a [`Document`], in one pass.
+
+use super::{DEPTH, Data, Document};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Bytes of a text for each of its values, about: what the list is made for at first.
+const BYTES_PER_VALUE: usize = 16;
+
+impl<'t> Document<'t> {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What is wrong with it and where, without a word of what stands there.
+    pub(in super::super) fn parse(bytes: &'t [u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let before = &bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+            let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
+            format!("no JSON at line {line} column {column}: it is not UTF-8")
+        })?;
+        let mut document = Self::default();
+        document.entries.reserve(bytes.len() / BYTES_PER_VALUE + 1);
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let seed = Seed { document: &mut document, name: Cow::Borrowed(""), mark: 0, depth: DEPTH };
+        seed.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
+            let what = match error.classify() {
+                serde_json::error::Category::Data => error.to_string(),
+                _ => format!("no JSON at line {} column {}", error.line(), error.column()),
+            };
+            what.chars().take(200).collect::<String>()
+        })?;
+        Ok(document)
+    }
+}
+
+/// Reads one value into the list.
+struct Seed<'d, 't> {
+    document: &'d mut Document<'t>,
+    name: Cow<'t, str>,
+    mark: u32,
+    depth: usize,
+}
+
+impl<'t> Seed<'_, 't> {
+    fn push(self, data: Data<'t>) {
+        self.document.push(self.name, self.mark, data);
+    }
+
+    fn below<E: Error>(&self) -> Result<usize, E> {
+        let deep = || E::custom(format_args!("nested deeper than {DEPTH} levels"));
+        self.depth.checked_sub(1).ok_or_else(deep)
+    }
+}
+
+impl<'t> DeserializeSeed<'t> for Seed<'_, 't> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'t> Visitor<'t> for Seed<'_, 't> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.push(Data::Null);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.push(Data::Bool(value));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.push(Data::Number(value.into()));
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.push(Data::Number(value.into()));
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        self.push(Number::from_f64(value).map_or(Data::Null, Data::Number));
+        Ok(())
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'t str) -> Result<(), E> {
+        self.push(Data::String(Cow::Borrowed(text)));
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.push(Data::String(Cow::Owned(text.to_owned())));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut items: A) -> Result<(), A::Error> {
+        let depth = self.below::<A::Error>()?;
+        let Self { document, name, mark, .. } = self;
+        let at = document.open(name, mark);
+        let mut count = 0;
+        while let Some(()) = items.next_element_seed(Seed {
+            document: &mut *document,
+            name: Cow::Borrowed(""),
+            mark: 0,
+            depth,
+        })? {
+            count += 1;
+        }
+        document.close_array(at, count);
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<(), A::Error> {
+        let depth = self.below::<A::Error>()?;
+        let Self { document, name, mark, .. } = self;
+        let at = document.open(name, mark);
+        let mut count = 0;
+        while let Some(name) = members.next_key_seed(Name)? {
+            let mark = super::mark(&name);
+            members.next_value_seed(Seed { document: &mut *document, name, mark, depth })?;
+            count += 1;
+        }
+        if document.close_object(at, count) {
+            return Ok(());
+        }
+        Err(Error::custom("a member stands twice in the object that ends"))
+    }
+}
+
+/// Reads the name of a member.
+struct Name;
+
+impl<'t> DeserializeSeed<'t> for Name {
+    type Value = Cow<'t, str>;
+
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Cow<'t, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'t> Visitor<'t> for Name {
+    type Value = Cow<'t, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'t str) -> Result<Cow<'t, str>, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Cow<'t, str>, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}

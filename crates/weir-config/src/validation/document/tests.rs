@@ -1,0 +1,118 @@
+//! Tests of documents: what is read, found, equal and refused.
+
+use super::compare::Key;
+use super::*;
+use jsonschema_value::{Json as _, Node as _, Object as _};
+use proptest::prelude::*;
+use serde_json::json;
+
+#[test]
+fn a_document_is_what_the_library_takes_for_json() {
+    let value = jsonschema_value::conformance::document();
+    let text = value.to_string();
+    for document in [Document::of(&value), Document::parse(text.as_bytes()).unwrap()] {
+        jsonschema_value::conformance::assert_conformance::<Documents>(&document.root());
+    }
+}
+
+#[test]
+fn members_that_stand_twice_are_found_among_few_and_many() {
+    for count in [1, FEW - 1, FEW, FEW + 1, 1000] {
+        let members = (0..count).map(|i| format!(r#""m{i}": {{"m0": [1, {{}}]}}"#));
+        let members: Vec<_> = members.collect();
+        let once = format!("{{{}}}", members.join(","));
+        assert!(Document::parse(once.as_bytes()).is_ok(), "{count}");
+        for twice in [r#""m0""#, r#""\u006d0""#] {
+            let twice = format!("{{{},{twice}: 1}}", members.join(","));
+            let why = Document::parse(twice.as_bytes()).unwrap_err();
+            assert!(why.starts_with("a member stands twice"), "{why}");
+            assert!(why.ends_with(&format!("at line 1 column {}", twice.len())), "{why}");
+        }
+    }
+}
+
+#[test]
+fn members_with_the_same_mark_are_told_apart() {
+    let mut document = Document::default();
+    let at = document.open(Cow::Borrowed(""), 0);
+    let names: Vec<String> = (0..100).map(|i| format!("m{}", i * 7 % 100)).collect();
+    for name in &names {
+        document.push(Cow::Borrowed(name), 5, Data::String(Cow::Borrowed(name)));
+    }
+    assert!(document.close_object(at, names.len()));
+    let members = document.root().as_object().unwrap();
+    for name in &names {
+        let found = members.get(&Key { name: name.as_str().into(), mark: 5 }).unwrap();
+        assert_eq!(found.as_string().as_deref(), Some(name.as_str()));
+    }
+    assert!(members.get(&Key { name: "m100".into(), mark: 5 }).is_none());
+    let mut twice = Document::default();
+    let at = twice.open(Cow::Borrowed(""), 0);
+    for name in names.iter().chain(&names[50..51]) {
+        twice.push(Cow::Borrowed(name), 5, Data::Null);
+    }
+    assert!(!twice.close_object(at, names.len() + 1));
+}
+
+#[test]
+fn what_is_no_utf_8_says_where() {
+    let why = Document::parse(b"{\n  \"a\": \"\xff\"}").unwrap_err();
+    assert_eq!(why, "no JSON at line 2 column 9: it is not UTF-8");
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 120, 20, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..20).prop_map(Value::from),
+            prop::collection::hash_map(".{0,3}", inner, 0..20)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_is_what_was_written(value in values()) {
+        let text = value.to_string();
+        let read = Document::parse(text.as_bytes()).unwrap();
+        prop_assert_eq!(&*read.root().to_value(), &value);
+        let made = Document::of(&value);
+        prop_assert_eq!(&*made.root().to_value(), &value);
+        if let (Some(members), Value::Object(object)) = (read.root().as_object(), &value) {
+            for (name, value) in object {
+                let found = members.get(&Documents::prepare_key(name)).unwrap();
+                prop_assert_eq!(&*found.to_value(), value);
+                let other = Documents::prepare_key(&format!("{name}-"));
+                prop_assert_eq!(members.get(&other).is_some(), object.contains_key(&format!("{name}-")));
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_is_what_is_equal_as_json() {
+    let values = [
+        json!(null),
+        json!(false),
+        json!(0),
+        json!(1),
+        json!("1"),
+        json!([]),
+        json!([1]),
+        json!({}),
+        json!({"a": [1]}),
+    ];
+    for (i, one) in values.iter().enumerate() {
+        for (j, other) in values.iter().enumerate() {
+            assert_eq!(Document::of(one).root().equals_value(other), i == j, "{one} {other}");
+        }
+    }
+    assert!(Document::of(&json!(1)).root().equals_value(&json!(1.0)));
+}
