@@ -204,6 +204,16 @@ impl<'a> RequestBody<'a> {
         self.within_limit()
     }
 
+    /// All of it, if it says how long it is and as much is in memory; to be asked for first.
+    pub(crate) fn whole_at_hand(&mut self) -> Result<Option<&[u8]>, RequestBodyError> {
+        self.at_hand()?;
+        let length = match self.framing() {
+            Framing::Length(length) => length,
+            _ => return Ok(None),
+        };
+        Ok(Some(self.data()).filter(|data| data.len() as u64 == length))
+    }
+
     /// Drops what is in memory already, without waiting for more: a fault in it is told, although
     /// nobody wants the body.
     pub(crate) fn drop_at_hand(&mut self) -> Result<(), RequestBodyError> {

@@ -1,5 +1,5 @@
 //! Requests and answers against what the API's description says. A body that is looked into is held
-//! whole, within the route's limit.
+//! whole, within the route's limit; one that came with its head stays where it lies.
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
@@ -18,7 +18,7 @@ pub(crate) async fn request<'a>(
     exchange: &mut Exchange,
     route: &Route,
     validation: &Validation,
-    body: RequestBody<'a>,
+    mut body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Refusal> {
     if validation.requests == Enforcement::Off {
         return Ok(body);
@@ -49,7 +49,27 @@ pub(crate) async fn request<'a>(
             .detail("a body that is validated must not be compressed");
         return lenient(exchange, validation.requests, refusal).map(|()| body);
     }
+    if let Some(bytes) = body.whole_at_hand()? {
+        let checked = content.check(bytes);
+        settle(exchange, validation.requests, checked)?;
+        return Ok(body);
+    }
     Box::pin(whole(exchange, validation.requests, content, body)).await
+}
+
+/// Refuses a body that does not match, or notes it.
+fn settle(
+    exchange: &mut Exchange,
+    mode: Enforcement,
+    checked: Result<(), BodyFault>,
+) -> Result<(), Refusal> {
+    match checked {
+        Ok(()) => Ok(()),
+        Err(BodyFault::Violations(violations)) => judge(exchange, mode, violations),
+        Err(BodyFault::Malformed(why)) => {
+            lenient(exchange, mode, Refusal::new(Problem::MalformedJson).detail(why))
+        }
+    }
 }
 
 /// Reads a body whole and checks it.
@@ -60,14 +80,7 @@ async fn whole<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Refusal> {
     let bytes = body.read_whole(&exchange.deadline).await?;
-    match content.check(&bytes) {
-        Ok(()) => {}
-        Err(BodyFault::Violations(violations)) => judge(exchange, mode, violations)?,
-        Err(BodyFault::Malformed(why)) => {
-            let refusal = Refusal::new(Problem::MalformedJson).detail(why);
-            lenient(exchange, mode, refusal)?;
-        }
-    }
+    settle(exchange, mode, content.check(&bytes))?;
     Ok(RequestBody::whole(bytes))
 }
 

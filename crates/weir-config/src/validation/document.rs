@@ -12,7 +12,6 @@ pub(crate) use compare::{Documents, Element};
 
 use foldhash::fast::RandomState;
 use serde_json::{Number, Value};
-use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
@@ -24,29 +23,35 @@ const FEW: usize = 8;
 /// The values of a text.
 #[derive(Debug, Default)]
 pub(super) struct Document<'t> {
-    entries: Vec<Entry<'t>>,
+    text: &'t str,
+    /// Texts that do not stand in `text` as they are: escaped there, or of a value.
+    own: String,
+    entries: Vec<Entry>,
     /// Where the members of the objects stand that have more than [`FEW`], each in the first free
     /// slot from that of its mark on; zero is a free one, since no member stands there.
     slots: Vec<u32>,
 }
 
+/// One value. As small as it can be: that a list of them is written is much of what reading costs.
 #[derive(Debug)]
-struct Entry<'t> {
+struct Entry {
     /// As a member of an object; empty otherwise.
-    name: Cow<'t, str>,
+    name: Span,
     /// Of the name.
     mark: u32,
     /// Where the next value behind it and all that is in it stands.
     end: u32,
-    data: Data<'t>,
+    data: Data,
 }
 
+const _: () = assert!(size_of::<Entry>() == 32);
+
 #[derive(Debug)]
-enum Data<'t> {
+enum Data {
     Null,
     Bool(bool),
     Number(Number),
-    String(Cow<'t, str>),
+    String(Span),
     /// With so many items.
     Array(u32),
     /// With so many members; their slots, if they are more than [`FEW`], begin there.
@@ -54,6 +59,14 @@ enum Data<'t> {
         members: u32,
         slots: u32,
     },
+}
+
+/// Where a text stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    /// In `text`, or, counted from there on, in `own` behind it.
+    at: u32,
+    length: u32,
 }
 
 /// Slots of an object with so many members, a power of two: at least half of them stay free.
@@ -71,30 +84,73 @@ fn mark(name: &str) -> u32 {
 
 impl<'t> Document<'t> {
     /// Of a value. Of members that stand twice there are none in it.
-    pub(super) fn of(value: &'t Value) -> Self {
+    pub(super) fn of(value: &Value) -> Self {
         let mut document = Self::default();
-        document.add(Cow::Borrowed(""), value);
+        document.add("", value);
         document
     }
 
-    fn add(&mut self, name: Cow<'t, str>, value: &'t Value) {
-        let mark = mark(&name);
+    fn add(&mut self, name: &str, value: &Value) {
+        let (mark, name) = (mark(name), self.span(name));
         match value {
             Value::Null => self.push(name, mark, Data::Null),
             Value::Bool(value) => self.push(name, mark, Data::Bool(*value)),
             Value::Number(number) => self.push(name, mark, Data::Number(number.clone())),
-            Value::String(text) => self.push(name, mark, Data::String(Cow::Borrowed(text))),
+            Value::String(text) => {
+                let text = self.span(text);
+                self.push(name, mark, Data::String(text));
+            }
             Value::Array(items) => {
                 let at = self.open(name, mark);
-                items.iter().for_each(|item| self.add(Cow::Borrowed(""), item));
+                items.iter().for_each(|item| self.add("", item));
                 self.close_array(at, items.len());
             }
             Value::Object(members) => {
                 let at = self.open(name, mark);
-                members.iter().for_each(|(name, value)| self.add(Cow::Borrowed(name), value));
+                members.iter().for_each(|(name, value)| self.add(name, value));
                 self.close_object(at, members.len());
             }
         }
+    }
+
+    /// Where a text stands; one that is no part of `text` is taken over.
+    fn span(&mut self, text: &str) -> Span {
+        let length = number(text.len());
+        if length == 0 {
+            return Span::default();
+        }
+        // What is there at the same time and in the same memory is a part of it.
+        let at = text.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
+        if at < self.text.len() {
+            return Span { at: number(at), length };
+        }
+        let at = number(self.text.len() + self.own.len());
+        self.own.push_str(text);
+        Span { at, length }
+    }
+
+    fn text(&self, span: Span) -> &str {
+        let (at, length) = (span.at as usize, span.length as usize);
+        match at.checked_sub(self.text.len()) {
+            Some(at) if length > 0 => &self.own[at..at + length],
+            _ => &self.text[at..at + length],
+        }
+    }
+
+    /// Whether a value is the member of this name.
+    fn is(&self, at: u32, mark: u32, name: &str) -> bool {
+        let entry = &self.entries[at as usize];
+        entry.mark == mark && self.text(entry.name) == name
+    }
+
+    /// The slot of the member of this name among these; a free one if there is none.
+    fn slot(&self, slots: &[u32], mark: u32, name: &str) -> usize {
+        let last = slots.len() - 1;
+        let mut slot = mark as usize & last;
+        while slots[slot] != 0 && !self.is(slots[slot], mark, name) {
+            slot = (slot + 1) & last;
+        }
+        slot
     }
 
     /// The value that all others are in.
@@ -102,13 +158,13 @@ impl<'t> Document<'t> {
         Element::of(self)
     }
 
-    fn push(&mut self, name: Cow<'t, str>, mark: u32, data: Data<'t>) {
+    fn push(&mut self, name: Span, mark: u32, data: Data) {
         let end = number(self.entries.len() + 1);
         self.entries.push(Entry { name, mark, end, data });
     }
 
     /// Begins a list or an object; says where.
-    fn open(&mut self, name: Cow<'t, str>, mark: u32) -> usize {
+    fn open(&mut self, name: Span, mark: u32) -> usize {
         self.push(name, mark, Data::Null);
         self.entries.len() - 1
     }
@@ -119,53 +175,40 @@ impl<'t> Document<'t> {
 
     /// Whether each member of the object stands but once in it.
     fn close_object(&mut self, at: usize, members: usize) -> bool {
-        let first = self.slots.len();
+        let mut slots = std::mem::take(&mut self.slots);
+        let first = slots.len();
         self.close(at, Data::Object { members: number(members), slots: number(first) });
-        let Self { entries, slots } = self;
-        let inside = Inside::of(entries, at, members);
-        if members > FEW {
+        let mut inside = Inside::of(&self.entries, at, members);
+        let name = |at: u32| {
+            let entry = &self.entries[at as usize];
+            (entry.mark, self.text(entry.name))
+        };
+        let once = if members > FEW {
             slots.resize(first + slots_of(members), 0);
-            return { inside }.all(|at| {
-                let entry = &entries[at as usize];
-                let slot = slot(entries, &slots[first..], entry.mark, &entry.name);
+            inside.all(|at| {
+                let (mark, name) = name(at);
+                let slot = self.slot(&slots[first..], mark, name);
                 let is_new = slots[first + slot] == 0;
                 slots[first + slot] = at;
                 is_new
-            });
-        }
-        let mut seen = [0; FEW];
-        for (count, at) in inside.enumerate() {
-            let this = &entries[at as usize];
-            if seen[..count].iter().any(|other| entries[*other as usize].is(this.mark, &this.name))
-            {
-                return false;
-            }
-            seen[count] = at;
-        }
-        true
+            })
+        } else {
+            let mut seen = [0; FEW];
+            inside.enumerate().all(|(count, at)| {
+                seen[count] = at;
+                let (mark, name) = name(at);
+                !seen[..count].iter().any(|other| self.is(*other, mark, name))
+            })
+        };
+        self.slots = slots;
+        once
     }
 
-    fn close(&mut self, at: usize, data: Data<'t>) {
+    fn close(&mut self, at: usize, data: Data) {
         let end = number(self.entries.len());
         let entry = &mut self.entries[at];
         entry.end = end;
         entry.data = data;
-    }
-}
-
-/// The slot of the member of this name; a free one if there is none.
-fn slot(entries: &[Entry<'_>], slots: &[u32], mark: u32, name: &str) -> usize {
-    let last = slots.len() - 1;
-    let mut slot = mark as usize & last;
-    while slots[slot] != 0 && !entries[slots[slot] as usize].is(mark, name) {
-        slot = (slot + 1) & last;
-    }
-    slot
-}
-
-impl Entry<'_> {
-    fn is(&self, mark: u32, name: &str) -> bool {
-        self.mark == mark && self.name == name
     }
 }
 
@@ -176,13 +219,13 @@ fn number(count: usize) -> u32 {
 
 /// Places of the items of a list or the members of an object.
 struct Inside<'d> {
-    entries: &'d [Entry<'d>],
+    entries: &'d [Entry],
     next: u32,
     left: usize,
 }
 
 impl<'d> Inside<'d> {
-    fn of(entries: &'d [Entry<'d>], at: usize, count: usize) -> Self {
+    fn of(entries: &'d [Entry], at: usize, count: usize) -> Self {
         Self { entries, next: number(at + 1), left: count }
     }
 }

@@ -1,6 +1,6 @@
 //! What schemas are compared with: documents as a representation of `jsonschema`.
 
-use super::{Data, Document, Entry, FEW, Inside, mark, slot, slots_of};
+use super::{Data, Document, Entry, FEW, Inside, Span, mark, slots_of};
 use jsonschema_value::types::JsonType;
 use jsonschema_value::{self as json, Json, LazyInstance, NodeIdentity};
 use serde_json::{Number, Value};
@@ -34,7 +34,9 @@ impl Json for Documents {
         f: impl FnOnce(Element<'_>) -> T,
     ) -> T {
         document.entries.clear();
-        document.push(Cow::Borrowed(""), 0, Data::String(Cow::Owned(string.to_owned())));
+        document.own.clear();
+        let text = document.span(string);
+        document.push(Span::default(), 0, Data::String(text));
         f(document.root())
     }
 }
@@ -56,12 +58,17 @@ impl<'d> Element<'d> {
         Self { document, at: 0 }
     }
 
-    fn entry(self) -> &'d Entry<'d> {
+    fn entry(self) -> &'d Entry {
         &self.document.entries[self.at as usize]
     }
 
-    fn data(self) -> &'d Data<'d> {
+    fn data(self) -> &'d Data {
         &self.entry().data
+    }
+
+    /// As a member of an object.
+    fn name(self) -> &'d str {
+        self.document.text(self.entry().name)
     }
 
     /// The values in it, of which it has so many.
@@ -92,7 +99,7 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
 
     fn as_string(&self) -> Option<Cow<'d, str>> {
         match self.data() {
-            Data::String(text) => Some(Cow::Borrowed(text)),
+            Data::String(text) => Some(Cow::Borrowed(self.document.text(*text))),
             _ => None,
         }
     }
@@ -127,18 +134,15 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
     }
 
     fn string_length(&self) -> Option<u64> {
-        match self.data() {
-            Data::String(text) if text.is_ascii() => Some(text.len() as u64),
-            Data::String(text) => Some(text.chars().count() as u64),
-            _ => None,
-        }
+        let text = self.as_string()?;
+        Some(if text.is_ascii() { text.len() } else { text.chars().count() } as u64)
     }
 
     fn equals_value(&self, expected: &Value) -> bool {
         match (self.data(), expected) {
             (Data::Null, Value::Null) => true,
             (Data::Bool(value), Value::Bool(expected)) => value == expected,
-            (Data::String(text), Value::String(expected)) => text == expected,
+            (Data::String(text), Value::String(expected)) => self.document.text(*text) == expected,
             (Data::Number(number), Value::Number(expected)) => {
                 json::cmp::equal_numbers(&number, expected)
             }
@@ -154,14 +158,14 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
             Data::Null => Value::Null,
             Data::Bool(value) => Value::Bool(*value),
             Data::Number(number) => Value::Number(number.clone()),
-            Data::String(text) => Value::String(text.clone().into_owned()),
+            Data::String(text) => Value::from(self.document.text(*text)),
             Data::Array(items) => {
                 self.inside(*items).map(|item| item.to_value().into_owned()).collect()
             }
             Data::Object { members, .. } => {
-                let named = self.inside(*members).map(|member| {
-                    (member.entry().name.clone().into_owned(), member.to_value().into_owned())
-                });
+                let named = self
+                    .inside(*members)
+                    .map(|member| (member.name().to_owned(), member.to_value().into_owned()));
                 Value::Object(named.collect())
             }
         })
@@ -239,10 +243,10 @@ impl<'d> json::Object<'d, Documents> for Members<'d> {
     fn get(&self, key: &Key) -> Option<Element<'d>> {
         let document = self.of.document;
         if self.len() <= FEW {
-            return self.of.inside(self.members).find(|e| e.entry().is(key.mark, &key.name));
+            return self.of.inside(self.members).find(|e| document.is(e.at, key.mark, &key.name));
         }
         let slots = document.slots.get(self.slots as usize..)?.get(..slots_of(self.len()))?;
-        let at = slots[slot(&document.entries, slots, key.mark, &key.name)];
+        let at = slots[document.slot(slots, key.mark, &key.name)];
         (at != 0).then_some(Element { document, at })
     }
 
@@ -259,6 +263,6 @@ impl<'d> Iterator for NamedElements<'d> {
 
     fn next(&mut self) -> Option<(&'d str, Element<'d>)> {
         let element = self.0.next()?;
-        Some((&element.entry().name, element))
+        Some((element.name(), element))
     }
 }

@@ -1,9 +1,8 @@
 //! Reading a text into a [`Document`], in one pass.
 
-use super::{DEPTH, Data, Document};
+use super::{DEPTH, Data, Document, Span, mark};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
-use std::borrow::Cow;
 use std::fmt;
 
 /// Bytes of a text for each of its values, about: what the list is made for at first.
@@ -21,10 +20,10 @@ impl<'t> Document<'t> {
             let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
             format!("no JSON at line {line} column {column}: it is not UTF-8")
         })?;
-        let mut document = Self::default();
-        document.entries.reserve(bytes.len() / BYTES_PER_VALUE + 1);
+        let entries = Vec::with_capacity(bytes.len() / BYTES_PER_VALUE + 1);
+        let mut document = Self { text, entries, ..Self::default() };
         let mut reader = serde_json::Deserializer::from_str(text);
-        let seed = Seed { document: &mut document, name: Cow::Borrowed(""), mark: 0, depth: DEPTH };
+        let seed = Seed { document: &mut document, name: Span::default(), mark: 0, depth: DEPTH };
         seed.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
             let what = match error.classify() {
                 serde_json::error::Category::Data => error.to_string(),
@@ -39,13 +38,13 @@ impl<'t> Document<'t> {
 /// Reads one value into the list.
 struct Seed<'d, 't> {
     document: &'d mut Document<'t>,
-    name: Cow<'t, str>,
+    name: Span,
     mark: u32,
     depth: usize,
 }
 
 impl<'t> Seed<'_, 't> {
-    fn push(self, data: Data<'t>) {
+    fn push(self, data: Data) {
         self.document.push(self.name, self.mark, data);
     }
 
@@ -95,13 +94,9 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         Ok(())
     }
 
-    fn visit_borrowed_str<E>(self, text: &'t str) -> Result<(), E> {
-        self.push(Data::String(Cow::Borrowed(text)));
-        Ok(())
-    }
-
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.push(Data::String(Cow::Owned(text.to_owned())));
+        let text = self.document.span(text);
+        self.push(Data::String(text));
         Ok(())
     }
 
@@ -112,7 +107,7 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         let mut count = 0;
         while let Some(()) = items.next_element_seed(Seed {
             document: &mut *document,
-            name: Cow::Borrowed(""),
+            name: Span::default(),
             mark: 0,
             depth,
         })? {
@@ -127,8 +122,7 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         let Self { document, name, mark, .. } = self;
         let at = document.open(name, mark);
         let mut count = 0;
-        while let Some(name) = members.next_key_seed(Name)? {
-            let mark = super::mark(&name);
+        while let Some((name, mark)) = members.next_key_seed(Name(&mut *document))? {
             members.next_value_seed(Seed { document: &mut *document, name, mark, depth })?;
             count += 1;
         }
@@ -139,29 +133,25 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
     }
 }
 
-/// Reads the name of a member.
-struct Name;
+/// Reads the name of a member, and gives its mark as well.
+struct Name<'d, 't>(&'d mut Document<'t>);
 
-impl<'t> DeserializeSeed<'t> for Name {
-    type Value = Cow<'t, str>;
+impl<'t> DeserializeSeed<'t> for Name<'_, 't> {
+    type Value = (Span, u32);
 
-    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Cow<'t, str>, D::Error> {
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<(Span, u32), D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'t> Visitor<'t> for Name {
-    type Value = Cow<'t, str>;
+impl<'t> Visitor<'t> for Name<'_, 't> {
+    type Value = (Span, u32);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a member")
     }
 
-    fn visit_borrowed_str<E>(self, name: &'t str) -> Result<Cow<'t, str>, E> {
-        Ok(Cow::Borrowed(name))
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Cow<'t, str>, E> {
-        Ok(Cow::Owned(name.to_owned()))
+    fn visit_str<E>(self, name: &str) -> Result<(Span, u32), E> {
+        Ok((self.0.span(name), mark(name)))
     }
 }

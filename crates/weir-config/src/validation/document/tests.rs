@@ -34,10 +34,11 @@ fn members_that_stand_twice_are_found_among_few_and_many() {
 #[test]
 fn members_with_the_same_mark_are_told_apart() {
     let mut document = Document::default();
-    let at = document.open(Cow::Borrowed(""), 0);
+    let at = document.open(Span::default(), 0);
     let names: Vec<String> = (0..100).map(|i| format!("m{}", i * 7 % 100)).collect();
     for name in &names {
-        document.push(Cow::Borrowed(name), 5, Data::String(Cow::Borrowed(name)));
+        let name = document.span(name);
+        document.push(name, 5, Data::String(name));
     }
     assert!(document.close_object(at, names.len()));
     let members = document.root().as_object().unwrap();
@@ -47,9 +48,10 @@ fn members_with_the_same_mark_are_told_apart() {
     }
     assert!(members.get(&Key { name: "m100".into(), mark: 5 }).is_none());
     let mut twice = Document::default();
-    let at = twice.open(Cow::Borrowed(""), 0);
+    let at = twice.open(Span::default(), 0);
     for name in names.iter().chain(&names[50..51]) {
-        twice.push(Cow::Borrowed(name), 5, Data::Null);
+        let name = twice.span(name);
+        twice.push(name, 5, Data::Null);
     }
     assert!(!twice.close_object(at, names.len() + 1));
 }
