@@ -278,11 +278,15 @@ impl Content {
         !matches!(self.check, BodyCheck::Nothing)
     }
 
-    /// Looks at a body.
+    /// Looks at a body of at most 2 GiB.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self, bytes: &[u8]) -> Result<(), BodyFault> {
+        if bytes.len() > document::LONGEST {
+            let why = "it is longer than 2 GiB, the most that is compared with a description";
+            return Err(BodyFault::Malformed(why.to_owned()));
+        }
         let mut violations = Vec::new();
         let steps = steps::of_body(bytes.len());
         let mut look = |schema: &Schema, document: &Document<'_>| {

@@ -17,6 +17,9 @@ use std::sync::LazyLock;
 
 /// Deepest nesting of a body.
 pub const DEPTH: usize = 64;
+/// Longest body that is compared with a schema, in bytes: places in it, and in what stands behind it,
+/// have 32 bits.
+pub(super) const LONGEST: usize = u32::MAX as usize / 2;
 /// Members of objects with more than these are found by their marks.
 const FEW: usize = 8;
 
@@ -212,9 +215,9 @@ impl<'t> Document<'t> {
     }
 }
 
-/// As it stands in an entry: nobody has memory for so many values that they would not fit.
+/// As it stands in an entry. It fits: see [`LONGEST`].
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("fewer than four billion values")
+    u32::try_from(count).expect("what is no longer than LONGEST")
 }
 
 /// Places of the items of a list or the members of an object.

@@ -168,6 +168,17 @@ fn bodies_that_could_be_read_in_two_ways_or_too_deep_are_malformed() {
 }
 
 #[test]
+fn a_body_that_is_too_long_for_places_in_it_is_refused() {
+    // Memory that nobody touches.
+    let body = vec![0; document::LONGEST + 1];
+    let check = BodyCheck::Text(schema(json!(true)));
+    for content in [json_body(json!(true)), Content { range: "text/*".to_owned(), check }] {
+        let Err(BodyFault::Malformed(why)) = content.check(&body) else { panic!("it is taken") };
+        assert!(why.contains("2 GiB"), "{why}");
+    }
+}
+
+#[test]
 fn forms_and_texts_are_checked_as_what_they_are() {
     let form = Content {
         range: "application/x-www-form-urlencoded".to_owned(),
