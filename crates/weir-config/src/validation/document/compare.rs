@@ -171,15 +171,17 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
         })
     }
 
-    /// Only how many items there are is ever told of a value that is wrong; a copy of each, one in
-    /// the other, would be much work.
+    /// Of what is wrong only texts are ever told, as names of members, and how many items there are;
+    /// a copy of each value, one in the other, would be much work.
     fn lazy_value(&self) -> LazyInstance<'d> {
-        let items = match self.data() {
-            Data::Array(items) => *items,
-            _ => 0,
+        let text = |bytes: &[u8], _| Value::String(String::from_utf8_lossy(bytes).into_owned());
+        let list = |_: &[u8], items: u32| Value::Array(vec![Value::Null; items as usize]);
+        let (bytes, tag, make): (_, _, fn(&[u8], u32) -> Value) = match self.data() {
+            Data::String(span) => (self.document.text(*span).as_bytes(), 0, text),
+            Data::Array(items) => (&[], *items, list),
+            _ => (&[], 0, |_, _| Value::Null),
         };
-        let make = |_: &[u8], items: u32| Value::Array(vec![Value::Null; items as usize]);
-        LazyInstance::Deferred { bytes: &[], tag: items, make, cell: OnceLock::new() }
+        LazyInstance::Deferred { bytes, tag, make, cell: OnceLock::new() }
     }
 
     fn identity(&self) -> Option<NodeIdentity> {

@@ -118,3 +118,81 @@ fn equal_is_what_is_equal_as_json() {
     }
     assert!(Document::of(&json!(1)).root().equals_value(&json!(1.0)));
 }
+
+/// Schemas with every keyword that looks into values.
+fn schemas() -> Vec<Value> {
+    vec![
+        json!({"type": "object", "required": ["a"], "additionalProperties": false,
+            "properties": {"a": {"type": "integer"}, "b": {"minLength": 1, "maxLength": 2}}}),
+        json!({"required": ["a", "b", "n1"], "minProperties": 3, "maxProperties": 11}),
+        json!({"uniqueItems": true, "minItems": 1, "maxItems": 3}),
+        json!({"enum": [null, 1, 2.5, "a", [1], {"a": 1}]}),
+        json!({"const": {"a": [1, 2.5]}}),
+        json!({"const": 1.0}),
+        json!({"patternProperties": {"^n": {"type": "number", "multipleOf": 0.5}},
+            "properties": {"a": true}, "unevaluatedProperties": false}),
+        json!({"propertyNames": {"maxLength": 1}, "additionalProperties": {"type": "string"}}),
+        json!({"contains": {"type": "string"}, "minContains": 1, "maxContains": 2}),
+        json!({"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false}),
+        json!({"prefixItems": [{"type": "null"}], "unevaluatedItems": {"pattern": "^a"}}),
+        json!({"type": ["array", "integer", "boolean"], "items": {"$ref": "#"}}),
+        json!({"anyOf": [{"type": "string"}, {"minProperties": 2}, {"exclusiveMinimum": 0}]}),
+        json!({"oneOf": [{"type": "integer"}, {"maximum": 1}, {"type": "object"}]}),
+        json!({"not": {"type": ["object", "null"]}, "minimum": -1, "exclusiveMaximum": 2.5}),
+        json!({"if": {"required": ["a"]}, "then": {"required": ["b"]},
+            "else": {"maxProperties": 2}}),
+        json!({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"b": {"required": ["c"]}}}),
+    ]
+}
+
+/// Values that schemas above tell apart, some with more members than few.
+fn telling() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-2..4_i64).prop_map(Value::from),
+        prop::sample::select(vec![json!(0.5), json!(1.0), json!(2.5)]),
+        prop::sample::select(vec!["", "a", "ab", "é", "abcdef"]).prop_map(Value::from),
+    ];
+    let names = ["a", "b", "c", "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"];
+    leaf.prop_recursive(3, 40, 12, move |inner| {
+        let members =
+            prop::collection::hash_map(prop::sample::select(names.to_vec()), inner.clone(), 0..12);
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(Value::from),
+            members.prop_map(|members| {
+                let named = members.into_iter().map(|(name, value)| (name.to_owned(), value));
+                Value::Object(named.collect())
+            }),
+        ]
+    })
+}
+
+/// Where and what is wrong, in some order.
+fn told(errors: jsonschema::ErrorIterator<'_>) -> Vec<(String, String)> {
+    let told = |error: jsonschema::ValidationError<'_>| {
+        (error.instance_path().to_string(), error.masked_with("it").to_string())
+    };
+    let mut told: Vec<_> = errors.map(told).collect();
+    told.sort();
+    told
+}
+
+proptest! {
+    #[test]
+    fn the_library_finds_in_a_document_what_it_finds_in_a_tree(value in telling()) {
+        let text = value.to_string();
+        let document = Document::parse(text.as_bytes()).unwrap();
+        for schema in schemas() {
+            let tree = jsonschema::draft202012::new(&schema).unwrap();
+            let ours: jsonschema::Validator<Documents> = jsonschema::ValidationOptions::default()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .build(&schema)
+                .unwrap();
+            prop_assert_eq!(ours.is_valid(document.root()), tree.is_valid(&value), "{}", schema);
+            let (found, expected) =
+                (told(ours.iter_errors(document.root())), told(tree.iter_errors(&value)));
+            prop_assert_eq!(found, expected, "{}", schema);
+        }
+    }
+}
