@@ -36,7 +36,7 @@ def run(session: Session) -> dict:
 
 
 def _servers(folder: Path, python: str) -> dict[str, list[str]]:
-    """The commands of the servers that this machine can run; each prints its port."""
+    """The commands of the servers, by library; each prints its port. One that cannot be had is an error."""
     if subprocess.run([python, "-c", "import grpc"], check=False, capture_output=True).returncode:
         raise RuntimeError(f"{python} has no grpc: pip install grpcio, or set WEIR_GRPC_PYTHON")
     subprocess.run(["go", "build", "-o", str(folder / "server"), "."], cwd=_GO_SERVER, check=True)

@@ -66,7 +66,7 @@ pub(crate) fn put_http2(
         (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
     {
         // Each request has another: in the table that compresses heads they would push out what
-        // comes again, and putting them there was half of what writing a head took.
+        // comes again, and putting them there was a fifth of what writing a head took.
         value.set_sensitive(matches!(known, Known::Traceparent | Known::WeirTransactionId));
         headers.try_append(name, value)?;
     }

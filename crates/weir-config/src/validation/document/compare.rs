@@ -21,7 +21,7 @@ impl Json for Documents {
     type PreparedKey = Key;
     type StringBuffer = Text;
 
-    /// As with trees: comparing a name with a few others is about half as much as finding one.
+    /// What the library has for trees.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> Key {
