@@ -6,7 +6,7 @@ mod http2;
 
 pub(crate) use answer::{AnswerError, Body};
 pub(crate) use http1::{Http1Body, Incoming};
-pub(crate) use http2::Http2Body;
+pub(crate) use http2::{Http2Body, SharedResponse};
 
 use crate::capture::Tee;
 use crate::deadline::{Deadline, Expired, Wait};

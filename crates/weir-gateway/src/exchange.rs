@@ -364,8 +364,9 @@ impl Exchange {
         }
     }
 
-    /// Whether the client may get interim answers (RFC 9110 section 15.2). Over HTTP/2 the library
-    /// that speaks it has no way to send them.
+    /// Whether the client may get the interim responses of an upstream (RFC 9110 section 15.2). They
+    /// are kept as they stand on the wire of HTTP/1.1, so clients of HTTP/2 get none but
+    /// `100 (Continue)`, which weir sends itself.
     pub(crate) fn takes_interim(&self) -> bool {
         self.protocol == Protocol::Http1 && self.request.version == Version::Http11
     }

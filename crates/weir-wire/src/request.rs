@@ -123,6 +123,42 @@ impl RequestHead {
         self.path_len = target.find('?').unwrap_or(target.len());
     }
 
+    /// Starts a head of HTTP/2 (RFC 9113 section 8.3.1) under the rules of HTTP/1.1: `target` is
+    /// `:path`, `authority` is `:authority`, `hosts` are the Host fields that came beside it. The
+    /// one host becomes the first field; the caller pushes the others.
+    ///
+    /// # Errors
+    /// HTTP/1.1 would refuse the target or the host, or Host and `:authority` differ. Nothing but the
+    /// method is then kept.
+    pub fn set_http2_line<'h>(
+        &mut self,
+        method: &str,
+        target: &str,
+        authority: Option<&'h str>,
+        hosts: impl Iterator<Item = &'h [u8]>,
+    ) -> Result<(), HeadError> {
+        self.clear();
+        match http2_authority(Method::of(method), target, authority, hosts) {
+            Ok(authority) => {
+                self.set_line(method, target, authority);
+                self.headers.push_known(Known::Host, authority.as_bytes());
+                Ok(())
+            }
+            Err(error) => {
+                self.set_line(method, "", "");
+                Err(error)
+            }
+        }
+    }
+
+    /// How the fields say that the body of a head of HTTP/2 ends; `None` if they do not say.
+    ///
+    /// # Errors
+    /// HTTP/1.1 would refuse Content-Length or Transfer-Encoding.
+    pub fn declared_framing(&self) -> Result<Option<Framing>, HeadError> {
+        scan::framing(&self.headers, Version::Http11)
+    }
+
     /// Replaces the path, for instance by its normal form; the query stays.
     pub fn set_path(&mut self, path: &str) {
         let old = self.path().len();
@@ -287,18 +323,51 @@ fn path_length(target: &str) -> Result<usize, HeadError> {
 
 /// The one valid Host; empty on HTTP/1.0 without one.
 fn host(headers: &Headers, version: Version) -> Result<&str, HeadError> {
-    let mut hosts = headers.known_all(Known::Host);
-    let Some(host) = hosts.next() else {
-        return match version {
-            Version::Http11 => Err(HeadError::HostMissing),
-            Version::Http10 => Ok(""),
-        };
-    };
+    match single_host(headers.known_all(Known::Host))? {
+        Some(host) => Ok(host),
+        None if version == Version::Http10 => Ok(""),
+        None => Err(HeadError::HostMissing),
+    }
+}
+
+/// The valid Host, if there is one at all.
+fn single_host<'h>(
+    mut hosts: impl Iterator<Item = &'h [u8]>,
+) -> Result<Option<&'h str>, HeadError> {
+    let Some(host) = hosts.next() else { return Ok(None) };
     if hosts.next().is_some() {
         return Err(HeadError::HostRepeated);
     }
     let host = std::str::from_utf8(host).map_err(|_| HeadError::HostInvalid)?;
-    if is_authority(host) { Ok(host) } else { Err(HeadError::HostInvalid) }
+    if is_authority(host) { Ok(Some(host)) } else { Err(HeadError::HostInvalid) }
+}
+
+/// The authority that a head of HTTP/2 is for, if the head is valid.
+fn http2_authority<'h>(
+    method: Method,
+    target: &str,
+    authority: Option<&'h str>,
+    hosts: impl Iterator<Item = &'h [u8]>,
+) -> Result<&'h str, HeadError> {
+    let named = single_host(hosts)?;
+    let asked = authority.or(named).ok_or(HeadError::HostMissing)?;
+    if !is_authority(asked) {
+        return Err(HeadError::HostInvalid);
+    }
+    if named.is_some_and(|named| !named.eq_ignore_ascii_case(asked)) {
+        return Err(HeadError::HostDiffers);
+    }
+    if method == Method::Connect {
+        split_target(method, asked, asked)?;
+        return Ok(asked);
+    }
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(HeadError::Target);
+    }
+    path_length(target)?;
+    // An absolute target is for HTTP/1 only: here authority and scheme have fields of their own.
+    let is_path = target.starts_with('/') || (target == "*" && method == Method::Options);
+    if is_path { Ok(asked) } else { Err(HeadError::Target) }
 }
 
 /// Takes a target that is no path apart into path with query, and authority (RFC 9112 section 3.2).

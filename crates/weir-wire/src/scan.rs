@@ -70,6 +70,9 @@ pub enum HeadError {
     /// A Host that is no host and port.
     #[error("the Host header is not valid")]
     HostInvalid,
+    /// A Host beside an `:authority` that names another one (RFC 9113 section 8.3.1).
+    #[error("the Host header and :authority differ")]
+    HostDiffers,
     /// Content-Length together with Transfer-Encoding.
     #[error("there is both a Content-Length and a Transfer-Encoding")]
     LengthAndEncoding,

@@ -1,6 +1,7 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
 mod data;
+pub(crate) mod frames;
 mod http;
 mod peers;
 mod process;

@@ -1,5 +1,9 @@
 //! HTTP/2 by clients of others: curl, h2load, h2spec, and bare frames.
 
+mod expect;
+mod heads;
+mod stalled;
+
 use crate::harness::{self, Client, Server, Signal, Upstream, Weir, eventually, run};
 use std::path::PathBuf;
 use std::process::Command;

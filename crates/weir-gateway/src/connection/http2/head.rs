@@ -1,0 +1,117 @@
+//! Heads of HTTP/2: requests in the form that the stages work on, responses as the library takes
+//! them.
+
+use crate::body::Body;
+use crate::exchange::Exchange;
+use crate::headers;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::worker::Worker;
+use http::header::{self, HeaderMap, HeaderValue};
+use std::cell::RefCell;
+use weir_config::Limits;
+use weir_wire::{Framing, HeadError, Known, Method};
+
+/// Takes over a head, and gives what it says of the body's end.
+///
+/// # Errors
+/// HTTP/1.1 would refuse the head, or it is over a limit.
+pub(super) fn read(
+    exchange: &mut Exchange,
+    parts: &http::request::Parts,
+    limits: &Limits,
+) -> Result<Option<Framing>, Refusal> {
+    let request = &mut exchange.request;
+    let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let hosts = parts.headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    // Its memory may have held a request of somebody else: this forgets that one.
+    request.set_http2_line(parts.method.as_str(), target, authority, hosts)?;
+    if target.len() > limits.url {
+        return Err(HeadError::TargetTooLong.into());
+    }
+    if parts.headers.len() > limits.headers {
+        return Err(Refusal::new(Problem::HeadersTooLarge).detail("too many header fields"));
+    }
+    let mut cookies = Vec::new();
+    for (name, value) in &parts.headers {
+        let value = trim(value.as_bytes());
+        match *name {
+            header::COOKIE => {
+                // Split for compression; whole again for HTTP/1.1 (RFC 9113 section 8.2.3).
+                if !cookies.is_empty() {
+                    cookies.extend_from_slice(b"; ");
+                }
+                cookies.extend_from_slice(value);
+            }
+            header::HOST => {}
+            _ => request.headers.push(name.as_str(), value),
+        }
+    }
+    if !cookies.is_empty() {
+        request.headers.push("cookie", &cookies);
+    }
+    Ok(request.declared_framing()?)
+}
+
+/// Without the white space around, which is no part of a value over HTTP/1.1 either.
+fn trim(value: &[u8]) -> &[u8] {
+    match value {
+        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => value.trim_ascii(),
+        _ => value,
+    }
+}
+
+/// Writes the head of a response.
+pub(super) fn write(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut HeaderMap) {
+    let id = (Known::WeirTransactionId, Known::WeirTransactionId.name(), exchange.id.as_bytes());
+    for field in exchange.response.headers.iter().chain([id]) {
+        if !concerns_connection(field.0) && headers::put_http2(out, field).is_err() {
+            break;
+        }
+    }
+    if exchange.response.headers.known(Known::Date).is_none() {
+        // A map that is full has none, which is allowed.
+        let _ = out.try_insert(header::DATE, date(exchange.worker, exchange.unix));
+    }
+    let declared = exchange.response.headers.known(Known::ContentLength).is_some();
+    let to_head = exchange.request.method == Method::Head;
+    if let (Some(length), false, false) =
+        (body.length_to_declare(to_head), declared, matches!(exchange.response.status, 204 | 304))
+        && (has_body || !matches!(body, Body::Empty))
+    {
+        let _ = out.try_insert(header::CONTENT_LENGTH, length.into());
+    }
+}
+
+/// A field that HTTP/2 does not have (RFC 9113 section 8.2.2): a response with one cannot be sent.
+fn concerns_connection(known: Known) -> bool {
+    matches!(
+        known,
+        Known::Connection
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::Te
+            | Known::TransferEncoding
+            | Known::Upgrade
+    )
+}
+
+thread_local! {
+    /// The date of a second, which all responses of that second share.
+    static DATE: RefCell<(u64, HeaderValue)> =
+        const { RefCell::new((u64::MAX, HeaderValue::from_static(""))) };
+}
+
+fn date(worker: &Worker, unix: u64) -> HeaderValue {
+    DATE.with_borrow_mut(|date| {
+        if date.0 != unix {
+            let mut text = Vec::with_capacity(29);
+            worker.push_date(unix, &mut text);
+            if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
+                *date = (unix, value);
+            }
+        }
+        date.1.clone()
+    })
+}

@@ -1,0 +1,249 @@
+//! One stream: its request is answered, and the response is sent as the client's windows allow.
+
+use super::{InFlight, head};
+use crate::body::{AnswerError, Body, Http2Body, RequestBody, SharedResponse};
+use crate::capture::{self, NotKept};
+use crate::connection::Start;
+use crate::deadline::{Expired, Wait};
+use crate::exchange::{Exchange, Protocol};
+use crate::flow::{self, Gone, flow};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::HeaderMap;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_config::Limits;
+use weir_wire::{Known, Method};
+
+/// Most bytes that are handed to the library at once.
+const PIECE: usize = 16 * 1024;
+
+/// A request whose head has come.
+pub(super) struct Request {
+    pub(super) https: bool,
+    pub(super) limits: Limits,
+    pub(super) request: http::Request<RecvStream>,
+    pub(super) response: SendResponse<Bytes>,
+}
+
+/// Why a stream is reset: an answer that broke off, or nothing if the client is gone.
+struct Broken(Option<AnswerError>);
+
+/// Serves a stream until its response is handed over, or the stream is reset.
+pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
+    let Request { https, limits, request, response } = request;
+    let worker = start.worker;
+    let mut exchange = worker.exchange(start.peer, Protocol::Http2, &Rc::default());
+    let (parts, incoming) = request.into_parts();
+    let checked = head::read(&mut exchange, &parts, &limits);
+    exchange.certificate.clone_from(&start.certificate);
+    exchange.begin(start.listener, https);
+    let expects = checked.is_ok()
+        && !incoming.is_end_stream()
+        && exchange.request.expects_continue() == Some(true);
+    let (mut response, continues) = Response::new(response, expects);
+    let body = match checked {
+        Ok(framing) => {
+            let body = Http2Body::new(incoming, framing, continues);
+            let received = &worker.stats.request_bytes;
+            let body = RequestBody::http2(body, limits.idle, received);
+            match answer(&mut exchange, &mut response, body).await {
+                Ok(body) => body,
+                Err(Gone) => return response.reset(Reason::INTERNAL_ERROR),
+            }
+        }
+        Err(refusal) => {
+            worker.stats.bad_requests.add(1);
+            if let Some(value) = parts.headers.get(http::header::CONTENT_TYPE) {
+                // It says how the refusal is to look; headers were not read on.
+                exchange.request.headers.push_known(Known::ContentType, value.as_bytes());
+            }
+            // What follows the head is read within bounds, as of any body that nobody wants.
+            drop(Http2Body::new(incoming, None, None));
+            flow::refuse(&mut exchange, refusal)
+        }
+    };
+    drop(parts);
+    match send(&mut exchange, &mut response, body, limits.idle).await {
+        Ok(()) => worker.keep(exchange),
+        Err(Broken(why)) => exchange.abort(why.as_ref()),
+    }
+}
+
+/// Answers a request, unless the client resets the stream before that.
+async fn answer(
+    exchange: &mut Exchange,
+    response: &mut Response,
+    body: RequestBody<'static>,
+) -> Result<Body<'static>, Gone> {
+    let mut flow = pin!(flow(exchange, body));
+    poll_fn(|cx| match flow.as_mut().poll(cx) {
+        Poll::Ready(answered) => Poll::Ready(answered),
+        Poll::Pending => response.poll_reset(cx).map(|()| Err(Gone)),
+    })
+    .await
+}
+
+/// What a stream is answered with: shared with the request's body while the client waits for
+/// `100 (Continue)`.
+enum Response {
+    Own(SendResponse<Bytes>),
+    Shared(SharedResponse),
+}
+
+impl Response {
+    /// The response, and the share of the request's body in it if the client expects one.
+    fn new(response: SendResponse<Bytes>, expects: bool) -> (Self, Option<SharedResponse>) {
+        if !expects {
+            return (Self::Own(response), None);
+        }
+        let shared = Rc::new(RefCell::new(response));
+        (Self::Shared(Rc::clone(&shared)), Some(shared))
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut SendResponse<Bytes>) -> T) -> T {
+        match self {
+            Self::Own(response) => act(response),
+            Self::Shared(response) => act(&mut response.borrow_mut()),
+        }
+    }
+
+    /// Waits until the stream is reset or the connection is lost.
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.with(|response| response.poll_reset(cx)).map(|_| ())
+    }
+
+    fn send(&mut self, head: http::Response<()>, last: bool) -> Result<SendStream<Bytes>, Broken> {
+        self.with(|response| response.send_response(head, last)).map_err(|_| {
+            self.reset(Reason::INTERNAL_ERROR);
+            Broken(None)
+        })
+    }
+
+    fn reset(&mut self, reason: Reason) {
+        self.with(|response| response.send_reset(reason));
+    }
+}
+
+/// Sends a response: head, body and trailers.
+async fn send(
+    exchange: &mut Exchange,
+    response: &mut Response,
+    body: Body<'static>,
+    idle: Duration,
+) -> Result<(), Broken> {
+    let has_body =
+        exchange.request.method != Method::Head && !matches!(exchange.response.status, 204 | 304);
+    let mut head = http::Response::new(());
+    *head.status_mut() = http::StatusCode::from_u16(exchange.wire_status()).unwrap_or_default();
+    head::write(exchange, &body, has_body, head.headers_mut());
+    let body = if has_body { body } else { Body::Empty };
+    if matches!(body, Body::Empty) {
+        exchange.complete(b"");
+        if poll_fn(|cx| capture::poll_kept(exchange, cx)).await.is_err() {
+            response.reset(Reason::INTERNAL_ERROR);
+            return Err(Broken(Some(AnswerError::NotKept)));
+        }
+        return response.send(head, true).map(|_| ());
+    }
+    let stream = response.send(head, false)?;
+    let mut sending = Sending { stream, body, end: None, idle };
+    exchange.deadline.progress();
+    let sent = poll_fn(|cx| sending.poll(exchange, cx)).await;
+    if let Err(Broken(why)) = &sent {
+        let slow_client = matches!(why, Some(AnswerError::Late(Expired::Wait(Wait::Client))));
+        let reason = if slow_client { Reason::CANCEL } else { Reason::INTERNAL_ERROR };
+        sending.stream.send_reset(reason);
+    }
+    sent
+}
+
+/// A body being sent.
+struct Sending {
+    stream: SendStream<Bytes>,
+    body: Body<'static>,
+    /// There once the exchange is complete: to be sent when its record is kept.
+    end: Option<End>,
+    /// How long the client may take nothing.
+    idle: Duration,
+}
+
+/// What ends a stream.
+enum End {
+    /// The last bytes, or none.
+    Data(Bytes),
+    Trailers(HeaderMap),
+}
+
+impl Sending {
+    /// Sends on until all of it is handed over. What is handed over is within the client's windows:
+    /// without one the body waits here, under the deadlines of its request.
+    fn poll(&mut self, exchange: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if self.stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Broken(None)));
+        }
+        while self.end.is_none() {
+            match ready!(self.body.poll_data(cx, &exchange.deadline)) {
+                Err(error) => return Poll::Ready(Err(Broken(Some(error)))),
+                Ok(false) => {
+                    let trailers = self.body.end(exchange);
+                    exchange.complete(b"");
+                    self.end = Some(trailers.map_or(End::Data(Bytes::new()), End::Trailers));
+                }
+                Ok(true) => {
+                    let window = ready!(self.poll_window(exchange, cx))?;
+                    let data = self.body.take(window);
+                    exchange.sent += data.len() as u64;
+                    exchange.deadline.progress();
+                    if self.body.is_last() && self.body.data().is_empty() {
+                        exchange.complete(&data);
+                        self.end = Some(End::Data(data));
+                    } else {
+                        capture::pass(exchange, &data);
+                        self.stream.send_data(data, false).map_err(|_| Broken(None))?;
+                    }
+                }
+            }
+        }
+        if let Err(NotKept) = ready!(capture::poll_kept(exchange, cx)) {
+            return Poll::Ready(Err(Broken(Some(AnswerError::NotKept))));
+        }
+        let sent = match self.end.take() {
+            Some(End::Trailers(trailers)) => self.stream.send_trailers(trailers),
+            Some(End::Data(data)) => self.stream.send_data(data, true),
+            None => Ok(()),
+        };
+        Poll::Ready(sent.map_err(|_| Broken(None)))
+    }
+
+    /// Waits until the client takes bytes of those at hand; gives how many.
+    fn poll_window(
+        &mut self,
+        exchange: &Exchange,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<usize, Broken>> {
+        let wanted = self.body.data().len().min(PIECE);
+        self.stream.reserve_capacity(wanted);
+        loop {
+            let window = self.stream.capacity().min(wanted);
+            if window > 0 || wanted == 0 {
+                return Poll::Ready(Ok(window));
+            }
+            match self.stream.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(Broken(None))),
+                Poll::Pending => {
+                    // A client that sends all before it reads would else wait for ever.
+                    self.body.poll_request(cx);
+                    let expired = ready!(exchange.deadline.poll(cx, Wait::Client, self.idle));
+                    return Poll::Ready(Err(Broken(Some(AnswerError::Late(expired)))));
+                }
+            }
+        }
+    }
+}
