@@ -1,5 +1,6 @@
 //! An engine: one QuickJS runtime with programs compiled in it, for one thread.
 
+mod bounds;
 mod host;
 mod native;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::time::Duration;
 use watch::Watch;
 
 const PRELUDE: &str = include_str!("engine/prelude.js");
+const BOUNDS: &str = include_str!("engine/bounds.js");
 /// Longest CPU time of a program's top level when it is compiled.
 const COMPILING: Duration = Duration::from_secs(1);
 /// Jobs that are run after a call was stopped, to have none left that belongs to it.
@@ -113,7 +115,7 @@ impl Engine {
         })));
         let context = Context::full(&runtime).map_err(setup)?;
         let functions = context.with(|ctx| {
-            let functions = prelude(&ctx, &host)
+            let functions = prelude(&ctx, &host, &watch, limits.memory)
                 .map_err(|error| EngineError::Setup(format!("{error}: {:?}", ctx.catch())))?;
             for program in programs {
                 add(&ctx, &functions.add, program)
@@ -352,11 +354,20 @@ struct Prelude<'js> {
     functions: Functions,
 }
 
-fn prelude<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Prelude<'js>, Error> {
-    let mut options = EvalOptions::default();
-    options.filename = Some("weir".to_owned());
-    let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
-    let given: Object<'_> = prelude.call((native::object(ctx, host)?,))?;
+fn prelude<'js>(
+    ctx: &Ctx<'js>,
+    host: &Rc<Host>,
+    watch: &Rc<Watch>,
+    memory: usize,
+) -> Result<Prelude<'js>, Error> {
+    let evaluated = |text: &str| -> Result<Function<'js>, Error> {
+        let mut options = EvalOptions::default();
+        options.filename = Some("weir".to_owned());
+        ctx.eval_with_options(text, options)
+    };
+    let native = native::object(ctx, host)?;
+    bounds::add(&native, watch, memory)?;
+    let given: Object<'_> = evaluated(PRELUDE)?.call((native, evaluated(BOUNDS)?))?;
     let kept = |name: &str| -> Result<Kept, Error> {
         Ok(Persistent::save(ctx, given.get::<_, Function<'_>>(name)?))
     };

@@ -1,6 +1,6 @@
 // What scripts find as globals, and the way from a call to its answer. Evaluated once an engine,
 // before any script: what it takes from the globals cannot have been changed.
-(function (native) {
+(function (native, bound) {
   "use strict";
   const { stringify, parse } = JSON;
   const { freeze, fromEntries, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
@@ -11,9 +11,12 @@
   const apply = Reflect.apply;
   const toBase64 = Uint8Array.prototype.toBase64;
   const fromBase64 = Uint8Array.fromBase64;
+  // From here on built-ins account for their work; those above are for weir itself.
+  const spend = bound(native);
 
   /** The bytes of a buffer or a view, as base64. */
   function packed(value) {
+    spend((value?.byteLength ?? 0) * 20);
     if (value instanceof ArrayBuffer) return apply(toBase64, new Uint8Array(value), []);
     if (ArrayBuffer.isView(value)) {
       return apply(toBase64, new Uint8Array(value.buffer, value.byteOffset, value.byteLength), []);

@@ -42,6 +42,41 @@ fn what_does_not_end_is_stopped_and_others_are_served() {
     }
 }
 
+/// Built-ins loop by themselves, without a look at the clock between two steps.
+#[test]
+fn built_ins_that_loop_are_stopped_like_loops_of_the_script() {
+    let looping = [
+        ("includes", "return s.includes(half)"),
+        ("split", "return s.split(half).length"),
+        ("replace", "return s.replaceAll(half, '').length"),
+        ("again", "for (;;) try { s.lastIndexOf(half) } catch {}"),
+        ("pattern", "for (;;) s.replace(/b|c/g, '')"),
+        ("json", "for (;;) JSON.parse(`[${'[],'.repeat(1e5)}1]`)"),
+        ("holes", "const a = []; a.length = 3e6; a[0] = s; for (;;) try { a.indexOf(1) } catch {}"),
+        ("tree", "let a = []; for (let i = 0; i < 60; i++) a = [a, a]; return a.flat(Infinity)"),
+        ("bytes", "const b = new Uint8Array(8e6); for (;;) b.sort()"),
+    ];
+    let routes: Vec<String> = (looping.iter())
+        .map(|(name, _)| format!("{{get: /{name}, script: {name}.js}}"))
+        .chain(["{get: /fine, script: fine.js}".to_owned()])
+        .collect();
+    let routes: Vec<&str> = routes.iter().map(String::as_str).collect();
+    let texts = looping.map(|(name, text)| {
+        let inputs = "const s = 'a'.repeat(4e6), half = 'a'.repeat(2e6) + 'b';";
+        (format!("{name}.js"), format!("export default () => {{ {inputs} {text} }}"))
+    });
+    let mut files: Vec<(&str, &str)> =
+        texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.push(("fine.js", "export default () => 'fine'"));
+    let server = start(&routes, &files);
+    let mut client = server.connect();
+    for (name, _) in looping {
+        let path = format!("/{name}");
+        assert_problem(&client.get(&path), 500, "script-stopped", &path);
+        assert_eq!(client.get("/fine").text(), "\"fine\"", "after {path}");
+    }
+}
+
 #[test]
 fn a_route_that_is_stopped_three_times_is_suspended_and_others_are_not() {
     let text = "export default (r) => { if (r.query.has('x')) for (;;) {} return 1 }";
