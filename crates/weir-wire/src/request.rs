@@ -202,7 +202,7 @@ impl RequestHead {
         };
         self.read_authority()?;
         self.framing = scan::framing(&self.headers, self.version)?.unwrap_or(Framing::None);
-        self.keep_alive = scan::keep_alive(&self.headers, self.version);
+        self.keep_alive = scan::keep_alive(&self.headers, self.version)?;
         Ok(Some(end))
     }
 

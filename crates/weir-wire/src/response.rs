@@ -54,9 +54,8 @@ impl ResponseHead {
         // A body announced where none may be (RFC 9112 section 6.1) may come all the same, and
         // would be read as the next answer.
         let suspect = no_content && declared.is_some_and(|framing| !framing.is_empty());
-        self.keep_alive = self.framing != Framing::UntilClose
-            && !suspect
-            && scan::keep_alive(&self.headers, self.version);
+        let keep_alive = scan::keep_alive(&self.headers, self.version)?;
+        self.keep_alive = self.framing != Framing::UntilClose && !suspect && keep_alive;
         Ok(Some(end))
     }
 

@@ -85,6 +85,9 @@ pub enum HeadError {
     /// A Transfer-Encoding that is not exactly `chunked`, is repeated, or is on HTTP/1.0.
     #[error("the Transfer-Encoding is not exactly `chunked` on HTTP/1.1")]
     EncodingInvalid,
+    /// Connection names too many fields.
+    #[error("the Connection header has more than 32 options")]
+    ConnectionOptions,
 }
 
 /// Where reading a head stands. It is resumed as bytes come in, so that a head sent byte by byte
@@ -325,25 +328,36 @@ pub fn has_token<'a>(values: impl Iterator<Item = &'a [u8]>, token: &str) -> boo
         .any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
+/// Most options of Connection, all its fields together. Each names a field that is removed, so that
+/// their number is one of the factors of what a head costs.
+const CONNECTION_OPTIONS: usize = 32;
+
 /// Whether the connection may be used again after this message (RFC 9112 section 9.3).
-pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> bool {
+///
+/// # Errors
+/// Connection has too many options.
+pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> Result<bool, HeadError> {
     let connection = || headers.known_all(Known::Connection);
     let mut values = connection();
-    let Some(first) = values.next() else { return version == crate::Version::Http11 };
+    let Some(first) = values.next() else { return Ok(version == crate::Version::Http11) };
     // Nearly every message says one of these, once.
     if values.next().is_none() {
         match first.len() {
-            10 if first.eq_ignore_ascii_case(b"keep-alive") => return true,
-            5 if first.eq_ignore_ascii_case(b"close") => return false,
+            10 if first.eq_ignore_ascii_case(b"keep-alive") => return Ok(true),
+            5 if first.eq_ignore_ascii_case(b"close") => return Ok(false),
             _ => {}
         }
     }
-    match version {
+    let options = connection().flat_map(|value| value.split(|&b| b == b','));
+    if options.take(CONNECTION_OPTIONS + 1).count() > CONNECTION_OPTIONS {
+        return Err(HeadError::ConnectionOptions);
+    }
+    Ok(match version {
         crate::Version::Http11 => !has_token(connection(), "close"),
         crate::Version::Http10 => {
             has_token(connection(), "keep-alive") && !has_token(connection(), "close")
         }
-    }
+    })
 }
 
 /// Most fields that any limit may allow.

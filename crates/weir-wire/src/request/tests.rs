@@ -169,6 +169,20 @@ fn hosts_are_judged() {
 }
 
 #[test]
+fn connection_has_at_most_so_many_options() {
+    let with = |count: usize, lines: usize| {
+        let options = vec!["x-a"; count / lines].join(", ");
+        let lines = format!("Connection: {options}\r\n").repeat(lines);
+        parse(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").as_bytes()).map(|_| ())
+    };
+    assert_eq!(with(32, 1), Ok(()));
+    assert_eq!(with(32, 4), Ok(()));
+    for (count, lines) in [(33, 1), (36, 4), (5000, 1)] {
+        assert_eq!(with(count, lines), Err(HeadError::ConnectionOptions), "{count} in {lines}");
+    }
+}
+
+#[test]
 fn bad_request_lines_are_refused() {
     use HeadError::{HostInvalid, StartLine, Target, Version};
     for (line, error) in [

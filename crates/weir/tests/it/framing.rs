@@ -488,3 +488,17 @@ fn what_ends_a_message_cannot_be_nominated_away() {
     }
     assert_eq!(client.get("/x").text(), "hello");
 }
+
+#[test]
+fn a_connection_header_has_at_most_32_options() {
+    let server = Weir::new(
+        "listen: [127.0.0.1:0]\napis: {a: {base: /, routes: [{get: /, reply: {text: ok}}]}}\n",
+    )
+    .start();
+    for (count, status) in [(32, 200), (33, 400), (3000, 400)] {
+        let options = vec!["x-a"; count].join(",");
+        let mut client = server.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {options}\r\n\r\n"));
+        assert_eq!(client.response().status, status, "{count} options");
+    }
+}
