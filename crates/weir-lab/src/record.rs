@@ -103,6 +103,9 @@ pub struct Interval {
     pub generator_cpu: u64,
     /// Largest share of one loop's core, 0 to 1.
     pub busiest_loop: f64,
+    /// How long a loop could not run though it had something to do, nanoseconds: the process was
+    /// stopped, or had no core. That of the loop with the most.
+    pub held_up: u64,
     /// First failed samples of each label and kind, a few.
     pub first_errors: Vec<FirstError>,
 }
@@ -161,6 +164,11 @@ impl Interval {
         }
         self.generator_cpu += other.generator_cpu;
         self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
+        self.held_up = if same_second {
+            self.held_up.max(other.held_up)
+        } else {
+            self.held_up + other.held_up
+        };
         for error in &other.first_errors {
             let same = |known: &&FirstError| (known.label, known.kind) == (error.label, error.kind);
             if self.first_errors.iter().filter(same).count() < FIRST_ERRORS {

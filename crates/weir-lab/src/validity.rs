@@ -17,6 +17,8 @@ const LONG_ENOUGH: Duration = Duration::from_millis(100);
 /// Share of a core beyond which a server's thread is saturated: whoever drives it in a closed
 /// model may then be busy as well.
 const SATURATED: f64 = 0.95;
+/// Largest share of time in which the generator could not run.
+const HELD_UP: f64 = 0.05;
 /// Largest share of time that the host took away.
 const STEAL: f64 = 0.05;
 /// Largest send lag, whatever the latency.
@@ -49,6 +51,8 @@ pub struct Evidence {
     pub p99: Duration,
     /// CPU of the generator's busiest thread, 1 for a whole core.
     pub generator: f64,
+    /// How long the generator could not run: it was stopped, or had no core.
+    pub held_up: Duration,
     /// CPU of the server's busiest thread, if it was observed.
     pub server: Option<f64>,
     /// Share of the host's time that its hypervisor gave to others.
@@ -74,6 +78,13 @@ pub enum Flaw {
     Generator {
         /// Share of a core.
         cpu: f64,
+    },
+    /// The generator was stopped, or had no core.
+    HeldUp {
+        /// For how long, in seconds.
+        seconds: f64,
+        /// Of how long.
+        of: f64,
     },
     /// The hypervisor gave the host's time to others.
     Steal {
@@ -141,6 +152,10 @@ impl fmt::Display for Flaw {
                 out,
                 "the generator was at its limit: its busiest thread used {:.0} % of a core",
                 100.0 * cpu
+            ),
+            Self::HeldUp { seconds, of } => write!(
+                out,
+                "the generator could not run for {seconds:.2} of {of:.2} s: it was stopped, or had no core"
             ),
             Self::Steal { share } => {
                 write!(out, "the hypervisor took {:.1} % of the machine's time away", 100.0 * share)
@@ -217,6 +232,9 @@ pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
     if evidence.window >= LONG_ENOUGH {
         let at_its_limit = evidence.generator > GENERATOR && !excused;
         check(at_its_limit, Flaw::Generator { cpu: evidence.generator });
+        // However busy the server was: while nobody sends, nothing is measured.
+        let (seconds, of) = (evidence.held_up.as_secs_f64(), evidence.window.as_secs_f64());
+        check(seconds > HELD_UP * of, Flaw::HeldUp { seconds, of });
         check(evidence.steal > STEAL, Flaw::Steal { share: evidence.steal });
     }
     found
@@ -272,6 +290,8 @@ mod tests {
         assert_eq!(kinds(|e| e.send_lag = Duration::from_millis(2)), ["send-lag"]);
         assert_eq!(kinds(|e| e.generator = 0.91), ["generator"]);
         assert_eq!(kinds(|e| e.steal = 0.06), ["steal"]);
+        assert_eq!(kinds(|e| e.held_up = Duration::from_millis(501)), ["held-up"]);
+        assert!(kinds(|e| e.held_up = Duration::from_millis(499)).is_empty());
         assert_eq!(kinds(|e| e.dropped = 1), ["dropped"]);
         assert_eq!(kinds(|e| e.offered = Some(1020.0)), ["offered"]);
         assert_eq!(kinds(|e| e.throughput = 900.0), ["window"]);

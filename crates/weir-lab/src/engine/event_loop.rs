@@ -21,6 +21,8 @@ const READ: usize = 128 * 1024;
 
 /// How often a loop looks whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(20);
+/// A loop that is this late was held up; its own work takes less.
+const HELD_UP: Duration = Duration::from_millis(100);
 
 /// What all loops share.
 pub(super) struct Common {
@@ -105,9 +107,11 @@ impl Loop {
         tokio::time::Instant::from_std(steady.checked_add(far).unwrap_or(steady))
     }
 
-    /// Looks from time to time whether the run is to stop, and tells the users.
+    /// Looks from time to time whether the run is to stop, and tells the users. A look that comes
+    /// late says that this thread was stopped, or had no core.
     pub(super) async fn watch_control(&self) {
         loop {
+            let due = self.now() + LOOK.as_nanos() as u64;
             let level = self.common.control.level();
             if level != self.level.get() {
                 if self.level.get() == Level::Run {
@@ -117,6 +121,10 @@ impl Loop {
                 self.wake.notify_waiters();
             }
             tokio::time::sleep(LOOK).await;
+            let late = Duration::from_nanos(self.now().saturating_sub(due));
+            if late > HELD_UP {
+                self.recorder.borrow_mut().held_up(late);
+            }
         }
     }
 

@@ -16,6 +16,13 @@ use transaction::Transaction;
 
 /// Nanoseconds in a millisecond.
 const MILLI: f64 = 1e6;
+/// Steps after which a user that has neither sent nor paused lets others have their turn, the clock
+/// and signals among them.
+const STEPS: u32 = 1000;
+/// Iterations in a row without a request or a pause, after which each is followed by a pause: an
+/// endless group that sends nothing would use all of a core.
+const EMPTY: u32 = 100;
+const EMPTY_PAUSE: f64 = 10.0 * MILLI;
 
 /// A virtual user.
 pub(super) struct User {
@@ -42,6 +49,10 @@ pub(super) struct User {
     pub(super) transactions: Vec<Transaction>,
     /// Iterations begun.
     iterations: u64,
+    /// Steps since the last request, pause or turn of others.
+    steps: u32,
+    /// Iterations in a row without a request or a pause.
+    empty: u32,
     /// Numbers of loops and paces.
     slots: Vec<u64>,
 }
@@ -79,6 +90,8 @@ impl User {
             kept: Kept::default(),
             transactions: Vec::new(),
             iterations: 0,
+            steps: 0,
+            empty: 0,
             slots: vec![0; slots],
             events,
             crew,
@@ -110,14 +123,20 @@ impl User {
         }
         self.values.begin_iteration(&events.common.plan.program);
         self.iterations += 1;
+        self.empty = self.empty.saturating_add(1);
         let mut at = 0;
         while let Some(op) = group.ops.get(at) {
+            self.steps += 1;
+            if self.steps >= STEPS {
+                self.take_turns(&events).await;
+            }
             if self.must_end() {
                 return Flow::EndUser;
             }
             at += 1;
             let flow = match op {
                 Op::Request(request) => {
+                    (self.steps, self.empty) = (0, 0);
                     if self.request(&events, *request).await {
                         Flow::Next
                     } else {
@@ -157,12 +176,21 @@ impl User {
                 Flow::EndUser => return Flow::EndUser,
             }
         }
-        if group.ops.is_empty() {
-            // Nothing to do: let others have their turn.
-            tokio::task::yield_now().await;
-            self.now = events.now();
+        if self.empty >= EMPTY {
+            let empty = self.empty;
+            self.pause(EMPTY_PAUSE).await;
+            self.empty = empty;
+        } else if self.empty > 0 {
+            self.take_turns(&events).await;
         }
         Flow::Next
+    }
+
+    /// Lets others have their turn.
+    async fn take_turns(&mut self, events: &Loop) {
+        self.steps = 0;
+        tokio::task::yield_now().await;
+        self.now = events.now();
     }
 
     fn begin_again(&mut self) {
@@ -329,6 +357,7 @@ impl User {
             }
         }
         self.rested = true;
+        (self.steps, self.empty) = (0, 0);
         self.now = self.events.now();
         let passed = self.now.saturating_sub(before);
         for transaction in &mut self.transactions {

@@ -6,6 +6,7 @@ use crate::sample::{ErrorKind, Outcome, Sample};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::mem;
+use std::time::Duration;
 
 /// Adds samples of one loop up. It belongs to the loop's thread.
 pub struct Recorder {
@@ -55,6 +56,11 @@ impl Recorder {
     pub fn offer(&mut self, offered: u64, dropped: u64) {
         self.interval.offered += offered;
         self.interval.dropped += dropped;
+    }
+
+    /// The loop could not run for so long.
+    pub fn held_up(&mut self, time: Duration) {
+        self.interval.held_up += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     }
 
     /// How late the generator sent, nanoseconds.

@@ -32,6 +32,8 @@ pub struct Total {
     /// The busiest second of the busiest loop, 0 to 1, averaged over seconds.
     busiest: f64,
     seconds: u64,
+    /// How long the loop of the generator that was held up most could not run, in seconds.
+    held_up: f64,
     /// First failed samples.
     pub first_errors: Vec<FirstError>,
 }
@@ -50,6 +52,7 @@ impl Total {
             generator_cpu: 0.0,
             busiest: 0.0,
             seconds: 0,
+            held_up: 0.0,
             first_errors: Vec::new(),
         }
     }
@@ -76,6 +79,7 @@ impl Total {
         self.generator_cpu += second.generator_cpu as f64 / 1e9;
         self.busiest += second.busiest_loop;
         self.seconds += 1;
+        self.held_up += second.held_up as f64 / 1e9;
         self.keep_errors(&second.first_errors);
     }
 
@@ -105,6 +109,7 @@ impl Total {
         self.generator_cpu += other.generator_cpu;
         self.busiest += other.busiest;
         self.seconds += other.seconds;
+        self.held_up += other.held_up;
         self.keep_errors(&other.first_errors);
     }
 
@@ -173,6 +178,7 @@ impl Total {
             quantum,
             p99: milliseconds(all.response.p99),
             generator: self.busiest_loop(),
+            held_up: Duration::from_secs_f64(self.held_up),
             ..Evidence::default()
         }
     }

@@ -342,3 +342,94 @@ fn a_scenario_with_mistakes_is_not_run() {
     let plan = weir(dir.path(), &["lab", "run", "plan.jmx", "--quick"]);
     assert!(said(&plan).contains("are for scenarios"), "{}", said(&plan));
 }
+
+/// An endless group whose only content is done once.
+const ENDLESS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<jmeterTestPlan version="1.2" properties="5.0" jmeter="5.6.3"><hashTree>
+<TestPlan guiclass="TestPlanGui" testclass="TestPlan" testname="Endless"/>
+<hashTree>
+<ThreadGroup guiclass="ThreadGroupGui" testclass="ThreadGroup" testname="Users">
+  <elementProp name="ThreadGroup.main_controller" elementType="LoopController">
+    <boolProp name="LoopController.continue_forever">false</boolProp>
+    <stringProp name="LoopController.loops">-1</stringProp>
+  </elementProp>
+  <stringProp name="ThreadGroup.num_threads">2</stringProp>
+  <stringProp name="ThreadGroup.ramp_time">0</stringProp>
+</ThreadGroup>
+<hashTree>
+  <OnceOnlyController guiclass="ControlPanel" testclass="OnceOnlyController" testname="First time"/>
+  <hashTree>
+    <HTTPSamplerProxy guiclass="HttpTestSampleGui" testclass="HTTPSamplerProxy" testname="ask">
+      <elementProp name="HTTPsampler.Arguments" elementType="Arguments">
+        <collectionProp name="Arguments.arguments"></collectionProp>
+      </elementProp>
+      <stringProp name="HTTPSampler.domain">127.0.0.1</stringProp>
+      <stringProp name="HTTPSampler.port">PORT</stringProp>
+      <stringProp name="HTTPSampler.protocol">http</stringProp>
+      <stringProp name="HTTPSampler.path">/</stringProp>
+      <stringProp name="HTTPSampler.method">GET</stringProp>
+    </HTTPSamplerProxy>
+    <hashTree/>
+  </hashTree>
+</hashTree>
+</hashTree>
+</hashTree></jmeterTestPlan>"#;
+
+/// Ticks of CPU time that a process has used (utime and stime of `/proc/PID/stat`).
+fn ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn an_endless_loop_that_sends_nothing_rests_and_ends_by_a_signal() {
+    let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
+    for signal in [Signal::INT, Signal::TERM] {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = ENDLESS.replace("PORT", &target.addr.port().to_string());
+        fs::write(dir.path().join("plan.jmx"), plan).unwrap();
+        let before = target.requests();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["lab", "run", "plan.jmx", "--threads", "1"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        harness::eventually("both have asked", || target.requests() == before + 2);
+        let used = ticks(child.id());
+        std::thread::sleep(Duration::from_secs(2));
+        // A core gives 200 of them in that time.
+        let used = ticks(child.id()) - used;
+        assert!(used < 100, "{used} ticks of the CPU");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        harness::eventually("it ends", || child.try_wait().unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_generator_that_was_stopped_measures_nothing() {
+    let wait = Duration::from_millis(5);
+    let target = Target::start(move |_, _| Answer::Text(wait, "well".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = once(&target.addr.to_string(), "{get: /}", 1_000, "");
+    let scenario = scenario.replace("500ms", "60s");
+    fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["lab", "run", "scenario.yaml", "--out", "out"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    harness::eventually("it has begun", || target.requests() >= 100);
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    rustix::process::kill_process(pid, Signal::CONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("INVALID") && text.contains("the generator could not run"), "{text}");
+}
