@@ -62,6 +62,11 @@ impl Folder {
         fs::write(self.file(agent), identity(pid))
     }
 
+    /// Has somebody end agents when weir cannot; what there is to say of that.
+    pub(crate) fn tend(&self) -> Option<String> {
+        self.guard.tend()
+    }
+
     /// The process of an agent is no more.
     pub(crate) fn ended(&self, pid: u32) {
         self.guard.forget(pid);

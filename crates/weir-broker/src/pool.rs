@@ -133,6 +133,16 @@ impl Pool {
         &self.counts
     }
 
+    /// Whether its agents are processes that weir starts.
+    pub fn starts_agents(&self) -> bool {
+        self.keeps_processes()
+    }
+
+    /// How long a request may wait for an agent.
+    pub fn queue_wait(&self) -> Duration {
+        self.state().queue.wait
+    }
+
     /// weir starts its agents and keeps them: what is leased is a process, not a mere place.
     fn keeps_processes(&self) -> bool {
         matches!(self.source, AgentSource::Start(_)) && self.protocol != AgentProtocol::Cgi

@@ -46,6 +46,9 @@ pub(crate) async fn supervise(pool: Arc<Pool>, folder: Arc<Folder>) {
         // However often it is woken.
         if Instant::now() >= look {
             pool.weigh(resident);
+            if let Some(line) = folder.tend() {
+                pool.tell(&line);
+            }
             look = Instant::now() + LOOK;
         }
     }

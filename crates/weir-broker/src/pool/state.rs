@@ -31,7 +31,11 @@ pub(super) struct State {
     /// last one used is the last.
     available: Vec<Vec<AgentId>>,
     pub(super) waiters: Queue,
+    /// Starts that failed, and agents that crashed, since a request was served: what the pause
+    /// before the next start is made of.
     failures: u32,
+    /// Starts that failed since an agent was well: then there is no use in waiting.
+    failed_starts: u32,
     put_off: Option<Instant>,
     pub(super) trouble: Option<String>,
     pub(super) generation: u32,
@@ -74,6 +78,7 @@ impl State {
             available: vec![Vec::new(); workers + 1],
             waiters: Queue::new(workers),
             failures: 0,
+            failed_starts: 0,
             put_off: None,
             trouble: None,
             generation: 0,
@@ -144,7 +149,7 @@ impl State {
             agent.proven = true;
             agent.served += 1;
         }
-        (self.failures, self.put_off, self.trouble) = (0, None, None);
+        (self.failures, self.failed_starts, self.put_off, self.trouble) = (0, 0, None, None);
     }
 
     /// Whether an agent may have another request.
@@ -208,7 +213,7 @@ impl State {
 
     /// Starts have failed and nobody is left.
     pub(super) fn is_down(&self) -> bool {
-        self.failures >= FAILURES && !self.serving()
+        self.failed_starts >= FAILURES && !self.serving()
     }
 
     /// Nobody can serve for so long.
@@ -412,6 +417,7 @@ impl Pool {
         match how {
             Gone::Told => {}
             Gone::NotStarted(why) => {
+                state.failed_starts = state.failed_starts.saturating_add(1);
                 self.count(|counts| counts.failed_starts += 1);
                 self.tell(&format!("an agent cannot be started: {why}"));
                 state.failed(why, now);

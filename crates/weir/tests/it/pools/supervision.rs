@@ -1,7 +1,7 @@
 //! How many agents there are, and how they are replaced.
 
-use super::{ask, config, get, open, pids, runs, send, settled, start, status};
-use crate::harness::{eventually, weir};
+use super::{PROTOCOLS, ask, config, get, open, pids, runs, send, settled, start, status};
+use crate::harness::{Server, Signal, eventually, weir};
 
 #[test]
 fn agents_come_with_demand_and_go_when_idle() {
@@ -95,4 +95,53 @@ fn a_reload_replaces_agents_and_loses_no_request() {
     assert_eq!(get(&server, "/x").status, 200);
     assert_eq!(pids(&server), kept);
     assert_eq!(status(&server)["agents"]["max"], 3);
+}
+
+/// The process that ends agents when weir cannot.
+fn watchdog(server: &Server) -> Option<u64> {
+    let children = format!("/proc/{0}/task", server.pid());
+    let threads = std::fs::read_dir(children).expect("its threads").flatten();
+    let children =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<u64> = children
+        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    pids.into_iter().find(|pid| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains("groups=")
+    })
+}
+
+fn kill(pid: u64) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+    rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
+}
+
+#[test]
+fn a_watchdog_that_is_killed_is_replaced_and_agents_still_end_with_weir() {
+    let mut server = start("fastcgi", "    agents: {min: 2}");
+    settled(&server, 2);
+    let agents = pids(&server);
+    let first = watchdog(&server).expect("a watchdog");
+    kill(first);
+    eventually("there is another one", || watchdog(&server).is_some_and(|pid| pid != first));
+    assert!(!std::path::Path::new(&format!("/proc/{first}")).exists(), "it is a zombie");
+    eventually("it is said", || server.stderr().contains("the watchdog of agents has ended"));
+    server.kill();
+    eventually("agents end with weir", || agents.iter().all(|pid| !runs(*pid)));
+}
+
+#[test]
+fn requests_wait_for_other_agents_when_many_crash_at_once() {
+    for protocol in PROTOCOLS {
+        let server = start(protocol, "    agents: {min: 4, max: 4, starting: 4}");
+        settled(&server, 4);
+        for round in 0..3 {
+            pids(&server).into_iter().for_each(kill);
+            let answer = get(&server, "/x");
+            assert_eq!(answer.status, 200, "{protocol} {round}: {}", answer.text());
+            settled(&server, 4);
+        }
+    }
 }
