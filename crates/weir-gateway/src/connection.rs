@@ -6,7 +6,9 @@ mod presence;
 
 use crate::auth::certificate::Certificate;
 use crate::buffer::Buffer;
+use crate::problem::Problem;
 use crate::proxy_protocol::{self, Parsed};
+use crate::refusal::Refusal;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use std::io;
@@ -70,7 +72,8 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     } else {
         peer
     };
-    let mut start = Start { worker, listener, peer, certificate: None };
+    let reserve = worker.shared.descriptors.is_reserve(&tcp);
+    let mut start = Start { worker, listener, peer, certificate: None, reserve };
     let Some(tls) = live.site.tls[listener].as_ref().map(|tls| Arc::clone(tls.config())) else {
         drop(live);
         return http1::serve(start, Stream::tcp(tcp)).await;
@@ -101,6 +104,13 @@ struct Start {
     peer: SocketAddr,
     /// What the client showed in the handshake, verified.
     certificate: Option<Rc<Certificate>>,
+    /// Its descriptor is one of the last: its requests are refused, and it is closed.
+    reserve: bool,
+}
+
+/// What the requests of a connection in the reserve get.
+fn exhausted() -> Refusal {
+    Refusal::new(Problem::DescriptorsExhausted).header("retry-after", "1".to_owned())
 }
 
 /// How long to wait for the rest of a PROXY header that came in pieces.

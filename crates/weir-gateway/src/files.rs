@@ -21,6 +21,7 @@ use crate::body::{Body, RequestBody};
 use crate::compress::{self, Decision};
 use crate::cors::add_vary;
 use crate::deadline::Wait;
+use crate::descriptors::is_exhausted;
 use crate::exchange::Exchange;
 use crate::negotiate::Codings;
 use crate::problem::Problem;
@@ -125,6 +126,9 @@ async fn within_time<T>(
     exchange.deadline.progress();
     done.map_err(|trouble| {
         let detail = match trouble {
+            Trouble::Unreadable(error) if is_exhausted(&error) => {
+                return Problem::DescriptorsExhausted.into();
+            }
             Trouble::Unreadable(error) => error.kind().to_string(),
             Trouble::Wait => "the disk has to be waited for".to_owned(),
         };

@@ -414,6 +414,9 @@ fn share(exchange: &mut Exchange) {
 pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
     let Refusal { problem, detail, headers, violations, .. } = refusal;
     exchange.problem = Some(problem);
+    if problem == Problem::DescriptorsExhausted {
+        exchange.worker.stats.descriptors_exhausted.add(1);
+    }
     exchange.response.clear();
     exchange.response.status = problem.status();
     let is_call = exchange.is_grpc_call();

@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
+use crate::descriptors::Descriptors;
 use crate::door::{self, Entry, Order, Refused, Resubmission, Tell, Trial, Tried};
 use crate::explain::{Ask, AskError, Desk, Explanation};
 use crate::limit::{LimitStandings, Limiter};
@@ -13,7 +14,7 @@ use crate::spans::Traced;
 use crate::stats::{Snapshot, WorkerStats};
 use crate::tls::TlsError;
 use crate::upstream::Healths;
-use crate::worker::{self, Control, Phase, Shared, Worker};
+use crate::worker::{self, Accepting, Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ pub struct Gateway {
     next_door: AtomicUsize,
     /// There as soon as somebody has asked for an explanation.
     desk: OnceLock<Desk>,
+    /// Listening sockets that are open.
+    accepting: Arc<AtomicUsize>,
 }
 
 /// How a stop went.
@@ -284,8 +287,12 @@ impl Gateway {
     pub fn finish_draining(&self, deadline: Duration) -> DrainReport {
         let start = Instant::now();
         self.set_phase(Phase::Closing);
-        let open =
-            || self.shared.connections.load(Relaxed) + self.shared.resubmissions.load(Relaxed);
+        // Listening sockets first: each may still bring a connection.
+        let open = || {
+            self.accepting.load(Relaxed)
+                + self.shared.connections.load(Relaxed)
+                + self.shared.resubmissions.load(Relaxed)
+        };
         while open() > 0 && start.elapsed() < deadline {
             std::thread::sleep(TICK);
         }
@@ -332,6 +339,8 @@ impl Bound {
         let shared = Arc::new(Shared {
             connections: AtomicUsize::new(0),
             resubmissions: AtomicUsize::new(0),
+            descriptors: Descriptors::new(),
+            messages: Arc::clone(&self.log),
             healths: Healths::default(),
             broker: Broker::new(config.workers, &config.data, self.log)?,
             limiter: Arc::clone(&self.limiter),
@@ -358,6 +367,7 @@ impl Bound {
             doors: Vec::new(),
             next_door: AtomicUsize::new(0),
             desk: OnceLock::new(),
+            accepting: Arc::default(),
         };
         let (partings, finish) = worker::partings(&sockets);
         let mut lanes = lanes.into_iter();
@@ -393,6 +403,8 @@ impl Gateway {
         let shared = Arc::clone(&self.shared);
         let (door, orders) = mpsc::channel(door::WAITING);
         self.doors.push(door);
+        let listeners =
+            listeners.into_iter().map(|socket| (socket, Accepting::new(&self.accepting))).collect();
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));

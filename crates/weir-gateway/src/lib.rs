@@ -15,6 +15,7 @@ pub mod compress;
 mod connection;
 pub mod cors;
 mod deadline;
+mod descriptors;
 pub mod door;
 mod exchange;
 pub mod explain;
@@ -58,4 +59,5 @@ pub mod pools {
 #[cfg(test)]
 mod sample;
 
+pub use descriptors::descriptors_needed;
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};

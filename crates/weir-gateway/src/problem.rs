@@ -217,6 +217,9 @@ problems! {
     /// The authorization server that tokens are asked about gives no answer, or too many questions
     /// are under way.
     IntrospectionUnavailable = 503 "introspection-unavailable" "The token cannot be verified now" Weir Safe,
+    /// The process has as many file descriptors open as it may, or only those left that are kept in
+    /// reserve for saying so.
+    DescriptorsExhausted = 503 "descriptors-exhausted" "No file descriptor is free" Weir Safe,
     /// The request could not be recorded, and the journal is to refuse such.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
     /// weir is stopping.

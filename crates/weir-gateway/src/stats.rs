@@ -334,6 +334,7 @@ pub(crate) struct WorkerStats {
     pub(crate) connections: Counter,
     pub(crate) accepted: Counter,
     pub(crate) refused_connections: Counter,
+    pub(crate) descriptors_exhausted: Counter,
     pub(crate) handshake_failures: Counter,
     pub(crate) proxy_protocol_failures: Counter,
     pub(crate) bad_requests: Counter,

@@ -6,6 +6,7 @@ mod budget;
 mod call;
 pub(crate) mod check;
 mod connection;
+mod handshake;
 pub(crate) mod hash;
 mod health;
 mod names;
@@ -15,6 +16,7 @@ mod weights;
 
 pub(crate) use call::Call;
 pub(crate) use connection::{Connection, Failed, TakeError};
+pub(crate) use handshake::failed_check;
 pub use health::Out;
 pub(crate) use health::{Health, Healths};
 pub(crate) use sessions::Seat;
@@ -291,6 +293,11 @@ impl Retrying {
 }
 
 impl Target {
+    /// Name of its upstream.
+    pub(crate) fn upstream(&self) -> &str {
+        &self.upstream
+    }
+
     /// Requests in flight on this worker.
     fn busy(&self) -> usize {
         if let Some(sessions) = &self.sessions {

@@ -1,9 +1,11 @@
 //! One worker: a thread, its runtime, and what it keeps between requests.
 
+mod accept;
 mod control;
 mod descriptors;
 mod live;
 
+pub(crate) use accept::Accepting;
 pub(crate) use control::{Control, Phase, run};
 pub(crate) use descriptors::{Parting, partings};
 pub(crate) use live::Live;
@@ -13,6 +15,7 @@ use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
 use crate::deadline::Deadline;
+use crate::descriptors::Descriptors;
 use crate::exchange::{Exchange, Protocol};
 use crate::limit::Limiter;
 use crate::pool::{Kept, Scripts};
@@ -27,23 +30,31 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use weir_broker::Broker;
+use weir_broker::{Broker, Log};
 use weir_config::Durability;
 use weir_journal::Lane;
 
 /// What workers share, whatever the Config.
-#[derive(Debug)]
 pub(crate) struct Shared {
     /// Client connections open, all workers together.
     pub(crate) connections: AtomicUsize,
     /// Requests that weir makes again, taken and not over, all workers together.
     pub(crate) resubmissions: AtomicUsize,
+    pub(crate) descriptors: Descriptors,
+    /// Lines for the operator. It does not block.
+    pub(crate) messages: Log,
     pub(crate) healths: Healths,
     pub(crate) broker: Broker,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) wall: Wall,
     pub(crate) log: AccessLog,
     pub(crate) capture: capture::Common,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("connections", &self.connections).finish_non_exhaustive()
+    }
 }
 
 /// One thread's world. It lives as long as its thread, which is as long as the process: leaked

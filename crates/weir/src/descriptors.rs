@@ -10,6 +10,18 @@ pub(crate) fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// What to say if fewer descriptors may be open than the limits of the configuration need.
+pub(crate) fn shortage(needed: u64) -> Option<String> {
+    let most = getrlimit(Resource::Nofile).current?;
+    (most < needed).then(|| {
+        format!(
+            "warning: at most {most} file descriptors may be open, and the configured limits need {needed}; \
+             raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower limits.connections and \
+             `connections` of upstreams: beyond it clients get 503 descriptors-exhausted"
+        )
+    })
+}
+
 /// Bit of `/proc/self/fdinfo` that says that a descriptor is closed in programs that are started.
 const CLOSED_ON_EXEC: u32 = 0o2_000_000;
 

@@ -45,6 +45,9 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     };
     findings::print(&warnings);
     descriptors::raise_limit();
+    if let Some(warning) = descriptors::shortage(weir_gateway::descriptors_needed(&config)) {
+        crate::output::note(&warning);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .on_thread_start(weir_journal::take_short_turns)
         .enable_all()

@@ -115,6 +115,11 @@ fn connections(stats: &Snapshot) -> Vec<Family> {
             stats.refused_connections,
         ),
         Family::counter(
+            "weir_descriptors_exhausted_total",
+            "Requests and connections refused because no file descriptor was free.",
+            stats.descriptors_exhausted,
+        ),
+        Family::counter(
             "weir_tls_handshake_failures_total",
             "TLS handshakes that failed or took too long.",
             stats.handshake_failures,

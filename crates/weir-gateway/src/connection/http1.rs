@@ -1,6 +1,6 @@
 //! HTTP/1.x: one request after the other.
 
-use super::{Start, http2, presence};
+use super::{Start, exhausted, http2, presence};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
 use crate::capture;
@@ -183,7 +183,12 @@ impl Connection {
                 RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
             }
         };
-        let answer = match presence::answer(stream, exchange, out, body).await {
+        let answered = if start.reserve {
+            Ok(flow::refuse(exchange, exhausted()))
+        } else {
+            presence::answer(stream, exchange, out, body).await
+        };
+        let answer = match answered {
             Ok(answer) => answer,
             Err(Gone) => return After::Drop,
         };
@@ -197,6 +202,7 @@ impl Connection {
         // What is left of a request that came too slowly is not waited for again.
         let close = !exchange.request.keep_alive
             || worker.phase() >= Phase::Draining
+            || start.reserve
             || exchange.problem == Some(Problem::RequestTimeout);
         let sent = match answer.detach() {
             Ok(answer) => {

@@ -75,6 +75,7 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
         open: Rc::new(Cell::new(0)),
         idle,
         keep_alive: KeepAlive::new(alive, ping),
+        reserve: start.reserve,
         leaving: false,
     };
     let _watch = poll_fn(|cx| Poll::Ready(worker.watch_phase(cx.waker().clone()))).await;
@@ -107,6 +108,8 @@ struct Served {
     open: Rc<Cell<usize>>,
     idle: Deadline,
     keep_alive: KeepAlive,
+    /// Its descriptor is one of the last: it is closed as soon as may be.
+    reserve: bool,
     /// GOAWAY has been sent.
     leaving: bool,
 }
@@ -140,7 +143,8 @@ impl Served {
             // The library would wait for a client that says nothing until pings fail.
             return Poll::Ready(Then::Close);
         }
-        if !self.leaving && (over || self.worker.phase() >= Phase::Draining) {
+        let ends = over || self.reserve || self.worker.phase() >= Phase::Draining;
+        if !self.leaving && ends {
             connection.graceful_shutdown();
             self.leaving = true;
             return Poll::Ready(Then::Write);

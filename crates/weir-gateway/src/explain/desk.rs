@@ -4,6 +4,7 @@ use super::{Ask, AskError, Explanation, explain};
 use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::clock::{self, Wall};
+use crate::descriptors::Descriptors;
 use crate::gateway::GatewayError;
 use crate::limit::Limiter;
 use crate::site::Site;
@@ -65,6 +66,8 @@ impl Desk {
     pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, GatewayError> {
         let config = &site.config;
         let shared = Shared {
+            descriptors: Descriptors::new(),
+            messages: Arc::new(drop),
             connections: AtomicUsize::new(0),
             resubmissions: AtomicUsize::new(0),
             healths: Healths::default(),

@@ -3,6 +3,7 @@
 use super::{AGENTS_TRIED, Hold, lease, turned_away};
 use crate::clock;
 use crate::deadline::{Expired, Wait};
+use crate::descriptors::is_exhausted;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -14,7 +15,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 use weir_broker::{Lease, Outcome, Pool, Refused};
 use weir_config::AgentAddress;
@@ -74,7 +75,7 @@ pub(super) async fn agent(
     pool: &Arc<Pool>,
     kept: bool,
 ) -> Result<Box<Connection>, Refusal> {
-    let mut tried = 0;
+    let (mut tried, since) = (0, Instant::now());
     loop {
         let mut lease = lease(exchange, pool).await?;
         tried += 1;
@@ -91,10 +92,16 @@ pub(super) async fn agent(
                 lease.sending();
                 return Ok(Connection::to_agent(stream, false, Hold::new(worker, lease, None)));
             }
+            Err(error) if error.problem == Problem::DescriptorsExhausted => {
+                let _ = lease.settle(Outcome::Check);
+                return Err(error);
+            }
             Err(error) => {
                 // It has ended, or its manager is not there.
                 let _ = lease.settle(Outcome::Check);
-                if tried == AGENTS_TRIED {
+                // Others may live, or be starting: this one may wait as long as in the queue.
+                let waits = pool.starts_agents() && since.elapsed() < pool.queue_wait();
+                if tried >= AGENTS_TRIED && !waits {
                     let refused = Refused::Unavailable { retry: Duration::from_secs(1) };
                     return Err(Refusal { detail: error.detail, ..turned_away(refused) });
                 }
@@ -116,6 +123,7 @@ pub(super) async fn fresh(exchange: &Exchange, lease: &Lease) -> Result<Stream, 
     });
     match connected.await {
         Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) if is_exhausted(&error) => Err(Problem::DescriptorsExhausted.into()),
         // The kind says enough; the text could name paths.
         Ok(Err(error)) => {
             Err(Refusal::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))

@@ -1,11 +1,12 @@
 //! Where a request may go, and connections to there.
 
 use crate::deadline::{Deadline, Expired};
+use crate::descriptors::is_exhausted;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::spans::Open;
 use crate::stats::Again;
-use crate::upstream::{Call, Connection, TakeError, Target, Upstream};
+use crate::upstream::{Call, Connection, TakeError, Target, Upstream, failed_check};
 use std::rc::Rc;
 use std::time::Instant;
 use weir_wire::Method;
@@ -80,10 +81,16 @@ pub(super) fn not_taken(
 pub(super) fn not_connected(target: &Target, error: TakeError) -> Lost {
     let (refusal, why) = match error {
         TakeError::Busy => return Lost { refusal: Problem::UpstreamBusy.into(), why: None },
+        // The target was not asked, and is not to blame.
+        TakeError::Connect(error) if is_exhausted(&error) => {
+            let refusal = Refusal::new(Problem::DescriptorsExhausted);
+            return Lost { refusal: refusal.header("retry-after", "1".to_owned()), why: None };
+        }
         TakeError::Connect(error) => {
             // The kind says enough; the text could name inner addresses.
-            let kind = error.kind().to_string();
-            (Refusal::new(Problem::UpstreamUnreachable).detail(kind), Some(Again::Connect))
+            let why = failed_check(&error, target.upstream());
+            let why = why.unwrap_or_else(|| error.kind().to_string());
+            (Refusal::new(Problem::UpstreamUnreachable).detail(why), Some(Again::Connect))
         }
         TakeError::Late(Expired::Request) => (Refusal::from(Expired::Request), None),
         TakeError::Late(expired) => (Refusal::from(expired), Some(Again::Connect)),

@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub accepted: u64,
     /// Client connections closed at once because of `limits.connections`.
     pub refused_connections: u64,
+    /// Requests, and connections that could not be served, for which no file descriptor was free.
+    pub descriptors_exhausted: u64,
     /// TLS handshakes that failed or took too long.
     pub handshake_failures: u64,
     /// Connections that did not start with the PROXY protocol header they should have.
@@ -215,6 +217,7 @@ impl Snapshot {
             (&mut self.connections, &worker.connections),
             (&mut self.accepted, &worker.accepted),
             (&mut self.refused_connections, &worker.refused_connections),
+            (&mut self.descriptors_exhausted, &worker.descriptors_exhausted),
             (&mut self.handshake_failures, &worker.handshake_failures),
             (&mut self.proxy_protocol_failures, &worker.proxy_protocol_failures),
             (&mut self.bad_requests, &worker.bad_requests),

@@ -3,6 +3,7 @@
 use super::{Target, Tls};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::descriptors::is_exhausted;
 use crate::pool::Hold;
 use crate::problem::Problem;
 use crate::stream::Stream;
@@ -111,6 +112,7 @@ impl TakeError {
     pub(crate) fn label(&self) -> Option<&'static str> {
         match self {
             Self::Busy => None,
+            Self::Connect(error) if is_exhausted(error) => None,
             Self::Connect(_) => Some("connect"),
             Self::Late(Expired::Wait(_)) => Some("connect-timeout"),
             Self::Late(Expired::Request) => Some(Problem::DeadlineExceeded.slug()),

@@ -1,9 +1,10 @@
 //! What happens to a worker from outside: another Config, the stages of a stop.
 
+use super::accept::{Accepting, listeners};
 use super::{Parting, Worker};
 use crate::auth::key_set;
 use crate::clock;
-use crate::connection;
+use crate::descriptors::Complaint;
 use crate::door;
 use crate::pool;
 use crate::site::Site;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
@@ -41,13 +42,11 @@ pub(crate) struct Control {
 /// How often idle upstream connections are looked through, and the journal is told that time
 /// passes.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long accepting pauses when the process is out of descriptors.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a worker on this thread until a stop is over.
 pub(crate) fn run(
     worker: &'static Worker,
-    listeners: Vec<TcpListener>,
+    sockets: Vec<(TcpListener, Accepting)>,
     parting: Parting,
     orders: mpsc::Receiver<door::Entry>,
     control: watch::Receiver<Control>,
@@ -59,13 +58,12 @@ pub(crate) fn run(
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
     // Behind the runtime: all other threads must know its descriptors to wake it.
-    parting.part(&listeners);
+    let (sockets, open): (Vec<TcpListener>, Vec<Accepting>) = sockets.into_iter().unzip();
+    parting.part(&sockets);
     runtime.block_on(async move {
         let mut accepting = Vec::new();
-        for (index, listener) in listeners.into_iter().enumerate() {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            let control = control.clone();
-            accepting.push(tokio::task::spawn_local(accept(worker, index, listener, control)));
+        for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {
+            accepting.push(tokio::task::spawn_local(listener.accept(open, control.clone())));
         }
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(door::receive(worker, orders));
@@ -97,8 +95,13 @@ async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) 
 }
 
 async fn sweep(worker: &'static Worker) {
+    let mut complaint = Complaint::default();
     loop {
         tokio::time::sleep(SWEEP).await;
+        let exhausted = worker.stats.descriptors_exhausted.get();
+        if let Some(line) = complaint.due(worker.index, exhausted, Instant::now()) {
+            (worker.shared.messages)(line);
+        }
         let live = worker.live();
         live.sweep();
         key_set::refresh(&live);
@@ -107,52 +110,4 @@ async fn sweep(worker: &'static Worker) {
             lane.borrow_mut().tick();
         }
     }
-}
-
-/// Accepts until the phase says no; then once more whatever is in the queue already.
-async fn accept(
-    worker: &'static Worker,
-    index: usize,
-    listener: tokio::net::TcpListener,
-    mut control: watch::Receiver<Control>,
-) {
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            accepted = listener.accept() => accepted,
-            () = closing(&mut control) => break,
-        };
-        match accepted {
-            Ok((tcp, peer)) => connection::start(worker, index, tcp, peer),
-            Err(error) => pause_if_exhausted(&error).await,
-        }
-    }
-    let everything = std::future::poll_fn(|cx| {
-        while let std::task::Poll::Ready(accepted) = listener.poll_accept(cx) {
-            match accepted {
-                Ok((tcp, peer)) => connection::start(worker, index, tcp, peer),
-                Err(error) if is_exhausted(&error) => break,
-                Err(_) => {}
-            }
-        }
-        std::task::Poll::Ready(())
-    });
-    everything.await;
-}
-
-async fn closing(control: &mut watch::Receiver<Control>) {
-    // An error means that the gateway is gone, which is a stop as well.
-    let _ = control.wait_for(|control| control.phase >= Phase::Closing).await;
-}
-
-async fn pause_if_exhausted(error: &io::Error) {
-    if is_exhausted(error) {
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Out of descriptors or memory: the connection stays in the queue, so trying again at once
-/// would spin.
-fn is_exhausted(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

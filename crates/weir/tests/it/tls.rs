@@ -201,3 +201,41 @@ fn a_connection_without_its_proxy_header_is_closed() {
     let failures = || server.metric("weir_proxy_protocol_failures_total", &[]);
     eventually("they are counted", || failures() == 3.0);
 }
+
+#[test]
+fn a_failed_handshake_with_an_upstream_names_the_certificate_and_the_check() {
+    let (known, other) = (Certificate::of("example.com"), Certificate::of("localhost"));
+    let behind = Weir::new(&config("[{cert: \"file:a.crt\", key: \"file:a.key\"}]"))
+        .file("a.crt", &known.cert)
+        .file("a.key", &known.key)
+        .start();
+    let front = Weir::new(&format!(
+        "listen: [\"127.0.0.1:0\"]
+upstreams:
+  stranger: {{targets: [\"https://{0}\"], tls: {{ca: \"file:other.crt\"}}}}
+  misnamed: {{targets: [\"https://{0}\"], tls: {{ca: \"file:a.crt\"}}}}
+apis:
+  a:
+    base: /
+    routes:
+      - {{get: /stranger, proxy: stranger}}
+      - {{get: /misnamed, proxy: misnamed}}
+",
+        behind.listen[0]
+    ))
+    .file("a.crt", &known.cert)
+    .file("other.crt", &other.cert)
+    .start();
+    for (name, check) in [
+        ("stranger", "is not signed by an authority that is trusted here"),
+        ("misnamed", "is not valid for the host of the target"),
+    ] {
+        let response = front.connect().get(&format!("/{name}"));
+        assert_eq!(response.status, 502);
+        let detail = response.json()["detail"].as_str().unwrap_or_default().to_owned();
+        assert!(
+            detail.contains(&format!("certificate of the upstream `{name}` {check}")),
+            "{detail}"
+        );
+    }
+}

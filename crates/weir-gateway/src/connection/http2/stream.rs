@@ -3,7 +3,7 @@
 use super::{InFlight, head};
 use crate::body::{AnswerError, Body, Http2Body, RequestBody, SharedResponse};
 use crate::capture::{self, NotKept};
-use crate::connection::Start;
+use crate::connection::{Start, exhausted};
 use crate::deadline::{Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
@@ -48,6 +48,10 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
         && exchange.request.expects_continue() == Some(true);
     let (mut response, continues) = Response::new(response, expects);
     let body = match checked {
+        Ok(_) if start.reserve => {
+            drop(Http2Body::new(incoming, None, None));
+            flow::refuse(&mut exchange, exhausted())
+        }
         Ok(framing) => {
             let body = Http2Body::new(incoming, framing, continues);
             let received = &worker.stats.request_bytes;

@@ -123,6 +123,16 @@ impl Weir {
         self
     }
 
+    /// With at most so many descriptors open in each of its tables.
+    pub(crate) fn descriptors(mut self, most: u32) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\"")]);
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        command.env("NO_COLOR", "1").current_dir(self.dir.path());
+        self.command = command;
+        self
+    }
+
     /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()

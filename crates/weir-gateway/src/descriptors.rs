@@ -1,0 +1,127 @@
+//! File descriptors: how many a configuration may need, and what is kept in reserve so that clients
+//! are told when there are no more.
+//!
+//! A descriptor has the lowest number that is free: a connection with a number in the reserve is one
+//! for which hardly any other is left. Each of its requests is answered with 503, and it is closed.
+
+use rustix::process::{Resource, getrlimit};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, RawFd};
+use std::time::{Duration, Instant};
+use weir_config::{AgentSource, Config, Handler};
+
+/// Descriptors kept for telling clients, at least and at most; otherwise a sixteenth of the limit.
+const RESERVE: (u64, u64) = (8, 64);
+/// What a worker needs whatever it serves: its runtime, standard streams, logs.
+const BASE: u64 = 64;
+/// Most files of a `files` route that a worker keeps open.
+const FILES: u64 = 256;
+/// How often a line says that there are no descriptors.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Most descriptors that the limits of a configuration allow to be open at once: client connections,
+/// connections to targets and agents, open files. A connection to a target counts in full, as one
+/// worker may have all of them.
+pub fn descriptors_needed(config: &Config) -> u64 {
+    let targets = config.upstreams.iter().map(|u| u.targets.len() * u.connections);
+    let agents = config.pools.iter().map(|pool| match pool.source {
+        // The process, its log, and the connection to it.
+        AgentSource::Start(_) => pool.agents.max * 3,
+        AgentSource::Connect(_) => pool.agents.max,
+    });
+    let routes = config.apis.iter().flat_map(|api| &api.routes);
+    let files = routes.filter(|route| matches!(route.handler, Handler::Files(_))).count();
+    let sum: usize = targets.chain(agents).fold(config.limits.connections, usize::saturating_add);
+    (sum as u64).saturating_add(files as u64 * FILES).saturating_add(BASE)
+}
+
+/// Whether an error says that this process, or the machine, has no descriptor or memory left.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// The limit of this process.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    /// The first number in the reserve.
+    reserve: RawFd,
+}
+
+impl Descriptors {
+    /// By the limit in force now.
+    pub(crate) fn new() -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept = (limit / 16).clamp(RESERVE.0, RESERVE.1);
+        Self { reserve: RawFd::try_from(limit.saturating_sub(kept)).unwrap_or(RawFd::MAX) }
+    }
+
+    /// Whether this one is of the reserve.
+    pub(crate) fn is_reserve(&self, descriptor: &impl AsFd) -> bool {
+        descriptor.as_fd().as_raw_fd() >= self.reserve
+    }
+}
+
+/// A descriptor that is given up when there is no other, so that a connection can be accepted and
+/// told.
+#[derive(Debug)]
+pub(crate) struct Spare(Option<File>);
+
+impl Spare {
+    pub(crate) fn new() -> Self {
+        Self(File::open("/dev/null").ok())
+    }
+
+    /// Gives it up; whether there was one.
+    pub(crate) fn give_up(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+
+    /// Takes one again.
+    pub(crate) fn take(&mut self) {
+        if self.0.is_none() {
+            *self = Self::new();
+        }
+    }
+}
+
+/// Says now and then that there were no descriptors.
+#[derive(Debug, Default)]
+pub(crate) struct Complaint {
+    counted: u64,
+    last: Option<Instant>,
+}
+
+impl Complaint {
+    /// The line that is due, if more has been counted.
+    pub(crate) fn due(&mut self, worker: usize, counted: u64, now: Instant) -> Option<String> {
+        if counted == self.counted
+            || self.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE)
+        {
+            return None;
+        }
+        let more = counted - std::mem::replace(&mut self.counted, counted);
+        self.last = Some(now);
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Some(format!(
+            "weir: worker {worker}: no file descriptor was free for {more} requests; at most {limit} \
+             may be open (raise the hard limit, or lower limits.connections)"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_due_when_more_was_counted_and_some_time_has_passed() {
+        let (mut complaint, now) = (Complaint::default(), Instant::now());
+        assert_eq!(complaint.due(1, 0, now), None);
+        let line = complaint.due(1, 3, now).expect("a line");
+        assert!(line.contains("worker 1") && line.contains("for 3 requests"), "{line}");
+        assert_eq!(complaint.due(1, 5, now), None);
+        let line = complaint.due(1, 9, now + PAUSE).expect("a line");
+        assert!(line.contains("for 6 requests"), "{line}");
+    }
+}
