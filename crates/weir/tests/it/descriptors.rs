@@ -4,13 +4,15 @@ use crate::harness::{Client, Response, Upstream, Weir, eventually};
 
 fn is_exhausted(response: &Response) -> bool {
     let text = response.text();
+    assert!([200, 503].contains(&response.status), "{text}");
     assert!(response.status != 503 || text.contains("descriptors-exhausted"), "{text}");
     response.status == 503
 }
 
 #[test]
 fn clients_are_told_when_descriptors_run_out_and_served_when_some_are_free_again() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nup");
+    let upstream =
+        Upstream::answering("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nup");
     let server = Weir::new(&format!(
         "listen: [127.0.0.1:0]
 workers: 1
