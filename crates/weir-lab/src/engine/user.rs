@@ -19,10 +19,10 @@ const MILLI: f64 = 1e6;
 /// Steps after which a user that has neither sent nor paused lets others have their turn, the clock
 /// and signals among them.
 const STEPS: u32 = 1000;
-/// Iterations in a row without a request or a pause, after which each is followed by a pause: an
-/// endless group that sends nothing would use all of a core.
-const EMPTY: u32 = 100;
-const EMPTY_PAUSE: f64 = 10.0 * MILLI;
+/// Turns in a row that it has given away so, after which each is a rest: an endless group that sends
+/// nothing would use all of a core.
+const TURNS: u32 = 100;
+const REST: f64 = 10.0 * MILLI;
 
 /// A virtual user.
 pub(super) struct User {
@@ -51,8 +51,10 @@ pub(super) struct User {
     iterations: u64,
     /// Steps since the last request, pause or turn of others.
     steps: u32,
-    /// Iterations in a row without a request or a pause.
-    empty: u32,
+    /// Turns given away since the last request or pause.
+    turns: u32,
+    /// There was a request or a pause in this iteration.
+    acted: bool,
     /// Numbers of loops and paces.
     slots: Vec<u64>,
 }
@@ -91,7 +93,8 @@ impl User {
             transactions: Vec::new(),
             iterations: 0,
             steps: 0,
-            empty: 0,
+            turns: 0,
+            acted: false,
             slots: vec![0; slots],
             events,
             crew,
@@ -123,7 +126,7 @@ impl User {
         }
         self.values.begin_iteration(&events.common.plan.program);
         self.iterations += 1;
-        self.empty = self.empty.saturating_add(1);
+        self.acted = false;
         let mut at = 0;
         while let Some(op) = group.ops.get(at) {
             self.steps += 1;
@@ -136,7 +139,7 @@ impl User {
             at += 1;
             let flow = match op {
                 Op::Request(request) => {
-                    (self.steps, self.empty) = (0, 0);
+                    (self.steps, self.turns, self.acted) = (0, 0, true);
                     if self.request(&events, *request).await {
                         Flow::Next
                     } else {
@@ -176,21 +179,24 @@ impl User {
                 Flow::EndUser => return Flow::EndUser,
             }
         }
-        if self.empty >= EMPTY {
-            let empty = self.empty;
-            self.pause(EMPTY_PAUSE).await;
-            self.empty = empty;
-        } else if self.empty > 0 {
+        if !self.acted {
             self.take_turns(&events).await;
         }
         Flow::Next
     }
 
-    /// Lets others have their turn.
+    /// Lets others have their turn; rests if nothing but that has happened for long.
     async fn take_turns(&mut self, events: &Loop) {
         self.steps = 0;
-        tokio::task::yield_now().await;
-        self.now = events.now();
+        if self.turns >= TURNS {
+            let turns = self.turns;
+            self.pause(REST).await;
+            self.turns = turns;
+        } else {
+            self.turns += 1;
+            tokio::task::yield_now().await;
+            self.now = events.now();
+        }
     }
 
     fn begin_again(&mut self) {
@@ -357,7 +363,7 @@ impl User {
             }
         }
         self.rested = true;
-        (self.steps, self.empty) = (0, 0);
+        (self.steps, self.turns, self.acted) = (0, 0, true);
         self.now = self.events.now();
         let passed = self.now.saturating_sub(before);
         for transaction in &mut self.transactions {
