@@ -21,7 +21,7 @@ fn serve(route: &str, files: &[(&str, &[u8])]) -> Server {
 fn start(more: &str, routes: &[&str], files: &[(&str, &[u8])]) -> Server {
     let routes: String = routes.iter().map(|route| format!("      - {route}\n")).collect();
     let weir = Weir::new(&format!(
-        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n{more}\
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nlimits: {{connections: 500}}\n{more}\
          apis:\n  site:\n    base: /\n    routes:\n{routes}"
     ));
     let public = weir.dir().join("public");

@@ -137,8 +137,9 @@ fn requests_wait_for_other_agents_when_many_crash_at_once() {
     for protocol in PROTOCOLS {
         let server = start(protocol, "    agents: {min: 4, max: 4, starting: 4}");
         settled(&server, 4);
-        for round in 0..3 {
+        for round in 1..=3 {
             pids(&server).into_iter().for_each(kill);
+            eventually("it is noticed", || status(&server)["crashed"] == 4 * round);
             let answer = get(&server, "/x");
             assert_eq!(answer.status, 200, "{protocol} {round}: {}", answer.text());
             settled(&server, 4);
