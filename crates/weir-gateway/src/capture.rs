@@ -18,6 +18,7 @@ mod mask;
 mod passing;
 mod rest;
 mod stages;
+mod urls;
 
 pub(crate) use counting::admitted;
 pub(crate) use durable::{NotKept, poll_kept};

@@ -1,5 +1,6 @@
 //! Headers and targets as they may be recorded: without credentials and what is masked.
 
+use super::urls;
 use crate::auth::{self, Carrier};
 use std::borrow::Cow;
 use weir_config::Config;
@@ -38,18 +39,25 @@ impl Masks {
     /// Appends header lines as they stand on the wire.
     pub(crate) fn write(&self, headers: &Headers, out: &mut Vec<u8>) {
         let credential = CREDENTIALS.iter().any(|&known| headers.may_have(known));
-        if !credential && self.headers.is_empty() {
+        if !credential && self.headers.is_empty() && self.parameters.is_empty() {
             return weir_wire::encode::fields(out, headers);
         }
         for (known, name, value) in headers.iter() {
-            let value = if self.is_masked(known, name) { MASKED } else { value };
-            weir_wire::encode::field(out, name, value);
+            match self.is_masked(known, name) {
+                true => weir_wire::encode::field(out, name, MASKED),
+                false => weir_wire::encode::field(out, name, &self.value(value)),
+            }
         }
     }
 
     /// Whether a header carries a credential, or is said not to be recorded.
     pub(crate) fn is_masked(&self, known: Known, name: &str) -> bool {
         CREDENTIALS.contains(&known) || self.headers.iter().any(|m| m.eq_ignore_ascii_case(name))
+    }
+
+    /// A header's value with the values of masked parameters replaced in the URLs it holds.
+    pub(crate) fn value<'v>(&self, value: &'v [u8]) -> Cow<'v, [u8]> {
+        urls::masked(value, &self.parameters)
     }
 
     /// A request target with the values of masked parameters replaced.
@@ -69,7 +77,9 @@ impl Masks {
                 masked.push_str(name);
                 masked.push_str("=***");
             } else {
-                masked.push_str(part);
+                // It may hold another URL.
+                let part = urls::masked(part.as_bytes(), &self.parameters);
+                masked.push_str(&String::from_utf8_lossy(&part));
             }
         }
         Cow::Owned(masked)
@@ -122,6 +132,7 @@ mod tests {
             ("/a?tokens=1", "/a?tokens=1"),
             ("/token=1", "/token=1"),
             ("/a?", "/a?"),
+            ("/a?to=%2Fb%3Ftoken%3Ds", "/a?to=%2Fb%3Ftoken%3D***"),
         ] {
             assert_eq!(masks.target(target), recorded);
         }

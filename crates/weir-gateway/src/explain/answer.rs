@@ -2,8 +2,8 @@
 
 use super::arrival::Arrival;
 use super::{
-    Answer, Ask, Captured, Decision, Explanation, Kind, Pair, Stage, Who, names, route, steps,
-    text_of,
+    Answer, Ask, Captured, Decision, Explanation, Kind, Pair, Stage, Who, names, route, sent,
+    steps, text_of,
 };
 use crate::body::Body;
 use crate::exchange::Exchange;
@@ -86,7 +86,7 @@ async fn answer(exchange: &mut Exchange, mut body: Body<'_>) -> Answer {
     let headers = exchange.response.headers.iter();
     let headers = headers.map(|(_, name, value)| Pair {
         name: name.to_ascii_lowercase(),
-        value: headers::text(value).into_owned(),
+        value: sent::masked_urls(exchange, &headers::text(value)),
     });
     let headers = headers.collect();
     let is_file =

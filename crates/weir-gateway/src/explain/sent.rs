@@ -133,8 +133,17 @@ pub(super) fn shown(
         || credential.is_some_and(is)
         || config.tracker.masked_headers.iter().any(|masked| is(masked))
         || is_set_secret(route, name);
-    let value = if masked { MASKED.to_owned() } else { value.to_owned() };
+    let value = match masked {
+        true => MASKED.to_owned(),
+        false => masked_urls(exchange, value),
+    };
     Pair { name: name.to_ascii_lowercase(), value }
+}
+
+/// A value without the query credentials in the URLs that it holds.
+pub(super) fn masked_urls(exchange: &Exchange, value: &str) -> String {
+    let value = exchange.live().site.masks.value(value.as_bytes());
+    String::from_utf8_lossy(&value).into_owned()
 }
 
 /// Whether the configuration sets this header, to what by its name is a secret.

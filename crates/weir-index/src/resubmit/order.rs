@@ -311,7 +311,11 @@ fn headers(
         if config.is_credential_header(&name) || edit.touches(&name) || coding || key {
             continue;
         }
-        if value == MASKED {
+        if is_masked(value) {
+            // Where somebody came from is not what a server acts on.
+            if name.eq_ignore_ascii_case("referer") {
+                continue;
+            }
             return Err(Reason::Masked);
         }
         headers.push((name, value.to_vec()));
@@ -319,6 +323,12 @@ fn headers(
     let set = edit.set.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes()));
     headers.extend(set);
     Ok(headers)
+}
+
+/// Whether a header's value was masked, all of it or a parameter of a URL in it.
+fn is_masked(value: &[u8]) -> bool {
+    let in_url = |sign: &[u8]| memchr::memmem::find(value, &[sign, MASKED].concat()).is_some();
+    value == MASKED || in_url(b"=") || in_url(b"%3D") || in_url(b"%3d")
 }
 
 /// Path and query that are sent: without parameters that carry credentials.

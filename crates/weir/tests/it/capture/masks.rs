@@ -180,3 +180,74 @@ fn what_would_take_much_memory_to_mask_is_not_written() {
         assert_eq!(why, expected, "{mask} in {room}");
     }
 }
+
+#[test]
+fn query_credentials_are_masked_in_every_header_that_holds_a_url() {
+    let upstream = Upstream::answering(
+        "HTTP/1.1 302 Found\r\nlocation: https://a.example/next?api_key=s3cret&page=2\r\n\
+         content-location: /here?api_key=s3cret\r\n\
+         link: </a?api_key=s3cret>; rel=next, </b?x=1&api%5Fkey=s3cret>; rel=last\r\n\
+         refresh: 5; url=/wait?api_key=s3cret\r\nx-continue: /go#api_key=s3cret\r\n\
+         content-length: 0\r\n\r\n",
+    );
+    let config = format!(
+        "listen: [\"127.0.0.1:0\"]\nworkers: 1\ntracker: {{enabled: true, mask: {{query: [session]}}}}\n\
+         log: {{access: json, to: access.log}}\n\
+         auth: {{keys: {{api_key: {{query: api_key}}}}}}\n\
+         consumers: {{one: {{api_keys: [\"{}\"]}}}}\n\
+         upstreams: {{up: {{targets: [\"http://{}\"]}}}}\n\
+         apis: {{all: {{base: /, auth: keys, routes: [{{path: \"/*\", proxy: up}}]}}}}\n",
+        harness::key_hash("s3cret"),
+        upstream.addr
+    );
+    let mut weir = harness::Weir::new(&config).start();
+    let target = "/a?api_key=s3cret&to=%2Fb%3Fapi_key%3Ds3cret&session=s3cret";
+    let referer = "https://b.example/from?session=s3cret&x=1";
+    let sent = [
+        ("referer", referer),
+        ("x-original-url", "/first?api_key=s3cret"),
+        ("destination", "https://c.example/?to=https%3A%2F%2Fd%2F%3Fapi_key%3Ds3cret%26y%3D2"),
+    ];
+    let answer = weir.connect().request("GET", target, &sent, "");
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    let location = answer.header("location").unwrap();
+    assert_eq!(location, "https://a.example/next?api_key=s3cret&page=2", "it passes as it is");
+    let passed = upstream.heads().remove(0);
+    assert!(passed.contains(referer), "{passed}");
+    let explained = harness::weir(
+        weir.dir(),
+        &["explain", "GET", target, "-H", &format!("Referer: {referer}"), "weir.yaml"],
+    );
+    let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(explained.contains("session=***&x=1"), "{explained}");
+    assert!(!explained.contains("s3cret"), "{explained}");
+    let all = recorded(&mut weir);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (request, response) = (text(&all[0].request_head), text(&all[0].response_head));
+    for kept in [
+        "https://b.example/from?session=***&x=1",
+        "/first?api_key=***",
+        "https://c.example/?to=https%3A%2F%2Fd%2F%3Fapi_key%3D***%26y%3D2",
+    ] {
+        assert!(request.contains(kept), "{kept}: {request}");
+    }
+    for kept in [
+        "https://a.example/next?api_key=***&page=2",
+        "/here?api_key=***",
+        "</a?api_key=***>; rel=next, </b?x=1&api%5Fkey=***>; rel=last",
+        "5; url=/wait?api_key=***",
+        "/go#api_key=***",
+    ] {
+        assert!(response.contains(kept), "{kept}: {response}");
+    }
+    let told = shown(&weir, &all[0]);
+    assert!(told.contains("to=%2Fb%3Fapi_key%3D***"), "{told}");
+    let mut read = files(&weir.dir().join("data"));
+    read.push(weir.dir().join("access.log"));
+    for file in read {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        let found = memchr::memmem::find(&bytes, b"s3cret");
+        assert!(found.is_none(), "in {} at {found:?}", file.display());
+    }
+    assert!(weir.dir().join("access.log").exists());
+}
