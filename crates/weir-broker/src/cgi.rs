@@ -56,7 +56,7 @@ impl CgiStarted {
         }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err);
-        let started = launch::start(&mut command, &program.limits);
+        let started = launch::start(&mut command, program);
         drop(command);
         let process = started.map_err(|error| named(error, Path::new(name), &program.folder))?;
         Ok(Self { process, program: program.clone(), log })

@@ -17,6 +17,9 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Open files of a program of which nothing is said.
 const FILES: u64 = 1024;
 
+/// Stack of a thread that starts a program, in bytes.
+const SPAWN_STACK: usize = 128 << 10;
+
 /// Sets limits and becomes the program: a process can always lower its own limits, whoever it runs
 /// as, and they hold from its first instruction.
 const SHELL: &str = "/bin/sh";
@@ -94,12 +97,29 @@ fn limits(limits: &ProgramLimits) -> String {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(command: &mut Command, limits: &ProgramLimits) -> io::Result<Process> {
-    let process = Process { child: command.spawn()?, reaped: false };
-    if limits.files.is_none() {
+pub(crate) fn start(command: &mut Command, program: &Program) -> io::Result<Process> {
+    let child = if program.no_new_privileges { spawn_bounded(command) } else { command.spawn() };
+    let process = Process { child: child?, reaped: false };
+    if program.limits.files.is_none() {
         process.lower_files();
     }
     Ok(process)
+}
+
+/// Starts a program that gains no privileges, whatever it executes (`PR_SET_NO_NEW_PRIVS`).
+///
+/// A process has that from the thread that starts it, and a thread cannot lose it any more: so
+/// one is started for this alone.
+fn spawn_bounded(command: &mut Command) -> io::Result<Child> {
+    std::thread::scope(|scope| {
+        let spawn = || {
+            rustix::thread::set_no_new_privs(true)?;
+            command.spawn()
+        };
+        let thread = std::thread::Builder::new().name("spawn".to_owned());
+        let spawned = thread.stack_size(SPAWN_STACK).spawn_scoped(scope, spawn)?.join();
+        spawned.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
+    })
 }
 
 /// A running process and its group. Dropped, the group is killed.

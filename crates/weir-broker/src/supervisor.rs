@@ -176,7 +176,7 @@ fn spawn(pool: &Arc<Pool>, program: &Program, socket: &Path) -> io::Result<(Proc
         // Closed here as soon as it is started: what it does not accept is then refused at its end.
         command.stdin(OwnedFd::from(UnixListener::bind(socket)?));
     }
-    let process = launch::start(&mut command, &program.limits)
+    let process = launch::start(&mut command, program)
         .map_err(|error| named(error, Path::new(name), &program.folder))?;
     drop(command);
     let ending = process.watch()?;

@@ -162,6 +162,7 @@ fn processes(max: usize) -> (Arc<Pool>, weir_config::Pool) {
         folder: "/".into(),
         env: Vec::new(),
         user: None,
+        no_new_privileges: true,
         limits: weir_config::ProgramLimits::default(),
         start_timeout: Duration::from_secs(1),
         stop_timeout: Duration::from_secs(1),

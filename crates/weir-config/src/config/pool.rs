@@ -95,6 +95,8 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// Who it runs as; weir's own user without.
     pub user: Option<Account>,
+    /// Neither it nor what it starts gains privileges by another program (default true).
+    pub no_new_privileges: bool,
     /// Limits on what it may use.
     pub limits: ProgramLimits,
     /// Time until it answers for the first time (default 30 s).

@@ -26,6 +26,7 @@ pub(crate) static POOL: Shape = Shape {
             Key::new("connect", Kind::Text, "Where agents are listening that weir does not start: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
             Key::new("folder", Kind::Text, "Working folder, relative to this file.").default("that of this file"),
             Key::new("user", Kind::Loose, "User that agents run as, by name or number; only root can start them as another.").default("weir's own"),
+            Key::new("no_new_privileges", Kind::Bool, "Agents and what they start gain no privileges by set-user-ID and set-group-ID programs (`PR_SET_NO_NEW_PRIVS`); `false` for agents that need `sudo`, or a mail program that is set-group-ID.").default("true"),
             Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment; besides, agents have only `PATH` and `LANG` of weir's."),
             Key::new("limits", Kind::Object(&POOL_LIMITS), "What one agent may use."),
             Key::new("agents", Kind::Object(&AGENTS), "How many there are."),

@@ -38,7 +38,7 @@ impl Resolver<'_> {
             cache_control: fields.text("cache_control").map(str::to_owned),
             types: types(&fields),
             memory: fields.size("memory").unwrap_or(MEMORY),
-            root: folder.to_owned(),
+            root: self.place_of(folder),
         };
         self.look_for_fallback(&fields, &files);
         Some(files)

@@ -1,6 +1,6 @@
 //! Pools.
 
-use super::{Fields, Resolver};
+use super::{Fields, Resolver, place};
 use crate::config::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
     PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
@@ -8,7 +8,8 @@ use crate::config::{
 use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys::{self, Fault};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a connection to somebody else's agents stays open without a request.
@@ -95,7 +96,16 @@ impl Resolver<'_> {
 
     /// What says something of processes says nothing of connections.
     fn only_with_command(&mut self, fields: &Fields<'_>) {
-        for key in ["folder", "user", "env", "limits", "start_timeout", "stop_timeout"] {
+        let processes = [
+            "folder",
+            "user",
+            "no_new_privileges",
+            "env",
+            "limits",
+            "start_timeout",
+            "stop_timeout",
+        ];
+        for key in processes {
             if let Some(node) = fields.get(key) {
                 self.report
                     .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
@@ -108,7 +118,7 @@ impl Resolver<'_> {
         let text = node.text()?;
         if let Some(path) = text.strip_prefix("unix:") {
             let path = self.draft.texts.resolve(node.at.file, path);
-            return Some(AgentAddress::Unix(whole(path)));
+            return Some(AgentAddress::Unix(self.place_of(&path)));
         }
         let address = text.strip_prefix("tcp:").and_then(|address| address.parse().ok());
         if address.is_none() {
@@ -128,15 +138,15 @@ impl Resolver<'_> {
         {
             let path = self.draft.texts.resolve(node.at.file, program);
             self.must_exist(node, &path);
-            *program = whole(path).to_string_lossy().into_owned();
+            *program = self.place_of(&path).to_string_lossy().into_owned();
         }
         let folder = match fields.get("folder") {
             Some(node) => {
                 let path = self.draft.texts.resolve(node.at.file, node.text()?);
                 self.must_exist(node, &path);
-                whole(path)
+                self.place_of(&path)
             }
-            None => whole(self.draft.texts.resolve(fields.node().at.file, "")),
+            None => self.place_of(&self.draft.texts.resolve(fields.node().at.file, "")),
         };
         let user = match fields.get("user") {
             Some(node) => Some(self.account(node)?),
@@ -152,10 +162,12 @@ impl Resolver<'_> {
             folder,
             env: self.variables(fields, "env"),
             user,
+            no_new_privileges: fields.bool("no_new_privileges").unwrap_or(true),
             limits: limits(fields),
             start_timeout: fields.seconds("start_timeout", 30),
             stop_timeout: fields.seconds("stop_timeout", 5),
         };
+        self.warn_of_privileges(&program, fields);
         if program.binds_itself()
             && let Some(node) = fields.get("command")
         {
@@ -175,6 +187,25 @@ impl Resolver<'_> {
         Some(program)
     }
 
+    /// A program that gains privileges when it is started cannot do so any more.
+    fn warn_of_privileges(&mut self, program: &Program, fields: &Fields<'_>) {
+        let (Some(name), Some(node)) = (program.command.first(), fields.many("command").first())
+        else {
+            return;
+        };
+        let path = Path::new(name);
+        let known = path.file_name().is_some_and(|name| name == "sudo" || name == "doas");
+        let marked = !self.draft.sealed
+            && name.contains('/')
+            && path.metadata().is_ok_and(|found| found.permissions().mode() & 0o6000 != 0);
+        if program.no_new_privileges && (known || marked) {
+            let message = format!("`{name}` gains privileges when it starts, which agents cannot");
+            self.report
+                .warning(codes::NO_NEW_PRIVILEGES, node.at, message)
+                .help("write `user` instead, or `no_new_privileges: false` if that is meant");
+        }
+    }
+
     fn is_self(&self, user: &Account) -> bool {
         self.draft.sealed || nix::unistd::geteuid().as_raw() == user.uid
     }
@@ -183,7 +214,7 @@ impl Resolver<'_> {
         !self.draft.sealed && nix::unistd::geteuid().is_root()
     }
 
-    fn must_exist(&mut self, node: &Node, path: &std::path::Path) {
+    fn must_exist(&mut self, node: &Node, path: &Path) {
         if !self.draft.sealed && !path.exists() {
             let message = format!("{} is not there", path.display());
             self.report.error(codes::MISSING_FILE, node.at, message);
@@ -308,10 +339,10 @@ impl Resolver<'_> {
     fn script_file(&mut self, node: &Node, fields: &Fields<'_>) -> Option<PathBuf> {
         let path = self.draft.texts.resolve(node.at.file, node.text()?);
         if fields.text("connect").is_some_and(|connect| connect.starts_with("tcp:")) {
-            return Some(path);
+            return Some(place::lexical(&path));
         }
         self.must_exist(node, &path);
-        Some(whole(path))
+        Some(self.place_of(&path))
     }
 
     /// `pool` of a route.
@@ -332,13 +363,6 @@ impl Resolver<'_> {
         };
         Some(PoolHandler { pool, script, timeout: fields.duration("timeout") })
     }
-}
-
-/// From the root: programs have working folders of their own.
-fn whole(path: PathBuf) -> PathBuf {
-    // The folder of a file that was named without one.
-    let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
-    std::path::absolute(&path).unwrap_or(path)
 }
 
 fn recycle(fields: &Fields<'_>, connects: bool) -> Recycle {

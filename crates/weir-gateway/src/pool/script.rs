@@ -61,9 +61,9 @@ pub(super) async fn find(
         Some(name) if wildcard => (name, format!("/{rest}")),
         _ => (request, String::new()),
     };
-    let name = path::decode(name).into_owned();
+    let name = decoded(name);
     let info = if info == "/" && !request.ends_with('/') { String::new() } else { info };
-    let info = path::decode(&info).into_owned();
+    let info = decoded(&info);
     if info.contains('\0') || name.contains('\0') {
         return Err(Problem::BadRequest.into());
     }
@@ -124,7 +124,7 @@ fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
         }
         taken = (taken + 1).min(rest.len());
     }
-    let mut name = path::decode(&format!("{before}{}", &rest[..taken])).into_owned();
+    let mut name = decoded(&format!("{before}{}", &rest[..taken]));
     if found.is_none() {
         let index = root.index.as_ref()?;
         file.push(index);
@@ -137,9 +137,26 @@ fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
     let metadata = found?;
     let file = file.canonicalize().ok()?;
     let fits = file.starts_with(&root.folder) && is_script(&file, &metadata, root);
-    let info = path::decode(&rest[taken..]).into_owned();
+    let info = decoded(&rest[taken..]);
     let root = Some(root.folder.clone());
     (fits && !info.contains('\0')).then_some(Found { file: Some(file), root, name, info })
+}
+
+/// A path as variables have it: decoded, but for slashes and backslashes inside of segments. Decoded,
+/// they would be taken for separators, and lead out of the folder that `PATH_TRANSLATED` is in.
+fn decoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut from = 0;
+    for (at, _) in path.match_indices('%') {
+        let escape = path.as_bytes().get(at + 1..at + 3);
+        if matches!(escape, Some([b'2', b'F' | b'f'] | [b'5', b'C' | b'c'])) {
+            out.push_str(&path::decode(&path[from..at]));
+            out.push_str(&path[at..at + 3]);
+            from = at + 3;
+        }
+    }
+    out.push_str(&path::decode(&path[from..]));
+    out
 }
 
 fn is_script(file: &Path, metadata: &Metadata, root: &ScriptRoot) -> bool {

@@ -216,6 +216,43 @@ fn openedge_serves_its_static_file_of_4481_bytes() {
     assert!(harness::run(&mut Command::new(script), b"") == plain.body);
 }
 
+/// Paths of a configuration mean the same wherever weir is started, and by whatever path.
+#[test]
+fn examples_run_from_another_folder_and_through_a_symbolic_link() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (from, path) in [
+        ("other/folder", "../../example"),
+        ("other/folder", "../.././example/weir.yaml"),
+        ("other", "../link"),
+        ("other", "../elsewhere/../link/weir.yaml"),
+        ("link", "weir.yaml"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().to_owned();
+        for folder in ["other/folder", "elsewhere"] {
+            std::fs::create_dir_all(place.join(folder)).unwrap();
+        }
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(examples.join("openedge")).arg(place.join("example"));
+        harness::run(&mut copy, b"");
+        std::os::unix::fs::symlink("example", place.join("link")).unwrap();
+        let users = [as_this_user("grid"), as_this_user("grid-cgi")];
+        let set = ["listen.0.addr=127.0.0.1:0", &users[0], &users[1], "pools.grid.agents.min=1"];
+        let set: Vec<&str> = set.iter().flat_map(|one| ["--set", one]).collect();
+        let few = ["--set", "pools.grid.agents.initial=1"];
+        let server = Weir::elsewhere(dir, &place.join(from), path).args(&set).args(&few).start();
+        let mut client = server.connect();
+        for way in ["pool", "cgi", "script"] {
+            let path = format!("/{way}/benchmark?numFields=2&numRecords=2&msdelay=0");
+            let answer = client.get(&path);
+            assert_eq!(answer.status, 200, "{way} from {from} by {path}: {}", answer.text());
+            assert!(answer.json()["records"].is_array(), "{}", answer.text());
+        }
+        assert_eq!(client.get("/static/grid.json").body.len(), 4481, "from {from} by {path}");
+        assert!(place.join("example/data").is_dir(), "from {from} by {path}");
+    }
+}
+
 /// The published sizes of about 1, 4, 18 and 70 KB, alike by a pool, by CGI and by a script, and ten
 /// agents at work at once.
 #[test]

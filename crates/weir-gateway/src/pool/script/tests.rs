@@ -32,7 +32,7 @@ fn the_path_names_a_file_and_the_rest_is_for_it() {
     for (rest, file, name, info) in [
         ("a.php", "a.php", "/base/a.php", ""),
         ("a.php/", "a.php", "/base/a.php", "/"),
-        ("a.php/x/y%2fz", "a.php", "/base/a.php", "/x/y/z"),
+        ("a.php/x/y%2fz", "a.php", "/base/a.php", "/x/y%2fz"),
         ("sub%20dir/b.php", "sub dir/b.php", "/base/sub dir/b.php", ""),
         ("", "index.php", "/base/index.php", ""),
         ("inner.php", "a.php", "/base/inner.php", ""),

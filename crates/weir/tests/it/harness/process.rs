@@ -105,6 +105,15 @@ impl Weir {
         Self { dir, command }.file("weir.yaml", config)
     }
 
+    /// With a folder that is there already, started from another folder by this path of its
+    /// configuration.
+    pub(crate) fn elsewhere(dir: TempDir, from: &Path, config: &str) -> Self {
+        let mut command = command();
+        command.args(["serve", "--json", "--admin", "127.0.0.1:0"]).arg(config);
+        command.current_dir(from);
+        Self { dir, command }
+    }
+
     /// With another file beside it.
     pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         std::fs::write(self.dir.path().join(name), content).expect("a file in the folder");

@@ -34,6 +34,58 @@ printf '%s %s %s ' \"$REQUEST_METHOD\" \"$PATH_INFO\" \"${HTTP_PROXY:-none}\"
 cat
 ";
 
+/// A pool with a folder of programs, of which `info.sh` says what it was told.
+fn told(pool: &str, route: &str) -> Server {
+    let config = format!(
+        "listen: [\"127.0.0.1:0\"]\nworkers: 1\n\
+         pools: {{c: {{protocol: cgi, root: bin, user: {}{pool}}}}}\n\
+         apis: {{a: {{base: /, routes: [{{path: \"/c/*\", pool: c{route}}}]}}}}\n",
+        rustix::process::geteuid().as_raw()
+    );
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\n\
+        printf '%s|%s|%s|' \"$SCRIPT_NAME\" \"$PATH_INFO\" \"$PATH_TRANSLATED\"\n\
+        grep NoNewPrivs /proc/self/status\n";
+    let weir = Weir::new(&config);
+    let bin = weir.dir().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("info.sh"), program).unwrap();
+    std::fs::set_permissions(bin.join("info.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    weir.start()
+}
+
+#[test]
+fn escaped_slashes_in_path_info_separate_nothing() {
+    let server = told("", ", path_normalization: {escaped_slashes: keep, backslashes: keep}");
+    let root = server.dir().canonicalize().unwrap().join("bin");
+    for (path, info) in
+        [("/a%20b/c", "/a b/c"), ("/a%2fb/c", "/a%2Fb/c"), ("/%5Cetc", "/%5Cetc"), ("", "")]
+    {
+        let answer = get(&server, &format!("/c/info.sh{path}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let translated = match info {
+            "" => String::new(),
+            info => format!("{}{info}", root.display()),
+        };
+        let expected = format!("/c/info.sh|{info}|{translated}|");
+        assert!(answer.text().starts_with(&expected), "{path}: {}", answer.text());
+    }
+    for path in ["/..%2f..%2fetc/passwd", "/a/..%5c..%5cetc", "/..%2Fweir.yaml"] {
+        assert_eq!(get(&server, &format!("/c/info.sh{path}")).status, 400, "{path}");
+    }
+    let strict = told("", "");
+    assert_eq!(get(&strict, "/c/info.sh/a%2Fb").status, 400);
+}
+
+#[test]
+fn programs_gain_no_privileges_unless_the_pool_lets_them() {
+    for (pool, flag) in
+        [("", "1"), (", no_new_privileges: false", "0"), (", limits: {files: 50}", "1")]
+    {
+        let answer = get(&told(pool, ""), "/c/info.sh").text();
+        assert!(answer.ends_with(&format!("NoNewPrivs:\t{flag}\n")), "{pool}: {answer}");
+    }
+}
+
 #[test]
 fn cgi_programs_get_a_process_for_each_request() {
     let server = start("a.sh", CGI);
