@@ -11,6 +11,7 @@ mod events;
 mod files;
 mod handler;
 mod monitor;
+mod normalization;
 mod policy;
 mod pool;
 pub(crate) mod render;
@@ -23,7 +24,7 @@ mod upstream;
 
 pub use auth::{
     Algorithm, ApiKeySource, Auth, AuthKind, CertificateName, IntrospectAuth, JwtAuth, RemoteKeys,
-    TokenRules, VerificationKey,
+    TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
 };
 pub use cache::{Cache, Credentials};
 pub use calls::{Call, Given};
@@ -34,6 +35,7 @@ pub use handler::{
     QueryMode, Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
+pub use normalization::{AmbiguousPath, PathNormalization};
 pub use policy::{
     Access, AccessRule, Clients, Compression, Consumer, ContentCoding, Cors, HeaderEdits, KeyHash,
     LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
@@ -180,6 +182,8 @@ pub struct Route {
     pub path: PathPattern,
     /// Who may call.
     pub access: Access,
+    /// What is done with paths that servers read in more than one way.
+    pub path_normalization: PathNormalization,
     /// From where it may be called, by API and by route; all of them hold.
     pub clients: Vec<Clients>,
     /// Rate limits of the API and the route, beside the consumer's plan. All must admit.

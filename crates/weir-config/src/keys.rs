@@ -10,6 +10,7 @@ mod events;
 mod files;
 mod form;
 mod monitor;
+mod normalization;
 mod openapi;
 mod pool;
 mod resubmit;
@@ -32,12 +33,14 @@ pub(crate) use files::FILES;
 pub(crate) use form::network;
 pub use form::{Fault, Form};
 pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
+pub(crate) use normalization::NORMALIZATION;
 pub(crate) use openapi::{MOCK, OPENAPI, VALIDATE};
 pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
 pub(crate) use resubmit::RESUBMIT;
 pub(crate) use script::{SCRIPT, SCRIPTS};
 pub(crate) use server::{
-    ADMIN, CLIENT_CERTIFICATES, DRAIN, INCLUDED, LIMITS, LISTENER, LOG, ROOT, TLS,
+    ADMIN, CLIENT_CERTIFICATES, DRAIN, FAILED_AUTHENTICATION, INCLUDED, LIMITS, LISTENER, LOG,
+    ROOT, TLS,
 };
 pub(crate) use telemetry::{METRICS, TELEMETRY, TRACES};
 pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};

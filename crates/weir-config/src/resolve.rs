@@ -14,8 +14,10 @@ mod health;
 mod introspect;
 mod jwt;
 mod monitor;
+mod normalization;
 mod openapi;
 mod path;
+mod place;
 mod plan;
 mod pool;
 mod proxy;
@@ -57,6 +59,8 @@ pub(crate) struct Resolver<'a> {
     plans: Index<'a>,
     /// Servers that URLs name; they come behind the upstreams that are written.
     servers: Vec<Upstream>,
+    /// Where the routes of the API stand that is being resolved, in their order.
+    routes_at: Vec<Spot>,
     /// The system's root certificates, read once if at all.
     native_roots: Option<Arc<RootCertStore>>,
 }
@@ -121,6 +125,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         draft,
         report,
         servers: Vec::new(),
+        routes_at: Vec::new(),
         native_roots: None,
     };
     let root = Fields::new(&draft.root, &keys::ROOT);

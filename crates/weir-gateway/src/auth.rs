@@ -25,11 +25,12 @@ pub(crate) use stand_in::{NotAdmitted, StandIn, stand_in};
 pub(crate) use jwt::bearer;
 
 use api_key::KeyRing;
+use aws_lc_rs::digest;
 use certificate::Certificate;
 use introspect::{Answer, Introspection};
 use key_set::KeySet;
-use serde_json::Value;
-use std::cell::RefCell;
+use serde_json::{Value, json};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +52,12 @@ pub struct Principal {
     scopes: Vec<String>,
     /// The same with spaces between, as it is recorded.
     granted: String,
+    /// See [`Principal::fingerprint`]; made when it is asked for.
+    fingerprint: OnceCell<[u8; 32]>,
 }
+
+/// Claims that differ from token to token of the same principal (RFC 7519 section 4.1).
+const OF_THE_TOKEN: [&str; 4] = ["exp", "nbf", "iat", "jti"];
 
 impl Principal {
     fn anonymous() -> Self {
@@ -62,6 +68,7 @@ impl Principal {
             claims: None,
             scopes: Vec::new(),
             granted: String::new(),
+            fingerprint: OnceCell::new(),
         }
     }
 
@@ -93,6 +100,27 @@ impl Principal {
     /// The scopes with spaces between.
     pub(crate) fn granted(&self) -> &str {
         &self.granted
+    }
+
+    /// SHA-256 of everything that the authorization decision used: the auth, the consumer and every
+    /// claim, so the issuer, the audience and the scopes among them. Only the claims that differ
+    /// from token to token of the same principal (`exp`, `nbf`, `iat`, `jti`) are no part of it.
+    pub(crate) fn fingerprint(&self) -> &[u8; 32] {
+        self.fingerprint.get_or_init(|| {
+            let claims = match &self.claims {
+                Some(Value::Object(claims)) => {
+                    let kept =
+                        claims.iter().filter(|(name, _)| !OF_THE_TOKEN.contains(&name.as_str()));
+                    Value::Array(kept.map(|(name, value)| json!([name, value])).collect())
+                }
+                _ => Value::Null,
+            };
+            let (auth, consumer) = (self.auth.map(|a| a.0), self.consumer.map(|c| c.0));
+            let all = json!([auth, consumer, self.subject, self.scopes, claims]).to_string();
+            let mut hash = [0; 32];
+            hash.copy_from_slice(digest::digest(&digest::SHA256, all.as_bytes()).as_ref());
+            hash
+        })
     }
 
     /// The first scope that is wanted and not granted.
@@ -136,6 +164,9 @@ pub(crate) struct Shown<'a> {
     pub(crate) query: Option<&'a [u8]>,
     /// What the client showed in the handshake.
     pub(crate) certificate: Option<&'a Certificate>,
+    /// Whether what costs something may be done for the client: verifying a signature, asking an
+    /// authorization server.
+    pub(crate) may_verify: &'a dyn Fn() -> bool,
 }
 
 /// What authentication did, all workers together. Each counter only grows.
@@ -255,10 +286,14 @@ impl Authenticator {
         let kind = &config.auths[rule.auth.0].kind;
         let found = match kind {
             AuthKind::Jwt(jwt) => jwt::bearer(shown.headers).and_then(|token| {
-                token.map(|token| self.token(config, rule.auth, jwt, token, now)).transpose()
+                token
+                    .map(|token| self.token(config, (rule.auth, jwt), token, shown, now))
+                    .transpose()
             }),
             AuthKind::Introspect(settings) => jwt::bearer(shown.headers).and_then(|token| {
-                token.map(|token| self.asked(config, rule.auth, settings, token, now)).transpose()
+                token
+                    .map(|token| self.asked(config, (rule.auth, settings), token, shown, now))
+                    .transpose()
             }),
             AuthKind::ApiKey(source) => {
                 let found = self.keys.find(source, shown.headers, shown.query);
@@ -293,9 +328,9 @@ impl Authenticator {
     fn asked(
         &self,
         config: &Config,
-        id: AuthId,
-        settings: &IntrospectAuth,
+        (id, settings): (AuthId, &IntrospectAuth),
         token: &[u8],
+        shown: Shown<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
         let key = token_cache::Key::new(id, 0, token);
@@ -306,6 +341,7 @@ impl Authenticator {
         count(&self.counters.cache_misses);
         let source = self.remote.introspections.get(id.0).and_then(Option::as_ref);
         match source.and_then(|source| source.known(&key, now)) {
+            None if !(shown.may_verify)() => Err(FailureKind::Throttled),
             None => Err(FailureKind::NotAsked),
             Some(Answer::Inactive) => Err(FailureKind::Inactive),
             Some(Answer::Active(claims, until)) => {
@@ -343,9 +379,9 @@ impl Authenticator {
     fn token(
         &self,
         config: &Config,
-        id: AuthId,
-        jwt: &weir_config::JwtAuth,
+        (id, jwt): (AuthId, &weir_config::JwtAuth),
         token: &[u8],
+        shown: Shown<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
         let key_set = self.remote.key_sets.get(id.0).and_then(Option::as_ref);
@@ -362,6 +398,9 @@ impl Authenticator {
         count(&self.counters.cache_misses);
         if keys.is_empty() {
             return Err(FailureKind::NoKeys);
+        }
+        if !(shown.may_verify)() {
+            return Err(FailureKind::Throttled);
         }
         let verified = jwt::verify(jwt, keys, token, now)?;
         Ok(self.remember(config, id, key, verified, now))
@@ -396,7 +435,15 @@ impl Authenticator {
         };
         let consumer = self.candidates[auth.0].iter().find(belongs).copied();
         let granted = scopes.join(" ");
-        Principal { auth: Some(auth), subject, consumer, claims: scope.claims, scopes, granted }
+        Principal {
+            auth: Some(auth),
+            subject,
+            consumer,
+            claims: scope.claims,
+            scopes,
+            granted,
+            fingerprint: OnceCell::new(),
+        }
     }
 }
 

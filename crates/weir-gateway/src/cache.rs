@@ -177,14 +177,10 @@ fn eligible(exchange: &Exchange, settings: &Cache, body: &RequestBody<'_>) -> Op
         (Credentials::Shared, _) => {}
         (_, None) if !sent => {}
         (Credentials::Each, Some(who)) if headers.known(Known::Cookie).is_none() => {
-            let auth = who.auth().map_or(0, |auth| auth.0 + 1);
-            let consumer = who.consumer().map_or(0, |consumer| consumer.0 + 1);
-            if who.subject().is_none() && consumer == 0 {
+            if who.subject().is_none() && who.consumer().is_none() {
                 return None;
             }
-            tag.extend_from_slice(&auth.to_be_bytes());
-            tag.extend_from_slice(&consumer.to_be_bytes());
-            tag.extend_from_slice(who.subject().unwrap_or_default().as_bytes());
+            tag.extend_from_slice(who.fingerprint());
         }
         _ => return None,
     }

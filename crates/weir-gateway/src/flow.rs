@@ -12,14 +12,15 @@ use crate::exchange::Exchange;
 use crate::explain::{self, Stage};
 use crate::grpc;
 use crate::headers::apply_edits;
-use crate::limit::Caller;
-use crate::path;
+use crate::limit::{Caller, Moment};
+use crate::path::{self, Ambiguity, Normal, PathError};
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
 use crate::script::Mapped;
 use crate::{files, pool, proxy, reply, script, transform, validate};
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
 use weir_config::{BodyMap, Handler, Route};
@@ -193,7 +194,13 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
         exchange.response.status = 204;
         return Ok(Some(Body::Empty));
     }
-    normalise(exchange)?;
+    if method == Method::Other && exchange.request.method_name().contains(char::is_lowercase) {
+        // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
+        // what is no method here must not pass by a route for the method that it looks like.
+        let detail = "methods are case-sensitive, and no method has lower-case letters";
+        return Err(Refusal::new(Problem::NotImplemented).detail(detail.to_owned()));
+    }
+    let path = normalise(exchange)?;
     let live = Rc::clone(exchange.live());
     let request = &exchange.request;
     let found = live.site.router.find(&exchange.host, request.path(), request.method_name());
@@ -207,6 +214,10 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
     }
     match found {
         Found::Route { api, route } => {
+            let (config, request) = (&live.site.config, &exchange.request);
+            let path = Normal { path: request.path().into(), ambiguity: path };
+            let asked = (exchange.host.as_str(), request.method_name());
+            live.site.router.admit_path(config, asked, &path, (api, route)).map_err(malformed)?;
             exchange.route = Some((api, route));
             Ok(None)
         }
@@ -225,15 +236,20 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
     }
 }
 
-/// Brings the path into its normal form, which is what is matched and what is forwarded.
-fn normalise(exchange: &mut Exchange) -> Result<(), Refusal> {
-    let normal = match path::normalise(exchange.request.path()) {
-        Ok(std::borrow::Cow::Borrowed(_)) => return Ok(()),
-        Ok(std::borrow::Cow::Owned(normal)) => normal,
-        Err(error) => return Err(Refusal::new(Problem::BadRequest).detail(error.to_string())),
-    };
-    exchange.request.set_path(&normal);
-    Ok(())
+/// Brings the path into its normal form, which is what is matched and what is forwarded. Gives
+/// what servers read in more than one way in it.
+fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
+    let Normal { path, ambiguity } = path::normalise(exchange.request.path()).map_err(malformed)?;
+    if let Cow::Owned(normal) = path {
+        exchange.request.set_path(&normal);
+    }
+    Ok(ambiguity)
+}
+
+/// A path that is not served.
+fn malformed(error: PathError) -> Refusal {
+    let problem = if error.is_ambiguous() { Problem::AmbiguousPath } else { Problem::BadRequest };
+    Refusal::new(problem).detail(error.to_string())
 }
 
 fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
@@ -269,8 +285,34 @@ async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refu
             Err(other) => failure = other,
         }
     }
-    let challenge = failure.challenge(&exchange.live().site.config, &route.access);
-    Err(Refusal::new(failure.problem()).header("www-authenticate", challenge))
+    Err(unauthenticated(exchange, route, failure))
+}
+
+/// What the client is told; a failure beyond the limit of its address is 429.
+fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> Refusal {
+    let site = &exchange.live().site;
+    let (address, now) = (exchange.client.address, moment(exchange));
+    let kind = failure.kind();
+    let throttled = if kind == FailureKind::Throttled {
+        // There may be room by now, for the next one.
+        Err(site.limits.may_authenticate(address, now).err().unwrap_or(1))
+    } else if kind.is_counted() && exchange.trace.is_none() {
+        site.limits.authentication_failed(address, now)
+    } else {
+        Ok(())
+    };
+    if let Err(seconds) = throttled {
+        exchange.worker.stats.auth_throttled.add(1);
+        return Refusal::new(Problem::AuthenticationThrottled)
+            .header("retry-after", seconds.to_string());
+    }
+    let challenge = failure.challenge(&site.config, &route.access);
+    Refusal::new(failure.problem()).header("www-authenticate", challenge)
+}
+
+/// When the request came, as limits want it.
+fn moment(exchange: &Exchange) -> Moment {
+    exchange.worker.shared.limiter.moment(exchange.started, exchange.unix)
 }
 
 /// Gets what is not known and may let the request in: another key set may have the key, and the
@@ -305,8 +347,14 @@ fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFa
         headers: &request.headers,
         query: request.query().map(str::as_bytes),
         certificate: exchange.certificate.as_deref(),
+        may_verify: &|| {
+            let (address, now) = (exchange.client.address, moment(exchange));
+            live.site.limits.may_authenticate(address, now).is_ok()
+        },
     };
-    match live.authenticator.authenticate(config, &route.access, shown, exchange.unix) {
+    let authenticated =
+        live.authenticator.authenticate(config, &route.access, shown, exchange.unix);
+    match authenticated {
         Ok(principal) => {
             exchange.principal = Some(principal);
             if !route.access.any_of.is_empty() {
@@ -327,7 +375,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     let caller =
         Caller { api, route: index, principal: &principal, address: exchange.client.address };
     let limits = &live.site.limits;
-    let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
+    let now = moment(exchange);
     let (config, scope) = (&live.site.config, || exchange.scope());
     let outcome = match &exchange.trace {
         None => limits.admit(config, &caller, scope, now),
@@ -364,7 +412,7 @@ fn begin_recording(
     if begun.is_err()
         && let Some(principal) = exchange.principal.clone()
     {
-        let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
+        let now = moment(exchange);
         exchange.live().site.limits.give_back_quota(&principal, now);
         // How it stood is not how it stands.
         exchange.standing = None;

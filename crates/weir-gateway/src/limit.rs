@@ -9,6 +9,7 @@
 //! consumer; API and limit), so they survive a reload; when a rate changes, what was taken stays
 //! taken and flows back at the new rate.
 
+mod failures;
 mod gcra;
 mod headers;
 mod keys;
@@ -26,6 +27,7 @@ pub use standings::{
 
 use crate::auth::Principal;
 use crate::problem::Problem;
+use failures::Failures;
 use gcra::Gcra;
 use headers::Policy;
 use keys::{Key, Slot, lock};
@@ -45,6 +47,11 @@ use weir_wire::Headers;
 
 const NANOS: u64 = 1_000_000_000;
 
+/// Seconds of a wait in nanoseconds, rounded up, at least 1.
+fn seconds_up(nanos: u64) -> u64 {
+    nanos.div_ceil(NANOS).max(1)
+}
+
 /// A point in time, on the two clocks that limits need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -63,6 +70,7 @@ pub struct LimitPlan {
     consumers: Vec<ConsumerLimits>,
     /// By API, route and position, as in the Config.
     routes: Vec<Vec<Vec<RouteLimit>>>,
+    failures: Option<Failures>,
 }
 
 #[derive(Debug)]
@@ -169,12 +177,31 @@ impl LimitPlan {
             plans: Vec::new(),
             consumers: Vec::new(),
             routes: Vec::new(),
+            failures: Failures::new(limiter, config.limits.failed_authentication),
         };
         let mut registry = lock(&limiter.registry);
         plan.add_plans(config);
         plan.add_consumers(config, &mut registry, now);
         plan.add_routes(config, &mut registry, now);
         plan
+    }
+
+    /// Whether a credential from this address may be verified, which costs something.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub(crate) fn may_authenticate(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(failures) = &self.failures else { return Ok(()) };
+        failures.look(&self.limiter, address, now)
+    }
+
+    /// Counts a failed authentication from this address.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub(crate) fn authentication_failed(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(failures) = &self.failures else { return Ok(()) };
+        failures.count(&self.limiter, address, now)
     }
 
     fn policy(&mut self, name: &str, quantity: u64) -> usize {

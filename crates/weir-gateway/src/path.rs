@@ -3,7 +3,12 @@
 //! What is matched is what is forwarded: an upstream never sees a spelling that the router did
 //! not. Escapes of unreserved characters are decoded, others get upper-case digits; dot segments
 //! are removed; an escaped slash stays escaped and so never separates segments. Refused: broken
-//! escapes, an escaped NUL, and paths that climb above the root.
+//! escapes, an escaped NUL, and paths that climb above the root. What servers read in more than
+//! one way is told beside the path: the route decides.
+
+mod ambiguity;
+
+pub use ambiguity::{Ambiguity, Kind as AmbiguityKind};
 
 use std::borrow::Cow;
 
@@ -19,6 +24,31 @@ pub enum PathError {
     /// Not in origin form.
     #[error("the path does not start with a slash")]
     Relative,
+    /// Dot segments in a path that servers read in more than one way (`/..;/`, `/..%2f`).
+    #[error("the path has dot segments and is ambiguous")]
+    AmbiguousDotSegments,
+    /// The route does not take paths with this.
+    #[error("the path has {0}, which servers read in more than one way")]
+    Ambiguous(&'static str),
+    /// Another reading of the path leads to a route that demands more, or to none.
+    #[error("the path is ambiguous: another reading of it leads elsewhere")]
+    StricterReading,
+}
+
+impl PathError {
+    /// Whether the path is well formed, but not to be trusted.
+    pub fn is_ambiguous(self) -> bool {
+        matches!(self, Self::AmbiguousDotSegments | Self::Ambiguous(_) | Self::StricterReading)
+    }
+}
+
+/// A path in its normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Normal<'p> {
+    /// What is matched and forwarded.
+    pub path: Cow<'p, str>,
+    /// What servers read in more than one way in it.
+    pub ambiguity: Ambiguity,
 }
 
 /// Normalises a path in origin form. Borrowed when it was normal already, as nearly every path
@@ -26,22 +56,29 @@ pub enum PathError {
 ///
 /// # Errors
 /// See [`PathError`].
-pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
+pub fn normalise(path: &str) -> Result<Normal<'_>, PathError> {
     if !path.starts_with('/') {
         return Err(PathError::Relative);
     }
     if is_normal(path.as_bytes()) {
-        return Ok(Cow::Borrowed(path));
+        return Ok(Normal { path: Cow::Borrowed(path), ambiguity: Ambiguity::default() });
     }
     let decoded = decode_unreserved(path)?;
-    remove_dot_segments(&decoded).map(Cow::Owned)
+    let ambiguity = Ambiguity::of(&decoded);
+    if !ambiguity.is_empty() && ambiguity::has_dot_segments(&decoded) {
+        return Err(PathError::AmbiguousDotSegments);
+    }
+    let path = remove_dot_segments(&decoded).map(Cow::Owned)?;
+    Ok(Normal { path, ambiguity })
 }
 
-/// No escapes at all, and no segment that starts with a dot.
+/// No escapes at all, no segment that starts with a dot, and nothing ambiguous.
 fn is_normal(path: &[u8]) -> bool {
-    // Most paths have neither, which is found out many bytes at a time.
-    weir_wire::find_either(path, b'%', b'.').is_none()
-        || (!path.windows(2).any(|pair| pair == b"/.") && !path.contains(&b'%'))
+    // Without a way out in between, both loops look at many bytes at a time.
+    let byte = path.iter().fold(false, |odd, b| odd | matches!(b, b'%' | b';' | b'\\'));
+    let pairs = path.iter().zip(path.iter().skip(1));
+    let pair = pairs.fold(false, |odd, (a, b)| odd | ((*a == b'/') & matches!(b, b'/' | b'.')));
+    !byte && !pair
 }
 
 fn decode_unreserved(path: &str) -> Result<String, PathError> {

@@ -95,6 +95,9 @@ macro_rules! problems {
 problems! {
     /// The bytes are not an acceptable HTTP request; the detail says which rule is broken.
     BadRequest = 400 "bad-request" "Malformed request" Client Pointless,
+    /// Servers read the path in more than one way, and the route does not take such paths
+    /// (`path_normalization`).
+    AmbiguousPath = 400 "ambiguous-path" "Ambiguous path" Client Pointless,
     /// The body ended before it was whole, or its coding is malformed.
     BadBody = 400 "bad-body" "Malformed request body" Client Pointless,
     /// A route that maps its request body got something that is not JSON.
@@ -170,6 +173,9 @@ problems! {
     HeadersTooLarge = 431 "headers-too-large" "The request headers are too large" Client Pointless,
     /// A rate limit is exhausted; `Retry-After` says for how long.
     RateLimited = 429 "rate-limited" "Too many requests" Client Safe,
+    /// Too many credentials from the client's address have failed; `Retry-After` says when another
+    /// is verified (`limits.failed_authentication`).
+    AuthenticationThrottled = 429 "authentication-throttled" "Too many failed authentications" Client Safe,
     /// The plan's quota is used up; `Retry-After` says when the next period begins.
     QuotaExhausted = 429 "quota-exhausted" "The quota is used up" Client Safe,
     /// A fault in weir itself.

@@ -4,6 +4,7 @@
 //! Pure: a host, a path and a method in, the best match out. Look-ups are by hash at every
 //! segment, so ten thousand routes cost what ten cost.
 
+mod ambiguous;
 mod tree;
 
 use crate::path;

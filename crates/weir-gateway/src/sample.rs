@@ -22,6 +22,7 @@ pub(crate) fn config() -> Config {
             idle: Duration::from_secs(60),
             request: None,
             http2_streams: 100,
+            failed_authentication: None,
         },
         drain: Drain { delay: Duration::ZERO, deadline: Duration::from_secs(30) },
         access_log: AccessLog { format: None, target: LogTarget::Stderr },

@@ -346,6 +346,7 @@ pub(crate) struct WorkerStats {
     pub(crate) log_dropped: Counter,
     pub(crate) limited: Counter,
     pub(crate) over_quota: Counter,
+    pub(crate) auth_throttled: Counter,
     pub(crate) invalid_requests: Counter,
     pub(crate) invalid_answers: Counter,
     pub(crate) fallbacks: Counter,

@@ -258,6 +258,11 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
         ),
         Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
         Family::counter(
+            "weir_authentication_throttled_total",
+            "Requests rejected because too many credentials from their address had failed.",
+            stats.auth_throttled,
+        ),
+        Family::counter(
             "weir_invalid_requests_total",
             "Requests that are not as their API's description says, refused or not.",
             stats.invalid_requests,

@@ -120,6 +120,20 @@ pub struct VerificationKey {
     pub key: DecodingKey,
 }
 
+/// Most that verifying one token may cost, in the units of [`verification_cost`]: of keys that fit a
+/// token the first are tried, until it is spent.
+pub const VERIFICATION_BUDGET: u32 = 128;
+
+/// What verifying a signature costs, about, in units of some microseconds.
+#[must_use]
+pub fn verification_cost(algorithm: Algorithm) -> u32 {
+    match algorithm {
+        Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => 1,
+        Algorithm::ES384 => 16,
+        _ => 8,
+    }
+}
+
 /// OAuth 2.0 token introspection (RFC 7662).
 #[derive(Clone, PartialEq, Eq)]
 pub struct IntrospectAuth {

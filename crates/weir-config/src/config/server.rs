@@ -1,5 +1,6 @@
 //! Listeners, limits, logs: what holds for the whole server.
 
+use super::policy::Rate;
 use ipnet::IpNet;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
@@ -89,6 +90,9 @@ pub struct Limits {
     pub request: Option<Duration>,
     /// Streams open at once on one HTTP/2 connection (default 100).
     pub http2_streams: u32,
+    /// Failed authentications from one address, IPv6 by /64 (default 10/s, 100 at once); `None`:
+    /// any number.
+    pub failed_authentication: Option<Rate>,
 }
 
 /// How a stop goes.

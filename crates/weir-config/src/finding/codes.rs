@@ -49,6 +49,7 @@ codes! {
     MISSING_UNIT "missing-unit" "A time, size or rate without its unit."
     NEEDS_RESTART "needs-restart" "A change that a reload cannot make: restart, or take it back. Nothing of the new configuration is in use."
     NO_EXAMPLE "no-example" "A `mock` of an answer that is not described, or of which neither an example nor a value of its schema can be had."
+    NO_NEW_PRIVILEGES "no-new-privileges" "The program of a pool is set-user-ID, set-group-ID, `sudo` or `doas`, and agents gain no privileges (`no_new_privileges`, a warning)."
     NO_ROOTS "no-roots" "An https upstream without `ca`, and the system's root certificates cannot be read."
     NOT_AVAILABLE "not-available" "A key that this version of weir does not have yet."
     NOT_HERE "not-here" "A key that may stand in the main file only, in an included one."
@@ -66,5 +67,6 @@ codes! {
     UNRESOLVED_REF "unresolved-ref" "A `$ref` of an OpenAPI document leads nowhere, round in a circle, or to the network."
     UNUSED "unused" "Something is defined and has no effect (a warning)."
     WEAK_SECRET "weak-secret" "A shared secret shorter than 32 bytes."
+    WEAKER_CATCH_ALL "weaker-catch-all" "A catch-all route without authentication takes requests for what a stricter route protects: other methods, or paths that servers read in another way (a warning)."
     WRONG_TYPE "wrong-type" "A value of another type than the key takes."
 }

@@ -3,6 +3,7 @@
 use super::cache::CACHE_KEY;
 use super::calls::CALLS_KEY;
 use super::files::FILES_KEY;
+use super::normalization::NORMALIZATION_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
 use super::xml::{FROM_KEY, XML_KEY};
@@ -38,6 +39,7 @@ pub(crate) static API: Shape = Shape {
             OPENAPI_KEY,
             VALIDATE_KEY,
             AUTH_KEY,
+            NORMALIZATION_KEY,
             CLIENTS_KEY,
             Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").default("no CORS headers"),
             LIMIT_KEYS,
@@ -182,6 +184,7 @@ pub(crate) static ROUTE: Shape = Shape {
                 .default("METHODS path"),
             VALIDATE_KEY,
             AUTH_KEY,
+            NORMALIZATION_KEY,
             CLIENTS_KEY,
             LIMIT_KEYS,
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),

@@ -235,6 +235,23 @@ pub(crate) static LIMITS: Shape = Shape::new(
         )
         .default("5m"),
         Key::new("http2_streams", Kind::Integer(1, 10_000), "Streams open at once on one HTTP/2 connection.").default("100"),
+        Key::new(
+            "failed_authentication",
+            Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::Rate), Kind::Object(&FAILED_AUTHENTICATION)]),
+            "Failed authentications from one client address, IPv6 by /64. Beyond it, tokens from there that are not known are answered with 429 and `Retry-After`, before a signature is verified or an authorization server asked. What succeeds is not limited; `none` turns it off.",
+        )
+        .default("10/s, 100 at once"),
+    ],
+);
+
+/// `failed_authentication` written out.
+pub(crate) static FAILED_AUTHENTICATION: Shape = Shape::new(
+    "the limit of failed authentications",
+    "In no interval t do more than burst + rate·t credentials fail before others are no longer verified.",
+    &[
+        Key::new("rate", Kind::Form(Form::Rate), "Failures in a time.").required(),
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+            .default("the failures of `rate`"),
     ],
 );
 

@@ -1,10 +1,11 @@
 //! APIs: what their routes have in common.
 
+use super::normalization::normalization;
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, plan, server};
 use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, ContentCoding, Cors, Credentials,
-    HeaderEdits, LimitKey, Limits, Location, Origins, RateLimit, Resubmit,
+    HeaderEdits, LimitKey, Limits, Location, Origins, PathNormalization, RateLimit, Resubmit,
 };
 use crate::draft::{Member, Spot};
 use crate::expr::Expr;
@@ -23,6 +24,7 @@ pub(super) struct Inherited<'n> {
     /// It names a description that cannot be read: what only that could tell is not judged.
     pub(super) lost: bool,
     pub(super) access: Access,
+    pub(super) path_normalization: PathNormalization,
     pub(super) clients: Vec<Clients>,
     pub(super) rate_limits: Vec<RateLimit>,
     pub(super) body_limit: u64,
@@ -53,8 +55,11 @@ impl Resolver<'_> {
                 self.report.error(codes::TOO_MANY, member.at, format!("more than {ROUTES} routes"));
                 break;
             }
-            let Some(api) = self.api(member, limits, capture) else { continue };
+            let api = self.api(member, limits, capture);
+            let at = std::mem::take(&mut self.routes_at);
+            let Some(api) = api else { continue };
             self.unique(&api, member.at, &mut places);
+            self.warn_of_weaker(&api, &at);
             apis.push(api);
         }
         apis
@@ -99,6 +104,7 @@ impl Resolver<'_> {
             api: &member.key,
             lost,
             access,
+            path_normalization: normalization(&fields, PathNormalization::default()),
             clients: self.clients(&fields).into_iter().collect(),
             rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),

@@ -1,7 +1,10 @@
 //! What a token must be like, and the keys that verify it.
 
 use super::{Fields, Resolver};
-use crate::config::{Algorithm, JwtAuth, RemoteKeys, TokenRules, VerificationKey};
+use crate::config::{
+    Algorithm, JwtAuth, RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey,
+    verification_cost,
+};
 use crate::draft::{Node, Spot};
 use crate::finding::codes;
 use crate::key_set::{self, Origin};
@@ -208,12 +211,32 @@ impl Resolver<'_> {
     ) -> Option<Vec<VerificationKey>> {
         let algorithms: Vec<Algorithm> = algorithms.iter().map(|(a, _)| *a).collect();
         match key_set::parse(node.text()?.as_bytes(), &algorithms, Origin::File) {
-            Ok(keys) => Some(keys),
+            Ok(keys) => {
+                self.warn_of_untried(node, &keys, &algorithms);
+                Some(keys)
+            }
             Err(fault) => {
                 self.report
                     .error(fault.code, node.at, fault.message)
                     .maybe_help(fault.help.map(str::to_owned));
                 None
+            }
+        }
+    }
+
+    /// Of many keys not all are tried for a token that does not name its own.
+    fn warn_of_untried(&mut self, node: &Node, keys: &[VerificationKey], algorithms: &[Algorithm]) {
+        for algorithm in algorithms {
+            let tried = (VERIFICATION_BUDGET / verification_cost(*algorithm)) as usize;
+            let fitting = keys.iter().filter(|key| key.algorithms.contains(algorithm)).count();
+            if fitting > tried {
+                let message = format!(
+                    "{fitting} keys fit {algorithm:?}; a token without a `kid` is verified with the first {tried}"
+                );
+                self.report.warning(codes::TOO_MANY, node.at, message).help(
+                    "let tokens name their key by `kid`, or remove the keys that are not in use",
+                );
+                return;
             }
         }
     }

@@ -412,6 +412,7 @@ impl<'a> Resolver<'a> {
             methods: vec!["GET".to_owned()],
             path: path::pattern(serve).ok()?,
             access: inherited.access.clone(),
+            path_normalization: inherited.path_normalization,
             clients: inherited.clients.clone(),
             rate_limits: inherited.rate_limits.clone(),
             body_limit: inherited.body_limit,

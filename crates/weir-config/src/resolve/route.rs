@@ -1,6 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, cache, compression};
+use super::normalization::normalization;
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, path, reply, server};
@@ -54,6 +55,7 @@ impl<'a> Resolver<'a> {
             }
             let bound = operation.as_ref().zip(described.as_deref_mut());
             let route = self.route(&fields, target, inherited, bound);
+            self.routes_at.extend(route.as_ref().map(|_| node.at));
             routes.extend(route);
         }
         routes
@@ -169,6 +171,7 @@ impl<'a> Resolver<'a> {
             methods,
             path,
             access: access.unwrap_or_else(|| inherited.access.clone()),
+            path_normalization: normalization(fields, inherited.path_normalization),
             clients,
             rate_limits,
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit),
@@ -306,7 +309,7 @@ fn limit_name(api: &str, operation: &str) -> String {
 }
 
 /// What two paths that match the same requests have in common.
-fn shape(path: &PathPattern) -> String {
+pub(super) fn shape(path: &PathPattern) -> String {
     let mut shape = String::new();
     for segment in &path.segments {
         shape.push('/');

@@ -1,14 +1,14 @@
 //! Listeners, admin, limits, drain, log.
 
-use super::{Fields, Resolver};
+use super::{Fields, Resolver, place, plan};
 use crate::config::{
-    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
+    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Rate, Tls,
 };
 use crate::draft::{Data, Node};
 use crate::finding::codes;
 use crate::keys;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,6 +160,7 @@ impl Resolver<'_> {
             idle: fields.seconds("idle", 60),
             request: request_time(&fields, Some(Duration::from_secs(300))),
             http2_streams: fields.number("http2_streams", 100),
+            failed_authentication: failed_authentication(&fields),
         };
         for (key, value, least, most) in [
             ("header_bytes", limits.header_bytes, 1024, 1024 * 1024),
@@ -195,21 +196,45 @@ impl Resolver<'_> {
             _ => None,
         };
         let target = match fields.and_then(|f| f.get("to")) {
-            Some(node) if node.text() != Some("stderr") => LogTarget::File(self.path_of(node)),
+            Some(node) if node.text() != Some("stderr") => {
+                LogTarget::File(self.place_of(&self.path_of(node)))
+            }
             _ => LogTarget::Stderr,
         };
         AccessLog { format, target }
     }
 
     pub(super) fn data(&mut self, root: &Fields<'_>) -> PathBuf {
-        match root.get("data") {
+        self.place_of(&match root.get("data") {
             Some(node) => self.path_of(node),
             None => self.draft.texts.resolve(root.node().at.file, "data"),
-        }
+        })
+    }
+
+    /// A path as the rest of weir and programs get it; without a look at the file system if that
+    /// is not to be touched.
+    pub(super) fn place_of(&self, path: &Path) -> PathBuf {
+        if self.draft.sealed { place::lexical(path) } else { place::absolute(path) }
     }
 
     /// The path a node says, from the folder of the file it is written in.
     pub(super) fn path_of(&self, node: &Node) -> PathBuf {
         self.draft.texts.resolve(node.at.file, node.text().unwrap_or_default())
+    }
+}
+
+/// How many authentications from one address may fail.
+fn failed_authentication(limits: &Fields<'_>) -> Option<Rate> {
+    let usual = Rate { requests: 10, per: Duration::from_secs(1), burst: 100 };
+    if let Some(own) = limits.object("failed_authentication", &keys::FAILED_AUTHENTICATION) {
+        return plan::rate(&own).or(Some(usual));
+    }
+    match limits.text("failed_authentication") {
+        None => Some(usual),
+        Some("none") => None,
+        Some(text) => {
+            let rate = crate::units::rate(text).ok();
+            Some(rate.map_or(usual, |(requests, per)| Rate { requests, per, burst: requests }))
+        }
     }
 }

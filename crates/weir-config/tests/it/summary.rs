@@ -97,6 +97,9 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
         r.operation, r.methods, r.path.segments, r.path.wildcard, r.location.line
     )
     .expect("writes");
+    if r.path_normalization != weir_config::PathNormalization::default() {
+        writeln!(out, "    {:?}", r.path_normalization).expect("writes");
+    }
     if !r.clients.is_empty() {
         writeln!(out, "    {:?}", r.clients).expect("writes");
     }

@@ -44,6 +44,24 @@ pub enum FailureKind {
     /// Nothing is known of the token before the authorization server has been asked. Last, because
     /// it says least: the answer may be anything.
     NotAsked,
+    /// The credential was not verified: too many from the client's address have failed. Behind
+    /// everything, as what it would be is not known.
+    Throttled,
+}
+
+impl FailureKind {
+    /// Whether it counts as a failed authentication of the client's: a credential was there, and
+    /// is not good.
+    pub(crate) fn is_counted(self) -> bool {
+        !matches!(
+            self,
+            Self::Missing
+                | Self::InsufficientScope
+                | Self::NoKeys
+                | Self::NotAsked
+                | Self::Throttled
+        )
+    }
 }
 
 /// Nobody is admitted.
@@ -83,6 +101,7 @@ impl AuthFailure {
             FailureKind::CertificateExpired => Problem::CertificateExpired,
             FailureKind::Inactive => Problem::TokenInactive,
             FailureKind::NotAsked => Problem::IntrospectionUnavailable,
+            FailureKind::Throttled => Problem::AuthenticationThrottled,
             FailureKind::UnknownApiKey => Problem::UnknownApiKey,
             FailureKind::Algorithm => Problem::TokenAlgorithm,
             FailureKind::NoKeys => Problem::KeysUnavailable,

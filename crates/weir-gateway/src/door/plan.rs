@@ -4,7 +4,7 @@ use super::{Refused, Resubmission};
 use crate::auth::{NotAdmitted, Principal, StandIn, stand_in};
 use crate::forwarded::Client;
 use crate::headers::{apply_edits, strip_hop_by_hop};
-use crate::path;
+use crate::path::{self, Normal};
 use crate::problem::Problem;
 use crate::route::Found;
 use crate::site::Site;
@@ -66,7 +66,8 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
     };
     let own_path = path::normalise(own_path).map_err(|_| Refused::RouteGone)?;
     let (api, own) = find(site, &host, &own_path, &request.method, &request.api)?;
-    let mut to = Destination { route: own, method: request.method.clone(), path: own_path.into() };
+    let path = own_path.path.into_owned();
+    let mut to = Destination { route: own, method: request.method.clone(), path };
     if let Some(name) = &request.to {
         if !own.resubmit.targets.contains(name) {
             return Err(Refused::TargetNotListed);
@@ -75,7 +76,8 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         let other = other.ok_or(Refused::TargetNotListed)?;
         to = redirect(api, own, other, &to).ok_or(Refused::TargetUnfit)?;
         // Another route may stand before it.
-        let found = find(site, &host, &to.path, &to.method, &request.api);
+        let path = path::normalise(&to.path).map_err(|_| Refused::TargetUnfit)?;
+        let found = find(site, &host, &path, &to.method, &request.api);
         if !found.is_ok_and(|(_, found)| std::ptr::eq(found, other)) {
             return Err(Refused::TargetUnfit);
         }
@@ -113,13 +115,15 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
 fn find<'s>(
     site: &'s Site,
     host: &str,
-    path: &str,
+    path: &Normal<'_>,
     method: &str,
     name: &str,
 ) -> Result<(&'s Api, &'s Route), Refused> {
-    let Found::Route { api, route } = site.router.find(host, path, method) else {
+    let Found::Route { api, route } = site.router.find(host, &path.path, method) else {
         return Err(Refused::RouteGone);
     };
+    (site.router.admit_path(&site.config, (host, method), path, (api, route)))
+        .map_err(|_| Refused::RouteGone)?;
     let api = &site.config.apis[api];
     if api.name != name {
         return Err(Refused::RouteGone);

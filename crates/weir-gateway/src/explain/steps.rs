@@ -218,6 +218,12 @@ impl Course<'_> {
             headers: &request.headers,
             query: request.query().map(str::as_bytes),
             certificate: self.exchange.certificate.as_deref(),
+            may_verify: &|| {
+                let exchange = self.exchange;
+                let limiter = &exchange.worker.shared.limiter;
+                let now = limiter.moment(exchange.started, exchange.unix);
+                live.site.limits.may_authenticate(exchange.client.address, now).is_ok()
+            },
         };
         let tried = live.authenticator.try_rule(config, rule, shown, self.exchange.unix);
         let of_token = auth.kind.token().map_or(&[][..], |token| token.scopes.as_slice());

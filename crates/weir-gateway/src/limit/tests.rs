@@ -23,6 +23,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         methods: vec![],
         path: PathPattern { text: "/".into(), segments: vec![], wildcard: false },
         access: Access::default(),
+        path_normalization: weir_config::PathNormalization::default(),
         clients: vec![],
         rate_limits,
         body_limit: 0,

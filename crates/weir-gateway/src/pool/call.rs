@@ -33,6 +33,11 @@ impl Call {
             return None;
         }
         let router = &exchange.live().site.router;
+        if !path.ambiguity.is_empty() {
+            // The client comes back with it, and is told what is wrong with it.
+            return None;
+        }
+        let path = path.path;
         let found = router.find(&exchange.host, &path, "GET");
         let Found::Route { api, route } = found else { return None };
         if exchange.route != Some((api, route)) {

@@ -20,6 +20,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         methods: methods.iter().map(|m| (*m).to_owned()).collect(),
         path: pattern(path),
         access: Access::default(),
+        path_normalization: PathNormalization::default(),
         clients: vec![],
         rate_limits: Vec::new(),
         body_limit: 0,

@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub limited: u64,
     /// Requests refused by a quota.
     pub over_quota: u64,
+    /// Requests rejected because too many credentials from their address had failed.
+    pub auth_throttled: u64,
     /// Requests that are not as their API's description says.
     pub invalid_requests: u64,
     /// Answers that are not as their API's description says.
@@ -229,6 +231,7 @@ impl Snapshot {
             (&mut self.log_dropped, &worker.log_dropped),
             (&mut self.limited, &worker.limited),
             (&mut self.over_quota, &worker.over_quota),
+            (&mut self.auth_throttled, &worker.auth_throttled),
             (&mut self.invalid_requests, &worker.invalid_requests),
             (&mut self.invalid_answers, &worker.invalid_answers),
             (&mut self.fallbacks, &worker.fallbacks),

@@ -5,7 +5,9 @@ mod api_keys;
 mod certificates;
 mod introspection;
 mod key_sets;
+mod paths;
 mod secrets;
+mod throttling;
 mod tokens;
 
 use crate::harness::{Response, Server};

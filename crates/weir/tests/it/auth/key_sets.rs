@@ -76,7 +76,7 @@ fn keys(algorithm: &str) -> String {
 
 fn start(endpoint: &Endpoint, refresh: &str) -> Server {
     Weir::new(&format!(
-        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 2\n\
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 2\nlimits: {{failed_authentication: none}}\n\
          auth: {{idp: {{jwt: {{algorithms: [RS256, ES256], jwks: \"http://{}/keys\", \
          refresh: {refresh}}}}}}}\n\
          apis: {{api: {{base: /, auth: idp, routes: [{{get: /, reply: {{}}}}]}}}}\n",

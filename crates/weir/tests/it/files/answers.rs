@@ -71,8 +71,6 @@ fn a_path_that_leads_to_none_is_a_404() {
         "/nothing",
         "/robots.txt/",
         "/robots.txt/x",
-        "/docs//index.html",
-        "//robots.txt",
         "/bare/",
         "/bare",
         "/ROBOTS.TXT",
@@ -189,8 +187,7 @@ fn the_fallback_answers_for_pages_and_not_for_their_parts() {
         &[("index.html", b"app"), ("app.js", b"js"), ("docs/readme.txt", b"r")],
     );
     let mut client = server.connect();
-    for path in ["/users/7", "/users/jane.doe", "/docs", "/docs/", "/old.html", "/a//b", "/.git/x"]
-    {
+    for path in ["/users/7", "/users/jane.doe", "/docs", "/docs/", "/old.html", "/.git/x"] {
         let answer = client.get(path);
         assert_eq!((answer.status, answer.text().as_str()), (200, "app"), "{path}");
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));

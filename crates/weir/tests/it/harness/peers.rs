@@ -75,6 +75,19 @@ ScriptAlias / PATH/cgi/
 </Directory>
 ";
 
+const GO_FILES: &str = "package main
+
+import (
+	\"log\"
+	\"net/http\"
+	\"os\"
+)
+
+func main() {
+	log.Fatal(http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2]))))
+}
+";
+
 impl RealServer {
     /// Apache httpd of Debian's package with a CGI program, which answers below `/` and this name.
     pub(crate) fn apache(name: &str, program: &str) -> Self {
@@ -123,6 +136,43 @@ impl RealServer {
         Self::start("/usr/sbin/haproxy", HAPROXY, "stdout.log", |command, dir| {
             command.arg("-db").arg("-f").arg(dir.join("config"));
         })
+    }
+
+    /// Go's file server (`net/http`) over a folder; `None`, which is said, without a Go toolchain.
+    pub(crate) fn go_files(folder: &Path) -> Option<Self> {
+        let go =
+            ["/usr/local/go/bin/go", "/usr/bin/go"].into_iter().find(|p| Path::new(p).exists());
+        let Some(go) = go else {
+            eprintln!("SKIPPED: no Go toolchain");
+            return None;
+        };
+        let build = tempfile::tempdir().expect("a temporary folder");
+        fs::write(build.path().join("main.go"), GO_FILES).expect("a file");
+        let program = build.path().join("files");
+        let mut compile = Command::new(go);
+        compile.arg("build").arg("-o").arg(&program).arg("main.go").current_dir(build.path());
+        compile.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cache"));
+        super::run(&mut compile, b"");
+        let program = program.to_str().expect("a path in UTF-8").to_owned();
+        Some(Self::start(&program, "ADDR", "stdout.log", |command, dir| {
+            let addr = fs::read_to_string(dir.join("config")).expect("its address");
+            command.arg(addr).arg(folder);
+        }))
+    }
+
+    /// Python's file server (`http.server`) over a folder; `None`, which is said, without Python.
+    pub(crate) fn python_files(folder: &Path) -> Option<Self> {
+        let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+        let Some(python) = python.into_iter().find(|path| Path::new(path).exists()) else {
+            eprintln!("SKIPPED: no python3");
+            return None;
+        };
+        Some(Self::start(python, "ADDR", "stdout.log", |command, dir| {
+            let addr = fs::read_to_string(dir.join("config")).expect("its address");
+            let port = addr.rsplit(':').next().expect("a port").to_owned();
+            command.args(["-m", "http.server", "--bind", "127.0.0.1", &port, "--directory"]);
+            command.arg(folder);
+        }))
     }
 
     fn start(

@@ -114,8 +114,8 @@ fn an_edited_one_is_sent_and_its_difference_kept_for_those_who_may_see_payloads(
 #[test]
 fn it_goes_to_another_route_that_is_listed() {
     let backend = Backend::start();
-    let routes = "      - {op: place, post: \"/v1/{id}/lines/{line}\", proxy: back, resubmit: {targets: [repair, other, fixed]}}\n      \
-        - {op: repair, put: \"/v2/{line}/of/{id}\", proxy: back}\n      \
+    let routes = "      - {op: place, post: \"/v1/{id}/lines/{line}\", path_normalization: {escaped_slashes: keep}, proxy: back, resubmit: {targets: [repair, other, fixed]}}\n      \
+        - {op: repair, put: \"/v2/{line}/of/{id}\", path_normalization: {escaped_slashes: keep}, proxy: back}\n      \
         - {op: other, post: \"/v2/{unknown}\", proxy: back}\n      \
         - {op: fixed, post: /fixed, proxy: back}\n      \
         - {op: unlisted, post: /unlisted, proxy: back}\n";

@@ -1,6 +1,9 @@
 //! The response cache, through the real binary.
 
-use crate::harness::{Peer, Response, Server, Upstream, Weir, transactions};
+use crate::harness::{
+    KEYS, Peer, Response, SECRET, Server, Upstream, Weir, transactions, unix_now,
+};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -205,6 +208,38 @@ fn callers_have_the_same_answer_or_each_its_own_as_said() {
         assert_eq!(ask(&one).text() == first, hits, "{cache}");
         assert_eq!(ask(&two).text() == first, shared, "{cache}");
         assert_eq!(ask(&[]).status, 401, "who is not let in is not given anything");
+    }
+}
+
+#[test]
+fn the_same_subject_of_another_issuer_has_answers_of_its_own() {
+    let auth = "auth: {idp: {jwt: {algorithms: HS256, key: \"file:HS256\", issuer: [a, b]}}}\n";
+    let (upstream, _asked) = backend();
+    let server = Weir::new(&format!(
+        "listen: [\"127.0.0.1:0\"]\nworkers: 1\nupstreams: {{up: {{targets: [\"http://{}\"]}}}}\n{auth}\
+         apis: {{api: {{base: /, cache: {{credentials: each}}, auth: idp, routes: [{{path: \"/*\", proxy: up}}]}}}}\n",
+        upstream.addr
+    ))
+    .file("HS256", SECRET)
+    .start();
+    let ask = |claims: Value| {
+        let mut claims = claims;
+        claims["exp"] = (unix_now() + 600).into();
+        claims["sub"] = "42".into();
+        let token = format!("Bearer {}", KEYS.token("HS256", &claims));
+        let answer = get(&server, "/max-age=60/a", &[("authorization", &token)]);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.text()
+    };
+    let first = ask(json!({"iss": "a"}));
+    assert_eq!(ask(json!({"iss": "a", "iat": 1, "jti": "another token"})), first);
+    for other in [
+        json!({"iss": "b"}),
+        json!({"iss": "a", "scope": "admin"}),
+        json!({"iss": "a", "aud": "orders"}),
+        json!({"iss": "a", "tenant": 7}),
+    ] {
+        assert_ne!(ask(other.clone()), first, "{other}");
     }
 }
 

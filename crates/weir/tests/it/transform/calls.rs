@@ -26,7 +26,7 @@ fn serve(one: &Upstream, two: &Upstream, calls: &str, more: &str) -> Server {
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nupstreams:\n  \
          one: {{targets: [\"http://{}\"]}}\n  two: {{targets: [\"http://{}\"]}}\n\
          tracker: {{enabled: true}}\n\
-         apis:\n  api:\n    base: /\n    routes:\n      \
+         apis:\n  api:\n    base: /\n    path_normalization: {{escaped_slashes: keep}}\n    routes:\n      \
          - {{path: \"/{{id}}\", calls: {calls}{more}}}\n",
         one.addr, two.addr
     ))

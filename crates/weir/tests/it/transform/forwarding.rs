@@ -15,7 +15,7 @@ fn server(upstream: std::net::SocketAddr, trust: &str) -> Server {
          bearer: {{targets: [\"http://{upstream}\"], auth: {{bearer: geheim}}}}\n  \
          basic: {{targets: [\"http://{upstream}\"], auth: {{basic: {{user: weir, password: pass}}}}}}\n  \
          header: {{targets: [\"http://{upstream}\"], auth: {{header: {{name: x-key, value: geheim}}}}}}\n\
-         apis:\n  api:\n    base: /v1\n    request: {{headers: {{set: {{x-api: a}}, remove: [x-secret]}}}}\n    \
+         apis:\n  api:\n    base: /v1\n    path_normalization: {{escaped_slashes: keep, empty_segments: keep}}\n    request: {{headers: {{set: {{x-api: a}}, remove: [x-secret]}}}}\n    \
          response: {{headers: {{set: {{x-answer: a}}, remove: [content-type]}}}}\n    routes:\n      \
          - {{get: /headers, proxy: {{upstream: up, path: strip-base}}}}\n      \
          - {{get: \"/x/{{id}}/*\", proxy: {{upstream: up, path: \"/t/{{id}}/{{*}}\", query: drop}}}}\n      \

@@ -1,0 +1,143 @@
+//! Path normalization of APIs and routes, and catch-all routes that demand less than the routes
+//! beside them.
+
+use super::{Fields, Resolver};
+use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
+use crate::draft::Spot;
+use crate::finding::codes;
+use crate::keys;
+use std::collections::{HashMap, HashSet};
+
+/// `path_normalization` of an API or a route; what is not set is `inherited`.
+pub(super) fn normalization(
+    fields: &Fields<'_>,
+    inherited: PathNormalization,
+) -> PathNormalization {
+    let Some(own) = fields.object("path_normalization", &keys::NORMALIZATION) else {
+        return inherited;
+    };
+    let choice = |key: &str, inherited| match own.text(key) {
+        Some("reject") => AmbiguousPath::Reject,
+        Some("compare") => AmbiguousPath::Compare,
+        Some("keep") => AmbiguousPath::Keep,
+        _ => inherited,
+    };
+    PathNormalization {
+        escaped_slashes: choice("escaped_slashes", inherited.escaped_slashes),
+        backslashes: choice("backslashes", inherited.backslashes),
+        empty_segments: choice("empty_segments", inherited.empty_segments),
+        path_parameters: choice("path_parameters", inherited.path_parameters),
+    }
+}
+
+impl Resolver<'_> {
+    /// Warns of catch-all routes without authentication that requests for what a stricter route
+    /// protects can reach. `at` is where the routes stand.
+    pub(super) fn warn_of_weaker(&mut self, api: &Api, at: &[Spot]) {
+        let every_method = EveryMethod::of(api);
+        let mut warned = HashSet::new();
+        for (index, strict) in api.routes.iter().enumerate() {
+            if is_open(strict) {
+                continue;
+            }
+            let Some((found, weak)) = every_method.catch_all(api, strict) else { continue };
+            let (Some(here), Some(there)) = (at.get(found), at.get(index)) else { continue };
+            let kept: Vec<_> = weak.path_normalization.kept().collect();
+            let other_methods = !strict.methods.is_empty() && !every_method.has(&strict.path);
+            if !is_open(weak)
+                || !forwards(weak)
+                || (kept.is_empty() && !other_methods)
+                || !warned.insert(found)
+            {
+                continue;
+            }
+            let protected = api.path_of(strict);
+            let (message, help) = if other_methods {
+                (
+                    format!(
+                        "requests for `{protected}` with methods other than {} come here, without authentication",
+                        strict.methods.join(", ")
+                    ),
+                    "name the methods of this route, or protect every method of the other one"
+                        .to_owned(),
+                )
+            } else {
+                (
+                    format!(
+                        "`path_normalization` keeps {} here without authentication, beside `{protected}`, which demands it",
+                        kept.join(", ")
+                    ),
+                    "an upstream that reads a path in another way than weir gives away what the stricter route protects; set it for the routes that need it"
+                        .to_owned(),
+                )
+            };
+            self.report
+                .warning(codes::WEAKER_CATCH_ALL, *here, message)
+                .related(*there, "the stricter route")
+                .help(help);
+        }
+    }
+}
+
+/// Whether requests without a credential pass.
+fn is_open(route: &Route) -> bool {
+    route.access.any_of.is_empty() || route.access.anonymous
+}
+
+/// Whether what handles the route reads the path by itself.
+fn forwards(route: &Route) -> bool {
+    matches!(route.handler, Handler::Proxy(_) | Handler::Pool(_))
+}
+
+/// The routes of an API that take every method.
+struct EveryMethod {
+    /// Routes that end in `/*`, by the literal segments before it.
+    catch_alls: HashMap<String, usize>,
+    /// Paths.
+    paths: HashSet<String>,
+}
+
+impl EveryMethod {
+    fn of(api: &Api) -> Self {
+        let mut every = Self { catch_alls: HashMap::new(), paths: HashSet::new() };
+        for (index, route) in api.routes.iter().enumerate().filter(|(_, r)| r.methods.is_empty()) {
+            let (key, all_literal) = key(&route.path);
+            if route.path.wildcard && all_literal {
+                every.catch_alls.insert(key, index);
+            }
+            every.paths.insert(super::route::shape(&route.path));
+        }
+        every
+    }
+
+    fn has(&self, path: &PathPattern) -> bool {
+        self.paths.contains(&super::route::shape(path))
+    }
+
+    /// The most specific catch-all that takes what a route does not.
+    fn catch_all<'a>(&self, api: &'a Api, route: &Route) -> Option<(usize, &'a Route)> {
+        if self.catch_alls.is_empty() {
+            return None;
+        }
+        let (mut key, _) = key(&route.path);
+        loop {
+            if let Some(&found) = self.catch_alls.get(&key)
+                && !std::ptr::eq(&api.routes[found], route)
+            {
+                return Some((found, &api.routes[found]));
+            }
+            key.truncate(key.rfind('/')?);
+        }
+    }
+}
+
+/// The literal segments that a path begins with, and whether there are no others.
+fn key(path: &PathPattern) -> (String, bool) {
+    let mut key = String::new();
+    for segment in &path.segments {
+        let Segment::Literal(text) = segment else { return (key, false) };
+        key.push('/');
+        key.push_str(text);
+    }
+    (key, true)
+}

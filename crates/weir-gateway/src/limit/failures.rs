@@ -1,0 +1,50 @@
+//! Throttling of failed authentication, by the client's address.
+//!
+//! A failure takes one from the address's bucket, a success takes nothing. While the bucket is
+//! empty, nothing that costs much is done for credentials from there: no signature is verified and
+//! no authorization server asked. Credentials that were verified lately are known, and pass.
+
+use super::gcra::Gcra;
+use super::keys::{Key, Slot, lock};
+use super::registry::{LimitCounter, LimitName, Limiter};
+use super::{Moment, seconds_up};
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_config::Rate;
+
+/// The limit on failures of one Config.
+#[derive(Debug)]
+pub(super) struct Failures {
+    gcra: Gcra,
+    counter: Arc<LimitCounter>,
+}
+
+impl Failures {
+    /// `None` if failures are not limited. Buckets outlive the Config.
+    pub(super) fn new(limiter: &Limiter, rate: Option<Rate>) -> Option<Self> {
+        let gcra = Gcra::new(rate?);
+        // No API has an empty name.
+        let name =
+            LimitName { api: String::new(), limit: "failed_authentication".into(), occurrence: 0 };
+        let counter = lock(&limiter.registry).limit(name);
+        Some(Self { gcra, counter })
+    }
+
+    fn slot(&self, address: IpAddr) -> Slot {
+        Slot { limit: self.counter.number, key: Key::address(address) }
+    }
+
+    /// Whether a credential from there may be verified; in vain, the seconds until then.
+    pub(super) fn look(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let slot = self.slot(address);
+        let looked = limiter.buckets.look(&slot, &self.counter.overflow, self.gcra, now.nanos);
+        looked.map(|_| ()).map_err(seconds_up)
+    }
+
+    /// Counts a failure; beyond the limit, the seconds until the next may be tried.
+    pub(super) fn count(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let slot = self.slot(address);
+        let (taken, _) = limiter.buckets.admit(&slot, &self.counter.overflow, self.gcra, now.nanos);
+        taken.map(|_| ()).map_err(seconds_up)
+    }
+}

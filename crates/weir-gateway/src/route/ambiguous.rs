@@ -1,0 +1,65 @@
+//! Whether a route may serve a path that servers read in more than one way.
+//!
+//! The route must accept such paths, and no other reading of the path may lead to a route that
+//! demands more of its clients: the server behind weir could take that reading.
+
+use super::{Found, Router};
+use crate::path::{AmbiguityKind, Normal, PathError};
+use weir_config::{AmbiguousPath, Config, PathNormalization, Route};
+
+impl Router {
+    /// Whether the route that was found for a path (API, route) may serve it.
+    ///
+    /// # Errors
+    /// The path is ambiguous, and the route must not serve it.
+    pub(crate) fn admit_path(
+        &self,
+        config: &Config,
+        (host, method): (&str, &str),
+        path: &Normal<'_>,
+        (api, index): (usize, usize),
+    ) -> Result<(), PathError> {
+        if path.ambiguity.is_empty() {
+            return Ok(());
+        }
+        let route = &config.apis[api].routes[index];
+        let settings = route.path_normalization;
+        for kind in path.ambiguity.kinds() {
+            if setting(settings, kind) == AmbiguousPath::Reject {
+                return Err(PathError::Ambiguous(kind.words()));
+            }
+        }
+        let compares = settings.path_parameters == AmbiguousPath::Compare;
+        for reading in path.ambiguity.readings(&path.path) {
+            let fits = match self.find(host, &reading.path, method) {
+                Found::Route { api, route: other } => {
+                    demands_no_more(&config.apis[api].routes[other], route)
+                }
+                Found::OtherMethods { .. } => false,
+                Found::NoRoute { .. } | Found::NoApi => !(compares && reading.only_parameters),
+            };
+            if !fits {
+                return Err(PathError::StricterReading);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn setting(settings: PathNormalization, kind: AmbiguityKind) -> AmbiguousPath {
+    match kind {
+        AmbiguityKind::EscapedSlash => settings.escaped_slashes,
+        AmbiguityKind::Backslash => settings.backslashes,
+        AmbiguityKind::EmptySegment => settings.empty_segments,
+        AmbiguityKind::PathParameter => settings.path_parameters,
+    }
+}
+
+/// Whether every request that `route` admits would be admitted by `other`, too, as far as
+/// credentials and addresses decide.
+fn demands_no_more(other: &Route, route: &Route) -> bool {
+    let (theirs, ours) = (&other.access, &route.access);
+    let access = theirs.any_of.is_empty()
+        || (theirs.any_of == ours.any_of && (theirs.anonymous || !ours.anonymous));
+    access && other.clients.iter().all(|clients| route.clients.contains(clients))
+}
