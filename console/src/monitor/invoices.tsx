@@ -77,6 +77,7 @@ function One({ invoice }: { invoice: Invoice }) {
           {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> until before <Time at={invoice.to} style="full" />
         </span>
       </div>
+      {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of the period, of whomever, could not be counted and are in no invoice.</p>}
       <div className="table-box">
         <table className="data">
           <thead>

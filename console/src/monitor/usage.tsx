@@ -57,6 +57,7 @@ export function Usage() {
             <p>Take a longer range at the top. Calls are counted about a second after they end.</p>
           </Empty>
         )}
+        {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this time are not in it: the journal had no room for them.</p>}
         {rows.length > 0 && <Table rows={rows} groups={groups} />}
       </Panel>
     </>

@@ -10,6 +10,7 @@ import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
 import { askForFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
+import { GapBanner } from "./gap";
 import { Shortcuts, useKeys } from "./keys";
 import { toggleTheme, useTheme } from "./theme";
 
@@ -87,6 +88,7 @@ export function Shell({ session, children }: { session: Session; children: React
           <Account session={session} />
         </header>
         <main id="main" className="page" tabIndex={-1}>
+          <GapBanner />
           {children}
         </main>
       </div>

@@ -51,6 +51,8 @@ export function TrackerPage() {
 
   if (session && !session.recording) return <NotRecording />;
   const incomplete = found.data?.pages.some((page) => page.incomplete || page.cut);
+  const gap = found.data?.pages[0]?.missing;
+  const missing = missingWords(gap && { ...gap, uncounted: 0 });
   return (
     <>
       <SearchHead query={query} known={known} onSearch={search} error={error} place={place} />
@@ -70,6 +72,7 @@ export function TrackerPage() {
             <Actions query={query} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
+          {missing.length > 0 && <p className="notice warn thin">The journal had no room for everything in this time: {missing.join(", ")}.</p>}
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search took its time, or the index is behind. Narrow the time range.</p>}
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />

@@ -55,6 +55,9 @@ pub struct Invoice {
     pub to: String,
     /// The period is not over, or not all of its calls have been counted.
     pub provisional: bool,
+    /// Calls of the period, of whomever, that could not be counted and are in no invoice.
+    #[serde(default)]
+    pub uncounted: u64,
     /// What calls cost by themselves, exactly.
     pub lines: Vec<Line>,
     /// What calls cost by their number in the period, exactly.

@@ -11,6 +11,7 @@ pub mod configuration;
 mod console;
 pub mod events;
 pub mod explain;
+pub mod gap;
 mod host;
 pub mod invoice;
 pub mod lab;

@@ -9,6 +9,7 @@ mod pools;
 mod rates;
 mod traffic;
 
+use crate::gap::Missing;
 use crate::pages::{Readiness, Sources};
 use axum::body::Bytes;
 use history::Past;
@@ -30,6 +31,8 @@ pub(crate) use traffic::Traffic;
 const EVERY: Duration = Duration::from_secs(1);
 /// Snapshots between two looks at the journal, which reads a little of it.
 const JOURNAL_EVERY: u32 = 2;
+/// How many seconds back it is told what is missing.
+const RECENT: u64 = 24 * 60 * 60;
 /// Most APIs, upstream targets and throttled consumers that are told.
 const MOST_APIS: usize = 20;
 const MOST_TARGETS: usize = 50;
@@ -70,6 +73,9 @@ pub(crate) struct Pulse {
     pub(crate) throttled: Vec<Throttled>,
     /// What was lost since the start.
     pub(crate) lost: Lost,
+    /// What is missing of the last 24 hours, also from before the start.
+    #[serde(default)]
+    pub(crate) missing: Missing,
     /// The journal, if anything is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<JournalPulse>,
@@ -167,6 +173,7 @@ struct Before {
     totals: Totals,
     refused: HashMap<String, u64>,
     journal: Option<JournalPulse>,
+    missing: Missing,
     seconds: u32,
 }
 
@@ -236,13 +243,20 @@ impl Live {
             pulse.lost = rates::lost(&snapshot);
             if before.seconds.is_multiple_of(JOURNAL_EVERY) {
                 before.journal = self.journal();
+                before.missing = self.missing(now_ms / 1000);
             }
             pulse.journal = before.journal.clone();
+            pulse.missing = before.missing;
             before.seconds = before.seconds.wrapping_add(1);
             let text = serde_json::to_string(&pulse).unwrap_or_default();
             self.told.send_replace(format!("data: {text}\n\n").into());
         }
         before.totals = totals;
+    }
+
+    fn missing(&self, now: u64) -> Missing {
+        let gaps = self.sources.gaps.as_ref();
+        gaps.map_or_else(Missing::default, |gaps| gaps(now.saturating_sub(RECENT), now + 60))
     }
 
     fn journal(&self) -> Option<JournalPulse> {

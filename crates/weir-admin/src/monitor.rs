@@ -3,6 +3,7 @@
 //! As with the [Tracker](crate::tracker), the doors are handed in by whoever puts the program
 //! together, and may block.
 
+use crate::gap::Missing;
 use crate::tracker::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -75,6 +76,9 @@ pub struct UsageReport {
     pub to: String,
     /// Rows in the order of time and names, at most 10,000.
     pub rows: Vec<UsageRow>,
+    /// What is missing of that time, of whomever.
+    #[serde(default)]
+    pub missing: Missing,
 }
 
 /// Calls that have something in common. What was not grouped by is left out.

@@ -67,6 +67,8 @@ pub struct Sources {
     pub tracker: Option<Tracker>,
     /// What was counted, if anything is.
     pub monitor: Option<Monitor>,
+    /// What is missing of what was recorded and counted, if anything is.
+    pub gaps: Option<crate::gap::Gaps>,
     /// How it is sent again.
     pub resubmission: Option<Resubmission>,
 }

@@ -8,6 +8,7 @@ mod counts;
 mod journal;
 mod transaction;
 
+use crate::gap::Missing;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -111,6 +112,9 @@ pub struct Exported {
     pub next: Option<String>,
     /// As of a [`Page`].
     pub incomplete: bool,
+    /// As of a [`Page`].
+    #[serde(default)]
+    pub missing: Missing,
 }
 
 /// What to search for.
@@ -162,6 +166,9 @@ pub struct Page {
     pub incomplete: bool,
     /// The query asked for payloads.
     pub payload: bool,
+    /// What is missing of the time that the query is about, whatever else it asks for.
+    #[serde(default)]
+    pub missing: Missing,
 }
 
 /// A transaction that was found.

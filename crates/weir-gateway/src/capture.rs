@@ -7,6 +7,9 @@
 //!
 //! What is not recorded but counted leaves one small record at the end.
 //!
+//! Where the journal has no room for all of it, bodies are left out first, then headers, then all but
+//! the count of the call; unless requests are to be refused then.
+//!
 //! Where headers and bodies are kept only of what went wrong, they are written all the same, and
 //! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
 //! each does have to, until it is over.
@@ -40,7 +43,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{
-    BodyFacts, Completed, Outcome, Position, Received, Room, Side, Ticket, Void, counted, stage,
+    BodyFacts, Completed, Lane, Outcome, Position, Received, Room, Side, Ticket, Void, counted,
+    stage,
 };
 use weir_wire::Framing;
 
@@ -105,6 +109,8 @@ enum State {
     Promised(Room),
     /// `received` is written.
     Open(Ticket),
+    /// There was no room for headers and bodies: one record at the end says the rest.
+    Shed,
 }
 
 impl Recording {
@@ -209,11 +215,12 @@ pub(crate) fn begin(
         None
     } else {
         match open(exchange) {
-            None if sheds => return Ok(None),
-            None => return Err(Problem::JournalFull),
+            None if sheds && framing.is_empty() => return Ok(None),
+            None if !sheds => return Err(Problem::JournalFull),
             ticket => ticket,
         }
     };
+    let level = if ticket.is_some() || alone { level } else { CaptureLevel::Meta };
     let live = Rc::clone(exchange.live());
     let settings = &live.site.config.tracker;
     let body = Passing::new(exchange.worker, level, settings, &exchange.request.headers);
@@ -224,22 +231,24 @@ pub(crate) fn begin(
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
 pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
-    let whole = matches!(exchange.recording.state, State::Whole | State::Promised(_));
-    if whole && exchange.recording.alone {
-        let mut body = take_response(exchange, CaptureLevel::None);
-        body.count(bytes);
-        exchange.recording.response = Some(body);
-        return;
-    }
-    if exchange.recording.state == State::Whole {
+    if exchange.recording.state == State::Whole && !exchange.recording.alone {
         // What was to be one record turns out to pass in pieces.
         open(exchange);
     }
-    let State::Open(ticket) = exchange.recording.state else { return };
-    let live = Rc::clone(exchange.live());
-    let mut body = take_response(exchange, exchange.recording.capture.level);
-    body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
-    exchange.recording.response = Some(body);
+    match exchange.recording.state {
+        State::Open(ticket) => {
+            let live = Rc::clone(exchange.live());
+            let mut body = take_response(exchange, exchange.recording.capture.level);
+            body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
+            exchange.recording.response = Some(body);
+        }
+        State::Whole | State::Promised(_) | State::Shed => {
+            let mut body = take_response(exchange, CaptureLevel::None);
+            body.count(bytes);
+            exchange.recording.response = Some(body);
+        }
+        State::Off | State::Rejected => {}
+    }
 }
 
 /// So many bytes have passed each way of a connection that became something else; none is kept.
@@ -269,14 +278,19 @@ fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
     })
 }
 
-/// Writes `received`. Where there is no room, nothing is recorded of the transaction, and that is
-/// counted.
+/// Writes `received`. Where there is no room for it the request is refused, or its headers and
+/// bodies are not recorded, as the configuration says.
 fn open(exchange: &mut Exchange) -> Option<Ticket> {
     let lane = exchange.worker.lane.as_ref()?;
     let level = exchange.recording.capture.level;
     let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
-    exchange.recording.state = written.as_ref().map_or(State::Off, |ticket| State::Open(*ticket));
-    if written.is_err() {
+    let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
+    exchange.recording.state = match &written {
+        Ok(ticket) => State::Open(*ticket),
+        Err(_) if sheds => State::Shed,
+        Err(_) => State::Off,
+    };
+    if written.is_err() && !sheds {
         not_written(exchange);
     }
     written.ok()
@@ -290,6 +304,57 @@ fn not_written(exchange: &Exchange) {
     }
     if recording.counted != 0 {
         stats.uncounted.add(1);
+    }
+}
+
+/// Writes the end of a transaction, or all of it.
+fn write_record(exchange: &Exchange, state: State, level: CaptureLevel, completed: &Completed<'_>) {
+    let Some(lane) = &exchange.worker.lane else { return };
+    let written = match state {
+        State::Open(ticket) => lane.borrow_mut().completed(ticket, completed).map(|_| ()),
+        State::Whole | State::Rejected | State::Shed => {
+            write_whole(exchange, lane, level, completed);
+            Ok(())
+        }
+        State::Promised(room) => {
+            let write =
+                |received: &Received<'_>| lane.borrow_mut().whole_in(room, received, completed);
+            with_received(exchange, level, write).map(|_| ())
+        }
+        State::Off => Ok(()),
+    };
+    if written.is_err() {
+        not_written(exchange);
+    }
+}
+
+/// Writes a transaction in one record, or what there is room for: without headers and bodies, or
+/// else that there was a call.
+fn write_whole(
+    exchange: &Exchange,
+    lane: &RefCell<Lane>,
+    level: CaptureLevel,
+    completed: &Completed<'_>,
+) {
+    let write = |level, completed: &Completed<'_>| {
+        let write = |received: &Received<'_>| lane.borrow_mut().whole(received, completed);
+        with_received(exchange, level, write).is_ok()
+    };
+    let Recording { alone, counted, .. } = exchange.recording;
+    if !alone {
+        let reduced = completed.reduced();
+        if write(level, completed) || write(CaptureLevel::Meta, &reduced) {
+            return;
+        }
+        exchange.worker.stats.unrecorded.add(1);
+    }
+    if counted == 0 {
+        return;
+    }
+    let config = &exchange.live().site.config;
+    let call = Completed { problem: "", upstream: "", shortened: false, ..completed.reduced() };
+    if lane.borrow_mut().count_call(&who_and_what(exchange, config), &call).is_err() {
+        exchange.worker.stats.uncounted.add(1);
     }
 }
 
@@ -343,7 +408,6 @@ fn write_end(
     now: Instant,
     total: Duration,
 ) {
-    let Some(lane) = &exchange.worker.lane else { return };
     let live = Rc::clone(exchange.live());
     let state = std::mem::take(&mut exchange.recording.state);
     if state == State::Rejected {
@@ -355,7 +419,8 @@ fn write_end(
     }
     let Capture { level, .. } = exchange.recording.capture;
     let error = outcome != Outcome::Completed || exchange.response.status >= 400;
-    let kept = state != State::Rejected && !alone && exchange.recording.capture.keeps(error, total);
+    let stored = !matches!(state, State::Rejected | State::Shed) && !alone;
+    let kept = stored && exchange.recording.capture.keeps(error, total);
     let void = match state {
         State::Open(_) if !kept && level >= CaptureLevel::Headers => Void::Payload,
         State::Open(_) if exchange.recording.void => Void::Answer,
@@ -391,23 +456,9 @@ fn write_end(
         properties: &script::pairs(&said.properties),
         logs: &logs,
         retries: exchange.recording.retries,
+        shortened: state == State::Shed,
     };
-    let written = match state {
-        State::Open(ticket) => lane.borrow_mut().completed(ticket, &completed).map(|_| ()),
-        State::Whole | State::Rejected => {
-            let write = |received: &Received<'_>| lane.borrow_mut().whole(received, &completed);
-            with_received(exchange, level, write).map(|_| ())
-        }
-        State::Promised(room) => {
-            let write =
-                |received: &Received<'_>| lane.borrow_mut().whole_in(room, received, &completed);
-            with_received(exchange, level, write).map(|_| ())
-        }
-        State::Off => Ok(()),
-    };
-    if written.is_err() {
-        not_written(exchange);
-    }
+    write_record(exchange, state, level, &completed);
     crate::buffer::give_back_vec(head);
 }
 

@@ -34,6 +34,7 @@ pub mod delivery;
 mod error;
 mod evaluate;
 mod file;
+pub mod gaps;
 mod index;
 mod indexer;
 mod keys;

@@ -143,8 +143,9 @@ impl Query {
         self.root.any(&|term| matches!(term, Term::Words(..) | Term::Has(..) | Term::Key(..)))
     }
 
-    /// The least and greatest time that a hit can have.
-    pub(crate) fn times(&self) -> (u64, u64) {
+    /// The least and greatest time that a hit can have, in microseconds since 1970.
+    #[must_use]
+    pub fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);
         let terms = match &self.root {
             Node::And(nodes) => nodes.as_slice(),

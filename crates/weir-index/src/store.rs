@@ -41,6 +41,7 @@ const STEPS: &[&str] = &[
     crate::delivery::SINKS,
     include_str!("store/settled.sql"),
     crate::delivery::CHANGES,
+    crate::gaps::SCHEMA,
 ];
 
 /// Why the database could not do something.

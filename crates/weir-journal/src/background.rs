@@ -3,6 +3,7 @@
 //! | thread | what it does | when |
 //! |---|---|---|
 //! | `journal-supply` | makes segments ready, gives back mappings | a lane has taken one; each 200 ms |
+//! | `journal-urgent` | the same, and does not let workers go first | a lane has fewer than two segments left |
 //! | `journal-seal` | seals full segments, drops old files | a segment is full; each second. It compresses when nothing else wants to run, unless it is more than a minute behind |
 //! | `journal-sync` | syncs lanes in groups; durability `disk` only | somebody waits |
 
@@ -53,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) errors: AtomicU64,
     /// Sealing is so far behind that it does not wait for idle time.
     pub(crate) late: AtomicBool,
-    supplying: Arc<Bell>,
+    supplying: [Arc<Bell>; 2],
     sealing: Bell,
     syncing: Arc<Bell>,
 }
@@ -64,7 +65,7 @@ impl Inner {
         budget: Budget,
         checkpoints: Arc<Checkpoints>,
         lanes: Vec<LaneState>,
-        supplying: Arc<Bell>,
+        supplying: [Arc<Bell>; 2],
         syncing: Arc<Bell>,
     ) -> Self {
         Self {
@@ -128,16 +129,29 @@ impl Inner {
             sum.errors += shared.errors.load(Ordering::Relaxed);
             sum.errors += shared.disk_errors.load(Ordering::Relaxed);
             sum.segments += shared.segments.load(Ordering::Relaxed);
+            sum.waiting_counts += shared.waiting.load(Ordering::Relaxed);
         }
         sum
     }
 
+    /// Makes segments when lanes are about to run out of them. It is not nice: a lane without a
+    /// segment loses payloads, and it is on a busy machine that it runs out of them.
+    fn run_urgent(&self) {
+        let [_, bell] = &self.supplying;
+        bell.hang();
+        while !bell.stopped() {
+            let _ = self.supply();
+            thread::park_timeout(SEAL_PAUSE);
+        }
+    }
+
     fn run_supply(&self) {
-        self.supplying.hang();
+        let [bell, _] = &self.supplying;
+        bell.hang();
         // A worker that wakes up goes first; a quarter of a busy core is enough to keep up. Where
         // that is not allowed, nothing changes.
         let _ = rustix::process::nice(POLITE);
-        while !self.supplying.stopped() {
+        while !bell.stopped() {
             // Counted where it happened, and tried again.
             let _ = self.supply();
             if self.unsealed() > 0 {
@@ -161,7 +175,7 @@ impl Inner {
                 self.errors.fetch_add(1, Ordering::Relaxed);
             }
             match worked {
-                Ok(true) => self.supplying.ring(),
+                Ok(true) => self.supplying[0].ring(),
                 _ => thread::park_timeout(SEAL_PAUSE),
             }
         }
@@ -188,6 +202,7 @@ impl Threads {
     pub(crate) fn start(inner: &Arc<Inner>) -> io::Result<Self> {
         let mut threads = Self { inner: Arc::clone(inner), handles: Vec::new() };
         threads.spawn("journal-supply", Inner::run_supply)?;
+        threads.spawn("journal-urgent", Inner::run_urgent)?;
         threads.spawn("journal-seal", Inner::run_seal)?;
         if inner.settings.durability == Durability::Disk {
             threads.spawn("journal-sync", Inner::run_sync)?;
@@ -205,7 +220,8 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        for bell in [&*self.inner.supplying, &self.inner.sealing, &self.inner.syncing] {
+        let [supplying, urgent] = &self.inner.supplying;
+        for bell in [supplying, urgent, &self.inner.sealing, &self.inner.syncing] {
             bell.stop();
         }
         for handle in self.handles.drain(..) {

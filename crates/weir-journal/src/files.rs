@@ -31,6 +31,9 @@ const SPARES: usize = 16;
 /// The same once half of the budget is used.
 const FEW_SPARES: usize = 3;
 
+/// Segments that have to be left in the budget before any is made ahead of need.
+const AHEAD: u64 = 64;
+
 /// What all lanes together may take of the disk.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -72,6 +75,13 @@ impl Budget {
     /// Whether half of it is used: nothing is taken ahead of need then.
     pub(crate) fn is_half_used(&self) -> bool {
         self.used() > self.limit / 2
+    }
+
+    /// Whether segments may be made ready ahead of need: an eighth of the budget is left, or half
+    /// of it in the case of one that is small.
+    pub(crate) fn has_room_ahead(&self) -> bool {
+        let left = self.limit.saturating_sub(self.used());
+        left > self.limit / 2 || left > (self.limit / 8).max(AHEAD * u64::from(self.segment_bytes))
     }
 
     /// Whether another segment for each of `lanes` would go beyond the limit.

@@ -97,8 +97,10 @@ pub struct Statistics {
     pub bytes: u64,
     /// Appends refused.
     pub refused: u64,
-    /// Transactions of which only outcome and status were written.
+    /// Transactions whose end was written without headers and body for want of room.
     pub shortened: u64,
+    /// Calls to be counted that wait in memory for room; lost if the process is killed.
+    pub waiting_counts: u64,
     /// Errors of the file system.
     pub errors: u64,
     /// Segments begun.
@@ -154,7 +156,7 @@ impl Journal {
         let checkpoints =
             Checkpoints::open(checkpoints.clone(), faults.clone()).map_err(at(&checkpoints))?;
         let budget = Budget::new(settings.segment_bytes, settings.disk_bytes);
-        let bell = Arc::new(Bell::default());
+        let bells = [(); 2].map(|()| Arc::new(Bell::default()));
         let syncing = Arc::new(Bell::default());
         let mut report = RecoveryReport::default();
         let (mut lanes, mut states) = (Vec::new(), Vec::new());
@@ -177,7 +179,7 @@ impl Journal {
                 shared.durable.sync_by(Arc::clone(&syncing));
             }
             let (mut supply, taker) =
-                Supply::new(Arc::clone(&files), Arc::clone(&shared), next, Arc::clone(&bell));
+                Supply::new(Arc::clone(&files), Arc::clone(&shared), next, bells.clone());
             let needed = active || !past.open.is_empty();
             // A disk that is full now may have room later; until then the lane refuses.
             let _ = if needed { supply.fill(&budget) } else { Ok(()) };
@@ -189,7 +191,7 @@ impl Journal {
             }
             states.push(LaneState::new(files, shared, active.then_some(supply)));
         }
-        let inner = Inner::new(settings, budget, Arc::new(checkpoints), states, bell, syncing);
+        let inner = Inner::new(settings, budget, Arc::new(checkpoints), states, bells, syncing);
         Ok((Self { inner: Arc::new(inner), threads: None, _lock: lock }, lanes, report))
     }
 

@@ -4,6 +4,8 @@
 //! append makes no system call. Room to complete every open transaction is kept free, so that one
 //! that was taken on can be completed when the journal is full.
 
+mod shed;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,7 @@ use crate::format::{
 use crate::os::Mapping;
 use crate::record::{Completed, Received, Side};
 use crate::supply::{Prepared, Taker};
+use shed::{Share, Waiting};
 
 /// Room kept for the end of an open transaction: a frame's header and the short form.
 const RESERVE: usize = 64;
@@ -64,6 +67,10 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) shortened: AtomicU64,
+    /// Counts that wait in memory for a segment.
+    pub(crate) waiting: AtomicU64,
+    /// Segments made ready. Only the supplying side writes it.
+    pub(crate) made: AtomicU64,
     pub(crate) errors: AtomicU64,
     /// Segments begun.
     pub(crate) segments: AtomicU64,
@@ -108,6 +115,8 @@ struct Current {
 struct Open {
     number: u64,
     last: Position,
+    /// A part of it found no room.
+    short: bool,
 }
 
 /// The writing end of a lane, for one thread. It holds no file descriptor, so that it may be used
@@ -126,6 +135,8 @@ pub struct Lane {
     opened: usize,
     /// Bytes kept for records that are promised.
     promised: usize,
+    /// Counts for which there was no room.
+    waiting: Waiting,
     frame: Vec<u8>,
 }
 
@@ -144,8 +155,11 @@ impl Lane {
         taker: Taker,
         past: Past,
     ) -> Self {
-        let open: Vec<_> =
-            past.open.into_iter().map(|(number, last)| Some(Open { number, last })).collect();
+        let open: Vec<_> = past
+            .open
+            .into_iter()
+            .map(|(number, last)| Some(Open { number, last, short: false }))
+            .collect();
         Self {
             index,
             segment_bytes: segment_bytes as usize,
@@ -158,6 +172,7 @@ impl Lane {
             open,
             free: Vec::new(),
             promised: 0,
+            waiting: Waiting::default(),
             frame: Vec::new(),
         }
     }
@@ -179,7 +194,7 @@ impl Lane {
     }
 
     /// To be called now and then, say each second, also when nothing is appended: lets go of a
-    /// segment that has become old, so that it is sealed.
+    /// segment that has become old, so that it is sealed, and writes counts that wait for room.
     pub fn tick(&mut self) {
         let old = self.current.as_ref().is_some_and(|now| now.begun.elapsed() >= self.seal_after);
         if old && self.opened + self.promised > 0 {
@@ -188,6 +203,7 @@ impl Lane {
         } else if old {
             self.leave();
         }
+        self.write_waiting();
     }
 
     /// Takes a transaction on.
@@ -203,12 +219,13 @@ impl Lane {
             return self.refuse(Refused::TooLarge);
         }
         let number = self.next_ticket;
-        let kept = (self.opened + 1) * RESERVE;
+        let share = if received.head.is_empty() { Share::Facts } else { Share::Head };
+        let kept = ((self.opened + 1) * RESERVE, share);
         let last = self.append(Kind::Received, number, Position::START, kept)?;
         self.is_not_plain();
         self.began();
         self.opened += 1;
-        let open = Some(Open { number, last });
+        let open = Some(Open { number, last, short: false });
         let slot = if let Some(slot) = self.free.pop() {
             self.open[slot as usize] = open;
             slot
@@ -231,36 +248,50 @@ impl Lane {
             Side::Request => Kind::RequestPart,
             Side::Response => Kind::ResponsePart,
         };
-        let last = self.append(kind, ticket.number, last, self.opened * RESERVE)?;
-        self.open[ticket.slot as usize] = Some(Open { number: ticket.number, last });
-        Ok(())
+        let kept = (self.opened * RESERVE, Share::Payload);
+        let written = self.append(kind, ticket.number, last, kept);
+        if let Some(Some(open)) = self.open.get_mut(ticket.slot as usize) {
+            match written {
+                Ok(last) => open.last = last,
+                Err(_) => open.short = true,
+            }
+        }
+        written.map(|_| ())
     }
 
-    /// Completes an open transaction. If there is no room for all of it, outcome and status are
-    /// written into the room that is kept, and the transaction is marked as shortened.
+    /// Completes an open transaction. If there is no room for all of it, it is written without
+    /// headers, bodies and what else was said; if there is none for that either, outcome and status
+    /// are written into the room that is kept. The transaction is marked as shortened then.
     ///
     /// # Errors
     /// [`Refused::Ticket`]; [`Refused::Full`] only if the disk fails under room it had promised.
     pub fn completed(&mut self, ticket: Ticket, end: &Completed<'_>) -> Result<Address, Refused> {
         let last = self.last(ticket)?;
-        begin_frame(&mut self.frame);
-        let fits = end.encode(&mut self.frame);
         let kept = (self.opened - 1) * RESERVE;
-        let whole = if fits {
-            self.append(Kind::Completed, ticket.number, last, kept)
-        } else {
-            Err(Refused::TooLarge)
-        };
-        let position = match whole {
+        let end = &Completed { shortened: end.shortened || self.is_short(ticket), ..*end };
+        let mut written = Err(Refused::TooLarge);
+        let mut shortened = end.shortened;
+        for (end, share) in [(*end, Share::of_end(end)), (end.reduced(), Share::Count)] {
+            begin_frame(&mut self.frame);
+            if end.encode(&mut self.frame) {
+                written = self.append(Kind::Completed, ticket.number, last, (kept, share));
+            }
+            if written.is_ok() {
+                shortened = end.shortened;
+                break;
+            }
+        }
+        let position = match written {
             Ok(position) => position,
             Err(_) => {
                 begin_frame(&mut self.frame);
                 end.encode_short(&mut self.frame);
-                let position = self.append(Kind::Completed, ticket.number, last, kept)?;
-                count(&self.shared.shortened, 1);
-                position
+                let room = (kept, Share::Count);
+                shortened = true;
+                self.append(Kind::Completed, ticket.number, last, room)?
             }
         };
+        count(&self.shared.shortened, shortened.into());
         self.open[ticket.slot as usize] = None;
         self.free.push(ticket.slot);
         self.opened -= 1;
@@ -281,9 +312,10 @@ impl Lane {
             return self.refuse(Refused::TooLarge);
         }
         let number = self.next_ticket;
-        let kept = self.opened * RESERVE;
+        let kept = (self.opened * RESERVE, Share::of(received, end));
         let position = self.append(Kind::Completed, number, Position::START, kept)?;
         if received.counted & counted::ALONE == 0 {
+            count(&self.shared.shortened, end.shortened.into());
             self.is_not_plain();
         }
         self.began();
@@ -343,6 +375,10 @@ impl Lane {
         }
     }
 
+    fn is_short(&self, ticket: Ticket) -> bool {
+        self.open.get(ticket.slot as usize).is_some_and(|open| open.is_some_and(|open| open.short))
+    }
+
     fn refuse<T>(&self, why: Refused) -> Result<T, Refused> {
         count(&self.shared.refused, 1);
         Err(why)
@@ -361,13 +397,14 @@ impl Lane {
         self.shared.next_ticket.store(self.next_ticket, Ordering::Relaxed);
     }
 
-    /// Writes the frame that was begun and leaves `kept` bytes free behind it.
+    /// Writes the frame that was begun and leaves `kept` bytes free behind it, and what its share
+    /// does not reach.
     fn append(
         &mut self,
         kind: Kind,
         ticket: u64,
         last: Position,
-        kept: usize,
+        (kept, share): (usize, Share),
     ) -> Result<Position, Refused> {
         let length = self.frame.len().next_multiple_of(8);
         let kept = kept + self.promised;
@@ -381,6 +418,7 @@ impl Lane {
         }
         // A segment that fails under a write is abandoned and a new one tried, once.
         for _ in 0..2 {
+            let kept = kept + share.kept(self.segment_bytes);
             let room = |now: &Current| now.offset + length + kept <= now.mapping.length();
             if !self.current.as_ref().is_some_and(room) && !self.rotate() {
                 return self.refuse(Refused::Full);
@@ -392,6 +430,11 @@ impl Lane {
             if current.write(&self.frame) {
                 let end = Position::new(current.number, current.offset as u32);
                 self.shared.end.store(end.to_bits(), Ordering::Release);
+                let half = current.mapping.length() / 2;
+                if current.offset >= half && current.offset - length < half {
+                    // The next ones are made ready before they are needed.
+                    self.taker.hurry(&self.shared);
+                }
                 count(&self.shared.records, 1);
                 count(&self.shared.bytes, length as u64);
                 return Ok(position);
@@ -407,6 +450,7 @@ impl Lane {
     fn rotate(&mut self) -> bool {
         let Some(Prepared { number, mapping }) = self.taker.take() else { return false };
         count(&self.shared.segments, 1);
+        self.taker.hurry(&self.shared);
         let clock =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let key = clock ^ number.wrapping_mul(0x9E37_79B9);
@@ -457,6 +501,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        self.write_waiting();
         self.leave();
     }
 }

@@ -189,6 +189,8 @@ pub struct Completed<'a> {
     pub void: Void,
     /// How often it was sent to an upstream again.
     pub retries: u8,
+    /// There was no room for all that would have been recorded.
+    pub shortened: bool,
 }
 
 /// A transaction as it is read back; fields as in [`Received`] and [`Completed`].
@@ -232,7 +234,7 @@ pub struct Transaction {
     pub properties: Vec<(String, String)>,
     pub logs: Vec<String>,
     pub retries: u8,
-    /// Only what fits into the room kept for it was written: the journal was full.
+    /// Not all of it was written: the journal had no room.
     pub shortened: bool,
     /// Records of it were lost.
     pub damaged: bool,

@@ -22,13 +22,15 @@ use crate::os::Mapping;
 /// most.
 const LEAST_READY: u64 = 2;
 const READY: u64 = 3;
-const MOST_READY: u64 = 8;
+const MOST_READY: u64 = 16;
 /// Making a segment takes as long as serving some thousand requests: where enough are left, it
 /// waits for that long, so that a burst that needed one is over.
 const HOLD: Duration = Duration::from_millis(500);
 /// How long those that wait should last: as long as the file system may keep us from making
 /// another one, while it writes back what sealing syncs.
 const LASTING: Duration = Duration::from_secs(2);
+/// Shortest time in which a rate is measured, unless a segment was begun in it.
+const LOOK: Duration = Duration::from_millis(20);
 /// Full segments' mappings that wait to be given back to the system.
 const RETIRED: usize = 8;
 
@@ -48,14 +50,29 @@ pub(crate) struct Taker {
     ready: Receiver<Prepared>,
     retired: SyncSender<Mapping>,
     bell: Arc<Bell>,
+    /// Wakes the thread that is no nicer than a worker.
+    urgent: Arc<Bell>,
 }
 
 impl Taker {
     /// The next segment, if one is ready.
     pub(crate) fn take(&self) -> Option<Prepared> {
-        let taken = self.ready.try_recv().ok()?;
+        let taken = self.ready.try_recv();
+        if taken.is_err() {
+            self.urgent.ring();
+        }
         self.bell.ring();
-        Some(taken)
+        taken.ok()
+    }
+
+    /// A segment was begun, or half of it is full. Wakes those who make more; where few are left,
+    /// also the one that need not wait for workers to be idle.
+    pub(crate) fn hurry(&self, shared: &Shared) {
+        let begun = shared.segments.load(Ordering::Relaxed);
+        if shared.made.load(Ordering::Relaxed) < begun + LEAST_READY {
+            self.urgent.ring();
+        }
+        self.bell.ring();
     }
 
     /// Gives a segment's mapping back. Taking it apart can take long, so that the lane does it
@@ -98,39 +115,43 @@ impl Bell {
     }
 }
 
-/// How fast a lane takes segments.
+/// How fast a lane is written to.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Segments that were begun at the last look, and when the last of them was seen.
-    seen: Option<(u64, Instant)>,
-    /// How long one lasted lately.
-    lasts: Option<Duration>,
+    /// Segments that had been begun and bytes appended at the last look, and when that was.
+    seen: Option<(u64, u64, Instant)>,
+    /// When a segment was begun last.
+    taken: Option<Instant>,
+    /// Bytes a second lately.
+    rate: u64,
 }
 
 impl Pace {
-    /// Segments to have ready when `begun` have been begun.
-    fn ready(&mut self, begun: u64, now: Instant) -> u64 {
+    /// Segments to have ready when `begun` have been begun and `bytes` appended.
+    fn ready(&mut self, (begun, bytes): (u64, u64), segment_bytes: u32, now: Instant) -> u64 {
         match self.seen {
-            Some((before, then)) if begun > before => {
-                let lasted = now.saturating_duration_since(then) / (begun - before) as u32;
-                self.lasts = Some(lasted);
-                self.seen = Some((begun, now));
+            Some((before, appended, then)) => {
+                let passed = now.saturating_duration_since(then);
+                if begun > before {
+                    self.taken = Some(now);
+                }
+                if passed >= LOOK || begun > before {
+                    let millis = passed.as_millis().clamp(1, u128::from(u64::MAX)) as u64;
+                    let rate = bytes.saturating_sub(appended).saturating_mul(1000) / millis;
+                    // What has slowed down is believed to go on for a while: bursts come together.
+                    self.rate = rate.max(self.rate - self.rate / 4);
+                    self.seen = Some((begun, bytes, now));
+                }
             }
-            // Since the last one as much time has passed at least.
-            Some((_, then)) => {
-                let since = now.saturating_duration_since(then);
-                self.lasts = self.lasts.map(|lasts| lasts.max(since));
-            }
-            None => self.seen = Some((begun, now)),
+            None => (self.seen, self.taken) = (Some((begun, bytes, now)), Some(now)),
         }
-        let lasts = self.lasts.unwrap_or(LASTING).max(Duration::from_millis(1));
-        LASTING.as_millis().div_ceil(lasts.as_millis()).clamp(READY.into(), MOST_READY.into())
-            as u64
+        let lasting = self.rate.saturating_mul(LASTING.as_secs());
+        lasting.div_ceil(u64::from(segment_bytes).max(1)).clamp(READY, MOST_READY)
     }
 
     /// Whether the lane took a segment a moment ago, or was looked at first.
     fn is_fresh(&self, now: Instant) -> bool {
-        self.seen.is_none_or(|(_, then)| now.saturating_duration_since(then) < HOLD)
+        self.taken.is_none_or(|then| now.saturating_duration_since(then) < HOLD)
     }
 }
 
@@ -152,11 +173,11 @@ impl Supply {
         files: Arc<Files>,
         shared: Arc<Shared>,
         next: u32,
-        bell: Arc<Bell>,
+        [bell, urgent]: [Arc<Bell>; 2],
     ) -> (Self, Taker) {
         let (ready, taken) = sync_channel(MOST_READY as usize);
         let (retired, back) = sync_channel(RETIRED);
-        let taker = Taker { ready: taken, retired, bell };
+        let taker = Taker { ready: taken, retired, bell, urgent };
         (Self { files, shared, next, made: 0, pace: Pace::default(), ready, retired: back }, taker)
     }
 
@@ -165,10 +186,11 @@ impl Supply {
         while self.retired.try_recv().is_ok() {}
         let begun = self.shared.segments.load(Ordering::Relaxed);
         let now = Instant::now();
-        let wanted = self.pace.ready(begun, now);
+        let bytes = self.shared.bytes.load(Ordering::Relaxed);
+        let wanted = self.pace.ready((begun, bytes), budget.segment_bytes, now);
         let waits = wanted == READY && self.pace.is_fresh(now);
         while self.made < self.shared.segments.load(Ordering::Relaxed) + LEAST_READY
-            || (self.made < begun + wanted && !waits && !budget.is_half_used())
+            || (self.made < begun + wanted && !waits && budget.has_room_ahead())
         {
             let prepared = match self.prepare(budget) {
                 Ok(Some(prepared)) => prepared,
@@ -179,6 +201,7 @@ impl Supply {
                 }
             };
             self.made += 1;
+            self.shared.made.store(self.made, Ordering::Relaxed);
             if self.ready.try_send(prepared).is_err() {
                 return Ok(());
             }
@@ -248,15 +271,18 @@ mod tests {
 
     #[test]
     fn more_segments_wait_for_a_lane_that_is_fast_and_fewer_once_it_slows_down() {
+        const SEGMENT: u32 = 16 << 20;
         let (mut pace, start) = (Pace::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
-        assert_eq!(pace.ready(0, at(0)), 3);
-        assert_eq!(pace.ready(1, at(10_000)), 3);
-        assert!(pace.is_fresh(at(10_400)) && !pace.is_fresh(at(10_600)));
-        assert_eq!(pace.ready(2, at(10_500)), 4);
-        assert_eq!(pace.ready(6, at(10_900)), 8);
-        assert_eq!(pace.ready(6, at(11_000)), 8);
-        assert_eq!(pace.ready(6, at(11_400)), 4);
-        assert_eq!(pace.ready(6, at(20_000)), 3);
+        let mut ready = |begun, mib: u64, ms| pace.ready((begun, mib << 20), SEGMENT, at(ms));
+        assert_eq!(ready(0, 0, 0), 3);
+        assert_eq!(ready(1, 16, 10_000), 3);
+        // 64 MiB a second, and no segment has been begun since.
+        assert_eq!(ready(1, 22, 10_094), 8);
+        assert_eq!(ready(2, 32, 10_104), 16, "1000 MiB a second for a moment");
+        assert_eq!(ready(6, 96, 10_504), 16);
+        let later: Vec<u64> = (1..=12).map(|n| ready(6, 96, 10_504 + n * 200)).collect();
+        assert!(later.is_sorted_by(|a, b| a >= b) && later.last() == Some(&3), "{later:?}");
+        assert!(pace.is_fresh(at(10_900)) && !pace.is_fresh(at(11_100)));
     }
 }

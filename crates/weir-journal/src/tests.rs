@@ -5,6 +5,7 @@ mod model;
 mod plain;
 mod retention;
 mod sealing;
+mod shed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
 use weir_config::Config;
 use weir_index::billing::{self, BillingError, period};
+use weir_index::gaps::Gaps;
 use weir_index::monitor::{Monitor, Settings, UsageError};
 
 /// How much longer than its limit a call may last until it has ended for all.
@@ -34,8 +35,8 @@ impl Prices {
 }
 
 /// What the admin API asks.
-pub(crate) fn doors(monitor: Monitor) -> Billing {
-    Billing { invoices: Box::new(move |wanted| invoices(&monitor, wanted)) }
+pub(crate) fn doors(monitor: Monitor, gaps: Gaps) -> Billing {
+    Billing { invoices: Box::new(move |wanted| invoices(&monitor, &gaps, wanted)) }
 }
 
 /// The invoices of a data folder that no server counts in now.
@@ -44,10 +45,14 @@ pub(crate) fn doors(monitor: Monitor) -> Billing {
 /// There are none; the text says why.
 pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>> {
     anyhow::ensure!(weir_index::store::exists(data), "nothing was counted in {}", data.display());
-    Ok(invoices(&Monitor::read(data), wanted)?)
+    Ok(invoices(&Monitor::read(data), &Gaps::new(data), wanted)?)
 }
 
-fn invoices(monitor: &Monitor, wanted: &Wanted) -> Result<Vec<Invoice>, InvoiceFailure> {
+fn invoices(
+    monitor: &Monitor,
+    gaps: &Gaps,
+    wanted: &Wanted,
+) -> Result<Vec<Invoice>, InvoiceFailure> {
     let Wanted { consumer, period: text, zone } = wanted;
     let asked = period(text, zone).map_err(|error| InvoiceFailure::Wanted(error.to_string()))?;
     let made = billing::invoices(monitor, consumer.as_deref(), &asked);
@@ -57,10 +62,12 @@ fn invoices(monitor: &Monitor, wanted: &Wanted) -> Result<Vec<Invoice>, InvoiceF
         }
         error => InvoiceFailure::Wanted(error.to_string()),
     })?;
-    Ok(made.into_iter().map(|invoice| shown(invoice, wanted)).collect())
+    let missing = gaps.between(asked.start, asked.end);
+    let missing = missing.map_err(|error| InvoiceFailure::Unreadable(error.to_string()))?;
+    Ok(made.into_iter().map(|invoice| shown(invoice, wanted, missing.uncounted)).collect())
 }
 
-fn shown(invoice: billing::Invoice, wanted: &Wanted) -> Invoice {
+fn shown(invoice: billing::Invoice, wanted: &Wanted, uncounted: u64) -> Invoice {
     let time = |second: u64| {
         let second = i64::try_from(second).unwrap_or(0);
         jiff::Timestamp::from_second(second).unwrap_or_default().to_string()
@@ -72,6 +79,7 @@ fn shown(invoice: billing::Invoice, wanted: &Wanted) -> Invoice {
         from: time(invoice.period.start),
         to: time(invoice.period.end),
         provisional: invoice.provisional,
+        uncounted,
         lines: invoice.lines.into_iter().map(line).collect(),
         tiers: invoice.tiers.into_iter().map(tier).collect(),
         totals: invoice.totals.iter().map(total).collect(),

@@ -12,6 +12,7 @@ mod duration;
 mod echo;
 mod exit;
 mod findings;
+mod gaps;
 mod monitor;
 mod neutral;
 mod output;

@@ -1,11 +1,14 @@
 //! The Monitor of a data folder, as the admin API and the commands ask it.
 
+use crate::gaps;
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use std::path::Path;
+use weir_admin::gap::Missing;
 use weir_admin::monitor::{Rebuilt, UsageFailure, UsageQuery, UsageReport, UsageRow};
 use weir_admin::tracker::Failure;
-use weir_index::monitor::{self, Group, Monitor, Report, Row, Usage, UsageError};
+use weir_index::gaps::Gaps;
+use weir_index::monitor::{self, Group, Monitor, MonitorError, Report, Row, Usage, UsageError};
 
 /// Seconds of the steps that can be asked for.
 const STEPS: [(&str, u64); 3] = [("minute", 60), ("hour", 3600), ("day", 86_400)];
@@ -37,10 +40,18 @@ pub(crate) fn read(data: &Path) -> anyhow::Result<Monitor> {
 ///
 /// # Errors
 /// The question is wrong, or the counts cannot be read.
-pub(crate) fn usage(monitor: &Monitor, query: &UsageQuery) -> Result<UsageReport, UsageFailure> {
+pub(crate) fn usage(
+    monitor: &Monitor,
+    gaps: &Gaps,
+    query: &UsageQuery,
+) -> Result<UsageReport, UsageFailure> {
     let usage = question(query, Timestamp::now()).map_err(UsageFailure::Question)?;
     match monitor.usage(&usage) {
-        Ok(report) => Ok(told(report)),
+        Ok(report) => {
+            let missing = gaps.between(report.span.start, report.span.end);
+            let failed = |error: MonitorError| Failure::Unreadable(error.to_string());
+            Ok(told(report, gaps::shown(missing.map_err(failed)?)))
+        }
         Err(error @ (UsageError::Rows | UsageError::Step)) => {
             Err(UsageFailure::Question(error.to_string()))
         }
@@ -112,11 +123,12 @@ fn shown(seconds: u64) -> String {
     time.unwrap_or(Timestamp::MAX).to_string()
 }
 
-fn told(report: Report) -> UsageReport {
+fn told(report: Report, missing: Missing) -> UsageReport {
     UsageReport {
         from: shown(report.span.start),
         to: shown(report.span.end),
         rows: report.rows.into_iter().map(row).collect(),
+        missing,
     }
 }
 

@@ -8,6 +8,7 @@ mod burst;
 mod control;
 mod delivery;
 mod events;
+mod gaps;
 mod journal;
 mod lab;
 mod loaded;
@@ -29,6 +30,7 @@ use messages::Messages;
 use std::sync::Arc;
 use weir_config::Source;
 use weir_gateway::Gateway;
+use weir_index::gaps::Gaps;
 
 /// Serves until it is stopped.
 ///
@@ -83,6 +85,14 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     };
     let counting = counting.map(|opened| opened.start(&messages)).transpose()?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
+    let gaps = Gaps::new(&config.data);
+    let watching = match &journal {
+        Some(journal) => Some(
+            gaps::start(gaps.clone(), &gateway, journal, &messages)
+                .context("cannot start a thread")?,
+        ),
+        None => None,
+    };
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
         opened.access
@@ -97,7 +107,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));
     let resubmitter = resubmit.as_ref().map(|resubmit| &resubmit.resubmitter);
-    let recorded = Recorded { journal: journal.clone(), index, recovery };
+    let recorded = Recorded { journal: journal.clone(), index, recovery, gaps };
     // Somebody waits for what the admin listener is asked, as for any request. Threads that were
     // started before have longer turns.
     weir_journal::take_short_turns();
@@ -109,6 +119,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let exit = runtime.block_on(control.run());
     control.finish_telling();
     // The journal's lock is given up when everything is written and read.
+    drop(watching);
     drop(resubmit);
     drop(delivery);
     drop(tracker);

@@ -8,16 +8,19 @@ mod verify;
 
 pub(crate) use verify::steps as verify;
 
+use crate::gaps;
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_admin::gap::Missing;
 use weir_admin::tracker::{
     Counts, Export, Exported, Exporting, Failure, Hit, JournalState, LONGEST_PAGE, Page, Search,
     SearchFailure, Side, Summary, Tail, Transaction, Verify,
 };
 use weir_config::{Config, IndexDepth};
+use weir_index::gaps::Gaps;
 use weir_index::resubmit::Ledger;
 use weir_index::{Depth, Index, Query};
 use weir_journal::{Journal, RecoveryReport, Settings, stage};
@@ -35,6 +38,7 @@ pub(crate) struct Tracker {
     recovery: RecoveryReport,
     /// What was done about transactions, if that can be read.
     ledger: Option<Ledger>,
+    gaps: Gaps,
 }
 
 /// The settings of a command that reads a journal that is not its own.
@@ -73,8 +77,9 @@ impl Tracker {
         index: Option<Index>,
         recovery: RecoveryReport,
         ledger: Option<Ledger>,
+        gaps: Gaps,
     ) -> Arc<Self> {
-        Arc::new(Self { journal, index, recovery, ledger })
+        Arc::new(Self { journal, index, recovery, ledger, gaps })
     }
 
     /// Opens the Tracker of a data folder to read it: recovers the journal, completes the index.
@@ -98,7 +103,7 @@ impl Tracker {
         };
         let ledger = weir_index::store::exists(data).then(|| Ledger::open(data)).transpose()?;
         let Some(settings) = settings else {
-            return Ok(Self::new(journal, None, recovery, ledger));
+            return Ok(Self::new(journal, None, recovery, ledger, Gaps::new(data)));
         };
         let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
@@ -106,7 +111,7 @@ impl Tracker {
         if ledger.is_some() {
             index.ask(Ledger::open(data)?);
         }
-        Ok(Self::new(journal, Some(index), recovery, ledger))
+        Ok(Self::new(journal, Some(index), recovery, ledger, Gaps::new(data)))
     }
 
     fn index(&self) -> Result<&Index, Failure> {
@@ -172,7 +177,15 @@ impl Tracker {
             cut: found.cut,
             incomplete: found.incomplete || found.cut,
             payload: query.needs_payload(),
+            missing: self.missing(&query).map_err(SearchFailure::Failed)?,
         })
+    }
+
+    /// What is missing of the time that a query is about.
+    fn missing(&self, query: &Query) -> Result<Missing, Failure> {
+        let (from, to) = query.times();
+        let seconds = (from / 1_000_000, (to / 1_000_000).saturating_add(1));
+        self.gaps.between(seconds.0, seconds.1).map(gaps::shown).map_err(failure)
     }
 
     /// Says what became of a transaction, if anything did.
@@ -235,6 +248,7 @@ impl Tracker {
             if left == 0 || !more {
                 ended = true;
                 end.cut = after.is_some();
+                end.missing = this.missing(&query)?;
                 end.next = after.map(|cursor: weir_index::Cursor| cursor.to_string());
                 return Ok(Some(Exporting::End(end.clone())));
             }

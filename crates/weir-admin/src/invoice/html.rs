@@ -39,6 +39,14 @@ fn section(page: &mut String, invoice: &Invoice) {
     if invoice.provisional {
         page.push_str("<p class=\"note\">Provisional: calls may still be added.</p>\n");
     }
+    if invoice.uncounted > 0 {
+        let calls = invoice.uncounted;
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">{calls} calls of the period, of whomever, could not be counted and \
+             are in no invoice.</p>"
+        );
+    }
     let header = ["Plan", "API", "Operation", "Calls", "Bytes", "Amount"];
     table(
         page,

@@ -274,12 +274,12 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
         ),
         Family::counter(
             "weir_unrecorded_total",
-            "Requests of which nothing, or not the end, could be recorded, or not as durably as promised.",
+            "Requests without a recorded transaction for want of room, or not recorded as durably as promised.",
             stats.unrecorded,
         ),
         Family::counter(
             "weir_monitor_uncounted_total",
-            "Calls that are not counted, or not whole, because there was no room for their records.",
+            "Calls that are not counted because there was no room even for that.",
             stats.uncounted,
         ),
         Family::counter(

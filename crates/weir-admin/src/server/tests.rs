@@ -15,6 +15,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
     let draining = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&draining);
     tokio::spawn(bound.serve(Sources {
+        gaps: None,
         resubmission: None,
         readiness: Box::new(move || {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }

@@ -77,6 +77,9 @@ impl Completed<'_> {
         if self.retries > 0 {
             put(out, 48, &[self.retries]);
         }
+        if self.shortened {
+            put(out, 44, &[1]);
+        }
         put_facts(out, 37, &self.request);
         put_facts(out, 38, &self.response);
         for (code, duration) in self.stages {

@@ -92,6 +92,10 @@ fn show(invoice: &Invoice) {
     let Invoice { consumer, period, zone, .. } = invoice;
     let title = format!("{consumer}, {period} ({zone}){provisional}");
     output::line(&neutral::line(&title));
+    if invoice.uncounted > 0 {
+        let calls = invoice.uncounted;
+        output::line(&format!("{calls} calls of the period, of whomever, could not be counted"));
+    }
     let lines = invoice.lines.iter().map(|line| {
         let amount = format!("{} {}", line.amount, line.currency);
         let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());

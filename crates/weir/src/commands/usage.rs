@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::{monitor, neutral, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_admin::monitor::{UsageQuery, UsageReport, UsageRow};
+use weir_index::gaps::Gaps;
 
 /// Arguments of `weir usage`.
 #[derive(Debug, clap::Args)]
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         status: args.status.clone(),
     };
     let report = match args.place.data() {
-        Some(data) => monitor::usage(&monitor::read(data)?, &query)?,
+        Some(data) => monitor::usage(&monitor::read(data)?, &Gaps::new(data), &query)?,
         None => args.place.server()?.get::<UsageReport>(&path(&query)?)?,
     };
     let rows: Vec<&UsageRow> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
@@ -78,6 +79,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     } else {
         output::text(&table(&rows));
+    }
+    if let Some(missing) = report.missing.of_counts() {
+        output::note(&missing);
     }
     Ok(Exit::Success)
 }

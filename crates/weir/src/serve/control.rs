@@ -22,6 +22,7 @@ use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
 use weir_index::Index;
+use weir_index::gaps::Gaps;
 use weir_index::monitor::Monitor;
 use weir_index::resubmit::{Ledger, Resubmitter};
 use weir_journal::{Journal, RecoveryReport};
@@ -55,6 +56,7 @@ pub(crate) struct Recorded {
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) index: Option<Index>,
     pub(crate) recovery: RecoveryReport,
+    pub(crate) gaps: Gaps,
 }
 
 struct Signals {
@@ -146,17 +148,20 @@ impl Control {
         counting: Option<&Counting>,
         resubmitter: Option<&Resubmitter>,
     ) -> Sources {
+        let Recorded { journal, index, recovery, gaps } = recorded;
         let counts = |counting: &Counting| (counting.monitor().clone(), counting.prices().clone());
         self.counts = counting.map(counts);
-        let billing = self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone()));
-        let (monitor, counts) = (counting.map(Counting::doors), self.counts.clone());
-        let Recorded { journal, index, recovery } = recorded;
+        let billing =
+            self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone(), gaps.clone()));
+        let (monitor, counts) =
+            (counting.map(|counting| counting.doors(&gaps)), self.counts.clone());
+        let journal_is_open = journal.is_some();
         let resubmission = resubmitter.map(crate::resubmit::doors);
         let resubmitter = resubmitter.cloned();
         // What it is told with; it has been opened before, so this does not fail.
         let ledger = resubmitter.as_ref().and_then(|_| Ledger::open(&self.config.data).ok());
         let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
-            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger).doors()
+            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger, gaps.clone()).doors()
         });
         let draining = Arc::clone(&self.draining);
         let gateway = Arc::clone(&self.gateway);
@@ -215,6 +220,7 @@ impl Control {
             events,
             tracker,
             monitor,
+            gaps: journal_is_open.then(|| crate::gaps::doors(gaps)),
             resubmission,
         }
     }

@@ -27,8 +27,13 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
         ),
         counter(
             "weir_journal_shortened_total",
-            "Transactions of whose end only outcome and status were written.",
+            "Transactions recorded without all of their headers and bodies for want of room.",
             stats.shortened,
+        ),
+        Family::gauge(
+            "weir_journal_waiting_counts",
+            "Calls to be counted that wait in memory for room in the journal.",
+            stats.waiting_counts as f64,
         ),
         counter("weir_journal_errors_total", "Errors of the file system.", stats.errors),
         counter(

@@ -17,6 +17,7 @@ use std::time::Duration;
 use weir_admin::monitor::Rebuilt;
 use weir_config::Config;
 use weir_gateway::limit::{Limiter, QuotaCount, quota_span};
+use weir_index::gaps::Gaps;
 use weir_index::monitor::{Counter, Monitor};
 use weir_journal::Journal;
 
@@ -145,10 +146,11 @@ impl Counting {
     }
 
     /// As the admin API asks it.
-    pub(super) fn doors(&self) -> weir_admin::monitor::Monitor {
+    pub(super) fn doors(&self, gaps: &Gaps) -> weir_admin::monitor::Monitor {
         let (monitor, orders) = (self.monitor.clone(), self.orders.clone());
+        let gaps = gaps.clone();
         weir_admin::monitor::Monitor {
-            usage: Box::new(move |query| shown::usage(&monitor, query)),
+            usage: Box::new(move |query| shown::usage(&monitor, &gaps, query)),
             rebuild: Box::new(move || {
                 let (tell, told) = mpsc::channel();
                 let sent = orders.try_send(Order::Rebuild(tell)).is_ok();

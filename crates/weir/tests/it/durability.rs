@@ -2,6 +2,7 @@
 //! clocks that jump, bodies of every size.
 
 mod bodies;
+mod burst;
 mod clock;
 mod counts;
 mod damage;

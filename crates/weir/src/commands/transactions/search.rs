@@ -107,10 +107,13 @@ fn list(args: &Args) -> anyhow::Result<()> {
     let mut hits = Vec::new();
     while left > 0 {
         let timeout = ends.saturating_duration_since(Instant::now());
-        let found = page(&place, &args.query, left.min(LONGEST_PAGE), cursor, timeout)?;
+        let found = page(&place, &args.query, left.min(LONGEST_PAGE), cursor.clone(), timeout)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
             if args.json { print_json(&hit)? } else { hits.push(hit) }
+        }
+        if let (true, Some(missing)) = (cursor.is_none(), found.missing.of_records()) {
+            output::note(&missing);
         }
         if found.incomplete && !found.cut {
             output::note("the index is not complete: transactions may be missing");

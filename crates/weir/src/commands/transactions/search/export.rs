@@ -47,6 +47,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Says what is not in it.
 fn tell(end: &Exported) {
+    if let Some(missing) = end.missing.of_records() {
+        output::note(&missing);
+    }
     if end.incomplete {
         output::note("the index is not complete: transactions may be missing");
     }
