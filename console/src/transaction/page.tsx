@@ -160,6 +160,7 @@ function Notes({ transaction }: { transaction: Transaction }) {
   const notes: string[] = [];
   if (transaction.shortened) notes.push("The journal was full: only the outcome was recorded.");
   if (transaction.damaged) notes.push("Some of its records were lost.");
+  if (transaction.missing) notes.push("Files of the journal that had it, or its headers and bodies, are gone, and weir did not drop them.");
   if (transaction.expired) notes.push("Headers and bodies were dropped because of their age.");
   if (transaction.discarded) notes.push("Headers and bodies were kept only in case something went wrong, and nothing did.");
   return (

@@ -19,6 +19,12 @@ pub struct Missing {
 }
 
 impl Missing {
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// In words: what is missing of recorded transactions; none if nothing is.
     #[must_use]
     pub fn of_records(&self) -> Option<String> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 pub use counts::{Bucket, Counted, Counts, Facet};
-pub use journal::{Damage, JournalState, Lag, Recovery, Verified};
+pub use journal::{Damage, JournalState, Lag, MissingFile, Recovery, Verified};
 pub use transaction::{Body, BodyFacts, Change, Field, Payload, Stage, Summary, Transaction};
 
 /// Most transactions of a page, and most that a tail gives at once.
@@ -113,7 +113,7 @@ pub struct Exported {
     /// As of a [`Page`].
     pub incomplete: bool,
     /// As of a [`Page`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Missing::is_empty")]
     pub missing: Missing,
 }
 
@@ -177,6 +177,12 @@ pub struct Hit {
     /// What happened.
     #[serde(flatten)]
     pub summary: Summary,
+    /// The journal cannot read it: its file is damaged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub damaged: bool,
+    /// The journal does not have it: its file is gone, and weir did not drop it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
     /// Where the words of the query stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub highlights: Vec<Highlight>,

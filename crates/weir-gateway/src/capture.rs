@@ -27,6 +27,7 @@ pub(crate) use counting::admitted;
 pub(crate) use durable::{NotKept, poll_kept};
 pub(crate) use heads::Masks;
 pub(crate) use passing::Tee;
+pub use rest::hash_key_is_whole;
 
 use crate::clock;
 use crate::exchange::Exchange;
@@ -457,6 +458,7 @@ fn write_end(
         logs: &logs,
         retries: exchange.recording.retries,
         shortened: state == State::Shed,
+        unsure: None,
     };
     write_record(exchange, state, level, &completed);
     crate::buffer::give_back_vec(head);

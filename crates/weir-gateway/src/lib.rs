@@ -59,5 +59,6 @@ pub mod pools {
 #[cfg(test)]
 mod sample;
 
+pub use capture::hash_key_is_whole;
 pub use descriptors::descriptors_needed;
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};

@@ -37,6 +37,8 @@ const DAY: u64 = 86_400_000_000;
 pub struct Indexer {
     shared: Arc<Shared>,
     readers: Vec<Reader>,
+    /// How far it had come in each lane when it was opened.
+    passed: Vec<Position>,
     build: Build,
     follower: Follower,
     /// Memory for the transactions of a block.
@@ -85,6 +87,7 @@ impl Indexer {
         Ok(Self {
             shared,
             readers,
+            passed: indexed,
             build,
             follower,
             places: Vec::new(),
@@ -176,6 +179,10 @@ impl Indexer {
             match self.readers[lane].next_shown_into(&mut places[count]) {
                 Ok(true) => {
                     let transaction = &places[count];
+                    if transaction.unsure.is_some_and(|unsure| unsure < self.passed[lane]) {
+                        // It was indexed with its end, before that was lost.
+                        continue;
+                    }
                     let day = transaction.received_us / DAY;
                     if self.day.is_none() {
                         self.begun = Instant::now();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_journal::{Address, Position, Transaction};
+use weir_journal::{Absence, Address, Position, Transaction};
 
 use crate::check::{Highlight, Subject};
 use crate::error::Error;
@@ -83,8 +83,10 @@ impl Default for Page {
 pub struct Hit {
     /// Its metadata.
     pub row: Row,
-    /// The transaction; none if the journal keeps it no longer.
+    /// The transaction; none if the journal does not have it any more.
     pub transaction: Option<Transaction>,
+    /// Why it does not, if it does not.
+    pub absence: Absence,
     /// Where the words of the query stand in it.
     pub highlights: Vec<Highlight>,
 }
@@ -191,12 +193,20 @@ impl Index {
     /// The whole transaction with an id; none if the journal does not have it.
     ///
     /// # Errors
-    /// As [`Index::search`], and [`Error::Behind`] if it cannot be said that there is none.
+    /// As [`Index::find`].
     pub fn show(&self, id: u128) -> Result<Option<Transaction>, Error> {
+        Ok(self.find(id)?.and_then(|hit| hit.transaction))
+    }
+
+    /// What is known of the transaction with an id; none if there was none, or long ago.
+    ///
+    /// # Errors
+    /// As [`Index::search`], and [`Error::Behind`] if it cannot be said that there is none.
+    pub fn find(&self, id: u128) -> Result<Option<Hit>, Error> {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
         match found.hits.into_iter().next() {
-            Some(hit) => Ok(hit.transaction),
+            Some(hit) => Ok(Some(hit)),
             None if found.incomplete || found.cut => Err(Error::Behind),
             None => Ok(None),
         }
@@ -461,11 +471,15 @@ impl Search<'_> {
             }
             let highlights = subject.highlights(self.query);
             let row = subject.row;
-            return Ok(Some(Hit { row, transaction: Some(transaction), highlights }));
+            let absence = Absence::default();
+            return Ok(Some(Hit { row, transaction: Some(transaction), absence, highlights }));
         }
         let Some(piece) = candidate.piece.filter(|_| candidate.sure) else { return Ok(None) };
         let row = self.sealed[piece].head.columns()?.row(candidate.row)?;
-        Ok(Some(Hit { row, transaction: None, highlights: Vec::new() }))
+        let address = candidate.address;
+        let absence = address.map(|address| self.index.shared.journal.absence(address));
+        let absence = absence.unwrap_or_default();
+        Ok(Some(Hit { row, transaction: None, absence, highlights: Vec::new() }))
     }
 }
 

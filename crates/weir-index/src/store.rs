@@ -10,6 +10,12 @@
 //! `user_version` says how many have run. A database with more of them than this weir knows is left
 //! alone.
 
+mod damage;
+mod shared_memory;
+
+pub(crate) use damage::{HINT, is_damage};
+pub use damage::{damage, is_in_use, move_aside};
+
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -63,6 +69,14 @@ pub enum StoreError {
         /// What happened.
         source: rusqlite::Error,
     },
+    /// It is damaged, or no database.
+    #[error("{path}: {source}; {hint}", hint = HINT)]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        source: rusqlite::Error,
+    },
     /// A later weir has used it.
     #[error("{path}: made by a later version of weir (step {found}, this one knows {known})")]
     Later {
@@ -102,7 +116,12 @@ fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(error)),
         _ => {}
     }
-    let at = |source| StoreError::Database { path: path.clone(), source };
+    let shared = |source| StoreError::Io { path: shared_memory::path(&path), source };
+    shared_memory::prepare(&path).map_err(shared)?;
+    let at = |source| match is_damage(&source) {
+        true => StoreError::Damaged { path: path.clone(), source },
+        false => StoreError::Database { path: path.clone(), source },
+    };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(at)?;
     set_up(&connection).map_err(at)?;

@@ -17,6 +17,7 @@ use crate::files::{Budget, Files};
 use crate::follower::Checkpoints;
 use crate::journal::{Durability, Settings, Statistics};
 use crate::lane::Shared;
+use crate::manifest::Manifest;
 use crate::supply::{Bell, Supply};
 
 /// Pause of the supplying thread when nobody rings: how soon a full disk is tried again.
@@ -49,9 +50,12 @@ pub(crate) struct Inner {
     pub(crate) budget: Budget,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) lanes: Vec<LaneState>,
+    pub(crate) manifest: Manifest,
     pub(crate) sealed: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Files that were missing when it was opened, and transactions in them.
+    pub(crate) missing: (AtomicU64, AtomicU64),
     /// Sealing is so far behind that it does not wait for idle time.
     pub(crate) late: AtomicBool,
     supplying: [Arc<Bell>; 2],
@@ -64,7 +68,7 @@ impl Inner {
         settings: Settings,
         budget: Budget,
         checkpoints: Arc<Checkpoints>,
-        lanes: Vec<LaneState>,
+        (lanes, manifest): (Vec<LaneState>, Manifest),
         supplying: [Arc<Bell>; 2],
         syncing: Arc<Bell>,
     ) -> Self {
@@ -73,9 +77,11 @@ impl Inner {
             budget,
             checkpoints,
             lanes,
+            manifest,
             sealed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            missing: Default::default(),
             late: AtomicBool::new(false),
             supplying,
             sealing: Bell::default(),
@@ -118,6 +124,8 @@ impl Inner {
             dropped: self.dropped.load(Ordering::Relaxed),
             unsealed: self.unsealed() as u64,
             disk_bytes: self.budget.used(),
+            missing_files: self.missing.0.load(Ordering::Relaxed),
+            missing_transactions: self.missing.1.load(Ordering::Relaxed),
             ..Statistics::default()
         };
         for LaneState { files, shared, .. } in &self.lanes {
@@ -164,6 +172,7 @@ impl Inner {
     fn run_seal(&self) {
         self.sealing.hang();
         let mut behind_since: Option<Instant> = None;
+        let mut noted: Option<Instant> = None;
         while !self.sealing.stopped() {
             let behind = self.unsealed() > 0;
             behind_since = behind.then(|| behind_since.unwrap_or_else(Instant::now));
@@ -171,7 +180,10 @@ impl Inner {
             self.late.store(late, Ordering::Relaxed);
             let worked = self.seal_one();
             let retained = self.retain();
-            if worked.is_err() || retained.is_err() {
+            let due = noted.is_none_or(|noted| noted.elapsed() >= SEAL_PAUSE);
+            let kept = if due { self.keep_manifest() } else { Ok(()) };
+            noted = if due { Some(Instant::now()) } else { noted };
+            if worked.is_err() || retained.is_err() || kept.is_err() {
                 self.errors.fetch_add(1, Ordering::Relaxed);
             }
             match worked {
@@ -179,6 +191,12 @@ impl Inner {
                 _ => thread::park_timeout(SEAL_PAUSE),
             }
         }
+    }
+
+    /// Writes down which files there are and how far lanes have come.
+    pub(crate) fn keep_manifest(&self) -> io::Result<()> {
+        self.manifest.bring_up_to_date(&self.lanes, None)?;
+        self.manifest.note_ends(&self.lanes)
     }
 
     fn run_sync(&self) {
@@ -228,5 +246,7 @@ impl Drop for Threads {
             // A thread of the journal does not panic; if it did, that was reported.
             let _ = handle.join();
         }
+        // Lanes have ended before. A start without it would only miss less.
+        let _ = self.inner.keep_manifest();
     }
 }

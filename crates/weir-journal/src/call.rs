@@ -1,6 +1,6 @@
 //! A transaction as far as counting looks at it.
 
-use crate::format::{Address, u64_at};
+use crate::format::{Address, Position, u64_at};
 use crate::record::{Outcome, Transaction, fields};
 use crate::stage;
 
@@ -25,6 +25,8 @@ pub struct CallRecord<'a> {
     pub response_bytes: u64,
     /// How long it took, in microseconds.
     pub micros: u32,
+    /// As of [`Transaction`].
+    pub unsure: Option<Position>,
 }
 
 impl<'a> CallRecord<'a> {
@@ -65,6 +67,9 @@ impl<'a> CallRecord<'a> {
             }
             37 => self.request_bytes = length(value)?,
             38 => self.response_bytes = length(value)?,
+            49 => {
+                self.unsure = Some(Position::from_bits(u64::from_le_bytes(value.try_into().ok()?)));
+            }
             48 => self.retries = *value.first()?,
             _ => {}
         }
@@ -89,6 +94,7 @@ impl<'a> CallRecord<'a> {
             request_bytes: one.request.length,
             response_bytes: one.response.length,
             micros: total.map_or(0, |(_, took)| *took),
+            unsure: one.unsure,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::carry::Carry;
 use crate::damage::Damages;
 use crate::failpoint::Faults;
 use crate::format::Position;
+use crate::manifest::{Entry, Parts};
 use crate::sealed::Summary;
 use crate::segment;
 
@@ -97,6 +98,8 @@ pub(crate) struct State {
     pub(crate) raw: BTreeSet<u32>,
     pub(crate) sealed: BTreeMap<u32, Summary>,
     pub(crate) carry: Carry,
+    /// What should be there of segments and is not.
+    pub(crate) gone: BTreeMap<u32, Parts>,
 }
 
 /// The files of a lane. Readers hold the state while they read, so that nothing is taken from
@@ -113,12 +116,14 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Finds what there is, and removes what a crash left half done.
+    /// Finds what there is, and removes what a crash left half done. What is `known` of the lane's
+    /// segments was there.
     pub(crate) fn open(
         lane: u16,
         folder: PathBuf,
         faults: Faults,
         budget: &Budget,
+        known: &BTreeMap<u32, Entry>,
     ) -> io::Result<Self> {
         create_folder(&folder)?;
         let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
@@ -154,7 +159,8 @@ impl Files {
             .flat_map(|kind| {
                 of(kind).into_iter().map(move |number| (kind, number)).collect::<Vec<_>>()
             })
-            .filter(|(_, number)| !meta.contains(number))
+            // Of a segment whose metadata somebody deleted, the rest is left for who has a copy of it.
+            .filter(|(_, number)| !meta.contains(number) && !was(known, *number, Parts::META))
             .collect::<Vec<_>>()
         {
             fs::remove_file(files.path(number, kind))?;
@@ -164,7 +170,8 @@ impl Files {
         let mut begun = false;
         for number in raw.clone().into_iter().rev() {
             let path = files.segment(number);
-            begun |= !meta.contains(&number) && !segment::is_blank(&files, number, floor)?;
+            begun |= !meta.contains(&number)
+                && (was(known, number, Parts::RAW) || !segment::is_blank(&files, number, floor)?);
             if meta.contains(&number) || !begun {
                 fs::remove_file(path)?;
                 raw.remove(&number);
@@ -178,7 +185,7 @@ impl Files {
             budget.charge(summary.bytes());
             sealed.insert(number, summary);
         }
-        *files.change() = State { raw, sealed, carry };
+        *files.change() = State { raw, sealed, carry, gone: BTreeMap::new() };
         Ok(files)
     }
 
@@ -204,6 +211,10 @@ impl Files {
         let segments = u64::from(to.segment().saturating_sub(from.segment()));
         (segments * u64::from(self.segment_bytes) + u64::from(to.offset()))
             .saturating_sub(u64::from(from.offset()))
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.into()
     }
 
     pub(crate) fn path(&self, number: u32, kind: &str) -> PathBuf {
@@ -287,13 +298,19 @@ impl Files {
         let state = self.state();
         let raw = state.raw.last().copied().unwrap_or(0);
         let sealed = state.sealed.last_key_value().map_or(0, |(number, _)| *number);
-        raw.max(sealed).max(state.carry.segment) + 1
+        let gone = state.gone.last_key_value().map_or(0, |(number, _)| *number);
+        raw.max(sealed).max(gone).max(state.carry.segment) + 1
     }
 
     /// Makes renames and removals durable.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
         fs::File::open(&self.folder)?.sync_all()
     }
+}
+
+/// Whether a segment is known to have had a file.
+fn was(known: &BTreeMap<u32, Entry>, number: u32, part: Parts) -> bool {
+    known.get(&number).is_some_and(|entry| entry.parts.has(part) || entry.gone.has(part))
 }
 
 const KINDS: [&str; 6] = ["segment", "spare", "meta", "payload", "failed", "carry"];

@@ -106,6 +106,12 @@ fn read(path: &Path, faults: &Faults) -> io::Result<Option<Vec<Passed>>> {
     Ok(read.ok().and_then(|()| decode(&bytes)))
 }
 
+/// Whether a file is the checkpoint of a follower, and damaged.
+pub(crate) fn is_damaged(path: &Path, faults: &Faults) -> bool {
+    let named = path.file_name().and_then(|name| name.to_str()).is_some_and(is_name);
+    named && matches!(read(path, faults), Ok(None))
+}
+
 fn decode(bytes: &[u8]) -> Option<Vec<Passed>> {
     let (bytes, sum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(bytes) != u32::from_le_bytes(*sum) {

@@ -15,6 +15,7 @@ use crate::files::{Budget, Files, create_folder};
 use crate::follower::{Checkpoints, Follower, Lag};
 use crate::format::{Address, Position};
 use crate::lane::{Lane, Shared};
+use crate::manifest::{Manifest, Parts};
 use crate::reader::{self, Reader};
 use crate::record::{Completed, Outcome, Transaction};
 use crate::recovery::{self, RecoveryReport};
@@ -114,8 +115,24 @@ pub struct Statistics {
     /// Bytes that could not be read since then: found by recovery, by sealing or by reading, and
     /// counted once.
     pub damaged_bytes: u64,
+    /// Files that should be there and are not, and transactions that were in them.
+    pub missing_files: u64,
+    /// Likewise.
+    pub missing_transactions: u64,
     /// Bytes that the journal takes on the disk, prepared segments included.
     pub disk_bytes: u64,
+}
+
+/// Why the journal does not have a transaction that was in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Absence {
+    /// It was dropped because of its age, or for want of room.
+    #[default]
+    Dropped,
+    /// Its file is damaged.
+    Damaged,
+    /// Its file is gone, and nobody here dropped it.
+    Missing,
 }
 
 /// An open journal. It is to be dropped after its lanes.
@@ -155,6 +172,7 @@ impl Journal {
         let checkpoints = folder.join("followers");
         let checkpoints =
             Checkpoints::open(checkpoints.clone(), faults.clone()).map_err(at(&checkpoints))?;
+        let manifest = Manifest::open(data, faults.clone()).map_err(at(data))?;
         let budget = Budget::new(settings.segment_bytes, settings.disk_bytes);
         let bells = [(); 2].map(|()| Arc::new(Bell::default()));
         let syncing = Arc::new(Bell::default());
@@ -163,15 +181,19 @@ impl Journal {
         for index in 0..LANES {
             let path = folder.join(format!("lane-{index:04}"));
             let active = index < settings.lanes;
-            if !active && !path.exists() {
+            if !active && !path.exists() && index >= manifest.lanes() {
                 break;
             }
-            let files = Files::open(index, path.clone(), faults.clone(), &budget);
+            let known = manifest.of_lane(index);
+            let files = Files::open(index, path.clone(), faults.clone(), &budget, &known);
             let files = Arc::new(files.map_err(at(&path))?);
-            let past = recovery::recover(&files, &mut report).map_err(at(&path))?;
+            manifest.compare(&files, &mut report.missing);
+            let ended = manifest.end(index);
+            let mut past = recovery::recover(&files, ended, &mut report).map_err(at(&path))?;
+            past.next_ticket = past.next_ticket.max(ended.next_ticket);
             files.damages.opened();
             let shared = Arc::new(Shared::default());
-            let next = files.next();
+            let next = files.next().max(ended.next_segment());
             shared.end.store(Position::new(next, 0).to_bits(), Ordering::Release);
             shared.next_ticket.store(past.next_ticket, Ordering::Relaxed);
             if settings.durability == Durability::Disk {
@@ -191,7 +213,14 @@ impl Journal {
             }
             states.push(LaneState::new(files, shared, active.then_some(supply)));
         }
+        let states = (states, manifest);
         let inner = Inner::new(settings, budget, Arc::new(checkpoints), states, bells, syncing);
+        // What was found missing is known from now on.
+        inner.manifest.bring_up_to_date(&inner.lanes, None).map_err(at(data))?;
+        let (files, transactions) = (&inner.missing.0, &inner.missing.1);
+        files.store(report.missing.len() as u64, Ordering::Relaxed);
+        let all = report.missing.iter().map(|file| file.transactions).sum();
+        transactions.store(all, Ordering::Relaxed);
         Ok((Self { inner: Arc::new(inner), threads: None, _lock: lock }, lanes, report))
     }
 
@@ -229,7 +258,9 @@ impl Journal {
     pub fn begin(&self, lane: u16) -> Position {
         self.inner.lanes.get(usize::from(lane)).map_or(Position::START, |lane| {
             let state = lane.files.state();
-            let first = state.raw.first().into_iter().chain(state.sealed.keys().next()).min();
+            let first = state.raw.first().into_iter().chain(state.sealed.keys().next());
+            // What is missing was not dropped.
+            let first = first.chain(state.gone.keys().next()).min();
             first.map_or(Position::START, |first| Position::new(*first, 0).max(Position::START))
         })
     }
@@ -294,6 +325,23 @@ impl Journal {
         Ok(lags)
     }
 
+    /// Why there is no transaction at an address where there was one.
+    #[must_use]
+    pub fn absence(&self, address: Address) -> Absence {
+        let Some(lane) = self.inner.lanes.get(usize::from(address.lane)) else {
+            return Absence::Dropped;
+        };
+        let (state, number) = (lane.files.state(), address.position.segment());
+        match state.gone.get(&number) {
+            Some(gone) if gone.has(Parts::UNREADABLE) => Absence::Damaged,
+            _ if state.raw.contains(&number) || state.sealed.contains_key(&number) => {
+                Absence::Damaged
+            }
+            Some(_) => Absence::Missing,
+            None => Absence::Dropped,
+        }
+    }
+
     /// The transaction at an address; none if the journal does not have it.
     ///
     /// # Errors
@@ -337,6 +385,7 @@ impl Journal {
         self.inner.supply()?;
         self.inner.seal_all()?;
         self.inner.retain()?;
+        self.inner.keep_manifest()?;
         self.inner.supply()
     }
 
@@ -348,8 +397,9 @@ impl Journal {
 
 /// Closes what was open when the lane was last written to.
 fn interrupt(mut lane: Lane, report: &mut RecoveryReport) -> Lane {
-    for ticket in lane.tickets() {
-        let end = Completed { outcome: Outcome::Interrupted, ..Completed::default() };
+    for (ticket, unsure) in lane.tickets() {
+        let outcome = Outcome::Interrupted;
+        let end = Completed { outcome, unsure, ..Completed::default() };
         match lane.completed(ticket, &end) {
             Ok(_) => report.interrupted += 1,
             Err(_) => report.left_open += 1,
@@ -361,6 +411,13 @@ fn interrupt(mut lane: Lane, report: &mut RecoveryReport) -> Lane {
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { path, source }
+}
+
+/// Takes a data folder as an open journal does.
+pub(crate) fn hold(data: &Path) -> Result<File, Error> {
+    let folder = data.join("journal");
+    create_folder(&folder).map_err(at(&folder))?;
+    lock(&folder.join("lock"))
 }
 
 fn lock(path: &Path) -> Result<File, Error> {

@@ -117,6 +117,8 @@ struct Open {
     last: Position,
     /// A part of it found no room.
     short: bool,
+    /// Its end may have been there, and was lost with what was.
+    unsure: Option<Position>,
 }
 
 /// The writing end of a lane, for one thread. It holds no file descriptor, so that it may be used
@@ -144,7 +146,8 @@ pub struct Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     pub(crate) next_ticket: u64,
-    pub(crate) open: Vec<(u64, Position)>,
+    /// Number and last position of what was open, and where its end may have been lost.
+    pub(crate) open: Vec<(u64, Position, Option<Position>)>,
 }
 
 impl Lane {
@@ -158,7 +161,7 @@ impl Lane {
         let open: Vec<_> = past
             .open
             .into_iter()
-            .map(|(number, last)| Some(Open { number, last, short: false }))
+            .map(|(number, last, unsure)| Some(Open { number, last, short: false, unsure }))
             .collect();
         Self {
             index,
@@ -225,7 +228,7 @@ impl Lane {
         self.is_not_plain();
         self.began();
         self.opened += 1;
-        let open = Some(Open { number, last, short: false });
+        let open = Some(Open { number, last, short: false, unsure: None });
         let slot = if let Some(slot) = self.free.pop() {
             self.open[slot as usize] = open;
             slot
@@ -360,11 +363,14 @@ impl Lane {
         self.whole(received, end)
     }
 
-    /// Tickets of everything that is open.
-    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+    /// Tickets of everything that is open, and where their ends may have been lost.
+    pub(crate) fn tickets(&self) -> Vec<(Ticket, Option<Position>)> {
         let slots = self.open.iter().enumerate();
         slots
-            .filter_map(|(slot, open)| Some(Ticket { slot: slot as u32, number: (*open)?.number }))
+            .filter_map(|(slot, open)| {
+                let Open { number, unsure, .. } = (*open)?;
+                Some((Ticket { slot: slot as u32, number }, unsure))
+            })
             .collect()
     }
 

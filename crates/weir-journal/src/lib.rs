@@ -37,10 +37,12 @@ mod follower;
 mod format;
 mod journal;
 mod lane;
+mod manifest;
 mod os;
 mod reader;
 mod record;
 mod recovery;
+mod repair;
 mod retention;
 mod salvage;
 mod schedule;
@@ -54,11 +56,13 @@ pub use call::CallRecord;
 pub use durable::NotDurable;
 pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
-pub use journal::{Durability, Error, Journal, Settings, Statistics};
+pub use journal::{Absence, Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Room, Ticket};
+pub use manifest::MissingFile;
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};
+pub use repair::{Held, damaged_checkpoints, hold};
 pub use schedule::{run_when_idle, take_short_turns};
 
 #[cfg(test)]

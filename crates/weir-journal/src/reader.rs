@@ -155,7 +155,12 @@ impl Reader {
         let state = files.state();
         loop {
             let end = self.shared.end();
-            if self.position >= end || !self.enter(&state, end)? {
+            if self.position >= end {
+                return Ok(false);
+            }
+            if !self.enter(&state, end)? {
+                // Nothing that can be read is there up to the end: it is lost.
+                self.position = end;
                 return Ok(false);
             }
             let (number, offset) = (self.position.segment(), self.position.offset());
@@ -241,7 +246,7 @@ impl Reader {
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
-                    let segment = Sealed::open(&self.files, *sealed, self.payload);
+                    let segment = Sealed::open(&self.files, state, *sealed, self.payload);
                     (*sealed, segment.map(|segment| Source::Sealed(Box::new(segment))))
                 }
                 (Some(_), None) => return Ok(false),
@@ -276,7 +281,7 @@ pub(crate) fn get(
         if state.sealed.contains_key(&number) {
             let segment = match sealed.take() {
                 Some(segment) if segment.number == number => segment,
-                _ => Sealed::open(files, number, payload)?,
+                _ => Sealed::open(files, &state, number, payload)?,
             };
             if let Some(transaction) = sealed.insert(segment).get(position.offset())? {
                 found(transaction);

@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–18 come from [`Received`], 32–44, 47 and 48 from [`Completed`], 45 (damaged) and 46
+//! know. Tags 1–18 come from [`Received`], 32–44 and 47–49 from [`Completed`], 45 (damaged) and 46
 //! (ticket number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag
 //! 47 stands before all that it does not speak of.
 
@@ -191,6 +191,9 @@ pub struct Completed<'a> {
     pub retries: u8,
     /// There was no room for all that would have been recorded.
     pub shortened: bool,
+    /// It was closed by recovery, and another end of it may have been here and was lost: whoever has
+    /// read that far may have seen it end.
+    pub unsure: Option<Position>,
 }
 
 /// A transaction as it is read back; fields as in [`Received`] and [`Completed`].
@@ -236,8 +239,12 @@ pub struct Transaction {
     pub retries: u8,
     /// Not all of it was written: the journal had no room.
     pub shortened: bool,
+    /// As of [`Completed`].
+    pub unsure: Option<Position>,
     /// Records of it were lost.
     pub damaged: bool,
+    /// Heads, bodies, properties and logs are gone, and nobody dropped them.
+    pub missing: bool,
     /// Head, bodies, properties and logs were dropped because of their age.
     pub expired: bool,
     /// Heads and bodies were kept only in case something went wrong, and nothing did.
@@ -349,7 +356,9 @@ impl Transaction {
             logs,
             retries,
             shortened,
+            unsure,
             damaged,
+            missing,
             expired,
             discarded,
         } = self;
@@ -358,7 +367,7 @@ impl Transaction {
         (*level, *counted, *status, *retries) = (0, 0, 0, 0);
         (*outcome, *request, *response) = <_>::default();
         (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
-        *https = false;
+        (*https, *missing, *unsure) = (false, false, None);
         for text in [
             api,
             operation,
@@ -462,6 +471,10 @@ impl Transaction {
             43 => self.logs.push(text(value)),
             47 => self.forget(void(value)?),
             48 => self.retries = *value.first()?,
+            49 => {
+                let position = u64::from_le_bytes(value.try_into().ok()?);
+                self.unsure = Some(Position::from_bits(position));
+            }
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

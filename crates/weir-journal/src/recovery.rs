@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
-use crate::files::Files;
+use crate::files::{Files, State};
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::lane::Past;
+use crate::manifest::{End, MissingFile};
 use crate::sealed::Sealed;
 use crate::segment::Segment;
 
@@ -39,11 +40,14 @@ pub struct RecoveryReport {
     pub left_open: u64,
     /// What was dropped.
     pub damage: Vec<Damage>,
+    /// Files that should be there and are not.
+    pub missing: Vec<MissingFile>,
 }
 
 /// Finds out what was open in a lane.
-pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<Past> {
+pub(crate) fn recover(files: &Files, ended: End, report: &mut RecoveryReport) -> io::Result<Past> {
     let state = files.state();
+    let before = report.damage.len();
     let mut open: BTreeMap<u64, Position> = state.carry.open().collect();
     let mut next_ticket = state.carry.next_ticket.max(1);
     let mut tail = Vec::new();
@@ -57,7 +61,8 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
                 }
             }
             Err(error) if is_damage(&error) => {
-                let bytes = fs::metadata(files.segment(*number))?.len();
+                let there = fs::metadata(files.segment(*number))?.len();
+                let bytes = there.max(written(files, ended, *number));
                 note(files, Position::new(*number, 0), bytes, report);
             }
             Err(error) => return Err(error),
@@ -65,9 +70,17 @@ pub(crate) fn recover(files: &Files, report: &mut RecoveryReport) -> io::Result<
     }
     for segment in tail.iter_mut().rev() {
         next_ticket = next_ticket.max(segment.header.first_ticket);
-        scan(files, segment, &mut open, &mut next_ticket, report)?;
+        scan((files, ended), segment, &mut open, &mut next_ticket, report)?;
     }
-    Ok(Past { next_ticket, open: open.into_iter().collect() })
+    // Ends of transactions may have been there.
+    let damaged = report.damage[before..].iter().map(|damage| damage.position);
+    let gone = state.gone.keys().map(|number| Position::new(*number, 0));
+    let lost: Vec<Position> = damaged.chain(gone).collect();
+    let open = open.into_iter().map(|(number, last)| {
+        let unsure = lost.iter().copied().filter(|lost| *lost > last).min();
+        (number, last, unsure)
+    });
+    Ok(Past { next_ticket, open: open.collect() })
 }
 
 /// The number of the first ticket of these segments, as the first of their headers that is whole
@@ -89,7 +102,7 @@ pub(crate) fn first_ticket(
 /// The greatest ticket number in the last of these sealed segments that has any; 0 if none has.
 pub(crate) fn last_ticket(files: &Files, sealed: &BTreeSet<u32>) -> io::Result<u64> {
     for number in sealed.iter().rev() {
-        let mut segment = Sealed::open(files, *number, false)?;
+        let mut segment = Sealed::open(files, &State::default(), *number, false)?;
         let (mut offset, mut last) = (0, 0);
         while let Some(found) = segment.next(offset)? {
             last = segment.get(found)?.map_or(last, |one| last.max(one.ticket));
@@ -103,6 +116,15 @@ pub(crate) fn last_ticket(files: &Files, sealed: &BTreeSet<u32>) -> io::Result<u
     Ok(0)
 }
 
+/// Bytes that had surely been written to a segment.
+fn written(files: &Files, ended: End, number: u32) -> u64 {
+    match ended.position.segment() {
+        last if last == number => ended.position.offset().into(),
+        last if last > number => files.segment_bytes(),
+        _ => 0,
+    }
+}
+
 /// Whether a segment is to be passed over rather than the reading given up.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
@@ -114,7 +136,7 @@ fn note(files: &Files, position: Position, bytes: u64, report: &mut RecoveryRepo
 }
 
 fn scan(
-    files: &Files,
+    (files, ended): (&Files, End),
     segment: &mut Segment,
     open: &mut BTreeMap<u64, Position>,
     next_ticket: &mut u64,
@@ -123,6 +145,10 @@ fn scan(
     report.segments += 1;
     if segment.salvaged {
         note(files, Position::new(segment.header.number, 0), HEADER as u64, report);
+    }
+    let cut = written(files, ended, segment.header.number).saturating_sub(segment.length.into());
+    if cut > 0 {
+        note(files, Position::new(segment.header.number, segment.length), cut, report);
     }
     let mut offset = HEADER as u32;
     loop {

@@ -106,6 +106,8 @@ impl Inner {
 
     fn drop_part(&self, lane: &LaneState, number: u32, part: Part) -> io::Result<()> {
         lane.files.faults().check("retention.drop")?;
+        // Or it would be missed after a crash.
+        self.manifest.bring_up_to_date(&self.lanes, Some((lane.files.lane, number, Some(part))))?;
         let mut state = lane.files.change();
         match fs::remove_file(lane.files.path(number, part.extension())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -19,6 +19,7 @@ use crate::carry::Carry;
 use crate::files::Files;
 use crate::follower::write_whole;
 use crate::format::{HEADER, Kind, Position, u64_at};
+use crate::manifest::Parts;
 use crate::reader::TRANSACTION_LIMIT;
 use crate::record::{Outcome, Void, fields, is_payload, put_long, void};
 use crate::recovery::is_damage;
@@ -75,6 +76,8 @@ impl Inner {
             Err(error) if is_damage(&error) => {
                 let length = fs::metadata(files.segment(number))?.len();
                 files.damages.note(number, "segment", 0, length);
+                files.change().gone.insert(number, Parts::UNREADABLE);
+                self.manifest.bring_up_to_date(&self.lanes, Some((files.lane, number, None)))?;
                 None
             }
             Err(error) => return Err(error),
@@ -113,6 +116,7 @@ impl Inner {
         carry.next_ticket = carry.next_ticket.max(next_ticket);
         write_whole(&files.path(number, "carry"), &carry.encode())?;
         files.faults().check("plain.carried")?;
+        self.manifest.bring_up_to_date(&self.lanes, Some((files.lane, number, None)))?;
         let mut state = files.change();
         let before = std::mem::replace(&mut state.carry, carry).segment;
         files.recycle(number, &self.budget)?;

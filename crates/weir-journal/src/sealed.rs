@@ -26,8 +26,9 @@ use std::time::UNIX_EPOCH;
 use zstd::bulk::Decompressor;
 
 use crate::damage::Damages;
-use crate::files::Files;
+use crate::files::{Files, State};
 use crate::format::{Address, Position, u32_at, u64_at};
+use crate::manifest::Parts;
 use crate::record::{Outcome, Transaction};
 
 pub(crate) const MAGIC: [u8; 8] = *b"WEIRSEAL";
@@ -274,11 +275,19 @@ pub(crate) struct Sealed {
     meta: Option<Blocks>,
     /// Payloads of completed transactions, and all others; none if they are not asked for.
     rest: Option<(Option<Blocks>, Option<Blocks>)>,
+    /// What should be there and is not.
+    gone: Parts,
 }
 
 impl Sealed {
     /// Opens it for reading transactions whole, or without their `payload`.
-    pub(crate) fn open(files: &Files, number: u32, payload: bool) -> io::Result<Self> {
+    pub(crate) fn open(
+        files: &Files,
+        state: &State,
+        number: u32,
+        payload: bool,
+    ) -> io::Result<Self> {
+        let gone = state.gone.get(&number).copied().unwrap_or_default();
         let open = |part| Blocks::open(files, number, part);
         let rest = if payload { (open(Part::Payload)?, open(Part::Failed)?) } else { (None, None) };
         Ok(Self {
@@ -286,6 +295,7 @@ impl Sealed {
             lane: files.lane,
             meta: open(Part::Meta)?,
             rest: payload.then_some(rest),
+            gone,
         })
     }
 
@@ -300,7 +310,11 @@ impl Sealed {
         let Some((payload, failed)) = &mut self.rest else { return Ok(Some(transaction)) };
         let whole = transaction.outcome != Outcome::Completed;
         match if whole { failed } else { payload } {
-            None => transaction.expired = true,
+            None => {
+                let part = if whole { Parts::FAILED } else { Parts::PAYLOAD };
+                transaction.missing = self.gone.has(part);
+                transaction.expired = !transaction.missing;
+            }
             Some(rest) => match rest.row(offset)? {
                 None => transaction.damaged = true,
                 Some(fields) if whole => {

@@ -15,6 +15,7 @@ mod limits;
 mod monitor;
 mod place;
 mod pool;
+mod repair;
 mod resolve;
 mod resubmit;
 mod routes;
@@ -71,6 +72,8 @@ pub(crate) enum Command {
     /// Look at the journal itself
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Move damaged files of a data folder aside, so that weir starts again
+    Repair(repair::Args),
     /// Make, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
@@ -116,6 +119,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Resolve(args) => resolve::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Journal(command) => journal::run(&command),
+        Command::Repair(args) => repair::run(&args),
         Command::Token(command) => token::run(&command),
         Command::Import(command) => import::run(&command),
         Command::Lab(command) => lab::run(&command),

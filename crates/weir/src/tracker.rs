@@ -23,7 +23,7 @@ use weir_config::{Config, IndexDepth};
 use weir_index::gaps::Gaps;
 use weir_index::resubmit::Ledger;
 use weir_index::{Depth, Index, Query};
-use weir_journal::{Journal, RecoveryReport, Settings, stage};
+use weir_journal::{Absence, Journal, RecoveryReport, Settings, stage};
 
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
@@ -128,8 +128,8 @@ impl Tracker {
         Ok(convert::state(self.journal.statistics(), &self.recovery, &lags, index))
     }
 
-    fn find(&self, id: u128) -> Result<Option<weir_journal::Transaction>, Failure> {
-        self.index()?.show(id).map_err(|error| match error {
+    fn find(&self, id: u128) -> Result<Option<weir_index::Hit>, Failure> {
+        self.index()?.find(id).map_err(|error| match error {
             weir_index::Error::Behind => Failure::Behind,
             error => failure(error),
         })
@@ -140,8 +140,11 @@ impl Tracker {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn show(&self, id: u128, payload: bool) -> Result<Option<Transaction>, Failure> {
-        let Some(whole) = self.find(id)? else { return Ok(None) };
-        let mut shown = convert::transaction(whole, payload);
+        let Some(hit) = self.find(id)? else { return Ok(None) };
+        if hit.transaction.is_none() && hit.absence == Absence::Dropped {
+            return Ok(None);
+        }
+        let mut shown = convert::exported(hit, payload);
         if let Some(ledger) = &self.ledger {
             convert::tell(&mut shown, ledger.story(id).map_err(failure)?, payload);
         }
@@ -203,7 +206,7 @@ impl Tracker {
     /// # Errors
     /// They cannot be read.
     pub(crate) fn body(&self, id: u128, side: Side) -> Result<Option<Vec<u8>>, Failure> {
-        Ok(self.find(id)?.map(|transaction| match side {
+        Ok(self.find(id)?.and_then(|hit| hit.transaction).map(|transaction| match side {
             Side::Request => transaction.request_body,
             Side::Response => transaction.response_body,
         }))

@@ -141,6 +141,7 @@ mod tests {
             from: evil(),
             to: evil(),
             provisional: true,
+            uncounted: 1,
             lines: vec![Line {
                 plan: evil(),
                 api: evil(),

@@ -51,6 +51,22 @@ pub struct Recovery {
     pub left_open: u64,
     /// What could not be read.
     pub damage: Vec<Damage>,
+    /// Files that should be there and are not.
+    #[serde(default)]
+    pub missing: Vec<MissingFile>,
+}
+
+/// A file that should be there and is not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MissingFile {
+    /// The lane.
+    pub lane: u16,
+    /// The segment.
+    pub segment: u32,
+    /// `segment`, `meta`, `payload` or `failed`.
+    pub kind: String,
+    /// Transactions that were in it, at least; of `payload` and `failed`, those of the segment.
+    pub transactions: u64,
 }
 
 /// A stretch of the journal that could not be read.
@@ -82,7 +98,8 @@ pub struct Lag {
 /// What was found in a part of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verified {
-    /// `lane/N`, `damage/LANE/SEGMENT/OFFSET` of a stretch found at the start, or `end`.
+    /// `lane/N`, `damage/LANE/SEGMENT/OFFSET` of a stretch found at the start,
+    /// `missing/LANE/SEGMENT/KIND` of a file that should be there, or `end`.
     pub id: String,
     /// Transactions that were read.
     pub transactions: u64,
@@ -92,6 +109,12 @@ pub struct Verified {
     pub expired: u64,
     /// Damaged bytes.
     pub damaged_bytes: u64,
+    /// Files that should be there and are not.
+    #[serde(default)]
+    pub missing_files: u64,
+    /// Transactions whose files are gone: all of them, or headers and bodies.
+    #[serde(default)]
+    pub missing: u64,
     /// All of it was read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end: bool,

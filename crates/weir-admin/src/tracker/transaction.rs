@@ -76,6 +76,9 @@ pub struct Transaction {
     pub damaged: bool,
     /// Headers and bodies were dropped because of their age.
     pub expired: bool,
+    /// Files that had it, or its headers and bodies, are gone, and weir did not drop them.
+    #[serde(default)]
+    pub missing: bool,
     /// Headers and bodies were kept only in case something went wrong, and nothing did.
     pub discarded: bool,
     /// What needs the role `payload-viewer` to be seen.

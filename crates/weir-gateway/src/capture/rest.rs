@@ -15,6 +15,23 @@ const FILE: &str = "hash.key";
 /// Length of the key in bytes.
 const KEY: usize = 32;
 
+/// What is said where it is damaged: what is lost with it, and how to go on.
+const HINT: &str = "it is damaged. Only with it hashes of bodies recorded before can be compared \
+    with those of later ones; `weir repair --data DIR` moves it aside, and the next start makes \
+    another one";
+
+/// Whether a data folder has a key that can be used, or none at all.
+///
+/// # Errors
+/// It cannot be read.
+pub fn hash_key_is_whole(data: &Path) -> io::Result<bool> {
+    match fs::metadata(data.join(FILE)) {
+        Ok(metadata) => Ok(metadata.is_file() && metadata.len() == KEY as u64),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// The key of a data folder.
 pub(crate) struct HashKey(Key);
 
@@ -41,7 +58,7 @@ impl HashKey {
             Err(error) => return Err(error),
         }
         if key.len() != KEY {
-            let message = format!("{} is no key of {KEY} bytes", path.display());
+            let message = format!("{} is no key of {KEY} bytes: {HINT}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(Self(Key::new(HMAC_SHA256, &key)))

@@ -147,6 +147,8 @@ pub struct Counter {
     pub(super) connection: Connection,
     follower: Follower,
     readers: Vec<Reader>,
+    /// Where they began: all before that has been counted.
+    begun: Vec<Position>,
     /// When what was read last was received, in microseconds since 1970.
     read_until: u64,
     /// When all that had ended was read last.
@@ -171,6 +173,7 @@ impl Counter {
         let follower = journal.follower(FOLLOWER).map_err(MonitorError::Journal)?;
         let mut counter = Self {
             readers: begin(&connection, &journal, &follower)?,
+            begun: Vec::new(),
             shared,
             journal,
             connection,
@@ -182,6 +185,7 @@ impl Counter {
             written: Instant::now(),
             tidied: None,
         };
+        counter.begun = counter.readers.iter().map(Reader::position).collect();
         // The database says how far it has come, whatever the journal was told.
         counter.write()?;
         counter.readers.iter().for_each(|reader| counter.follower.pass(reader));
@@ -228,8 +232,12 @@ impl Counter {
         let (began, mut done, mut failed) = (clock::now(), 0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
+            let begun = self.begun.get(usize::from(reader.lane())).copied().unwrap_or_default();
             let read = reader.calls(most - done, |call| {
-                tally.add(call, counts, price.as_deref());
+                // Where its end may have been lost had been read before: it was counted there.
+                if call.unsure.is_none_or(|unsure| unsure >= begun) {
+                    tally.add(call, counts, price.as_deref());
+                }
                 *read_until = call.received_us;
             });
             match read {
@@ -346,6 +354,7 @@ impl Counter {
         self.journal.forget(PIN).map_err(MonitorError::Journal)?;
         self.connection.execute("DELETE FROM rebuilt", [])?;
         self.readers = begin(&self.connection, &self.journal, &self.follower)?;
+        self.begun = self.readers.iter().map(Reader::position).collect();
         Ok(())
     }
 }
@@ -370,17 +379,14 @@ fn begin(
         }
     }
     let lanes = 0..journal.lanes();
-    // With a database that is new, what was recorded before is not counted, unless there was
-    // another one: then all that is left is counted again.
-    let lost =
-        known.is_empty() && lanes.clone().any(|lane| follower.position(lane) > Position::START);
     let readers = lanes.map(|lane| {
         let end = journal.end(lane);
         let (position, ticket) = match known.get(&lane) {
             // A loss of power may have taken what was counted.
             Some((position, ticket)) => ((*position).min(end), *ticket),
-            None if lost || !known.is_empty() => (Position::START, 0),
-            None => (end, 0),
+            // With a database that is new, all that the journal has is counted again, whether or not
+            // there is a checkpoint. What was recorded while nothing was counted says so.
+            None => (Position::START, 0),
         };
         journal.read(lane, position, ticket).metadata_only()
     });

@@ -1,6 +1,6 @@
 //! Why the Monitor could not do something.
 
-use crate::store::StoreError;
+use crate::store::{self, StoreError};
 use std::io;
 
 /// Why the Monitor could not do something.
@@ -10,9 +10,14 @@ pub enum MonitorError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The database refused.
-    #[error("the database of counts: {0}")]
+    #[error("the database of counts: {}", said(.0))]
     Database(#[from] rusqlite::Error),
     /// The journal could not be read.
     #[error("the journal cannot be read: {0}")]
     Journal(#[source] io::Error),
+}
+
+/// What the database says, and how to go on where it is damaged.
+fn said(error: &rusqlite::Error) -> String {
+    if store::is_damage(error) { format!("{error}; {}", store::HINT) } else { error.to_string() }
 }

@@ -230,7 +230,7 @@ pub(super) fn has_succeeded(transaction: &Transaction) -> bool {
 
 /// What is wrong with the record of the head.
 fn head_reason(transaction: &Transaction) -> Option<Reason> {
-    if transaction.damaged {
+    if transaction.damaged || transaction.missing {
         Some(Reason::Damaged)
     } else if transaction.expired {
         Some(Reason::Expired)

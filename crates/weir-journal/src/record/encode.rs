@@ -77,6 +77,9 @@ impl Completed<'_> {
         if self.retries > 0 {
             put(out, 48, &[self.retries]);
         }
+        if let Some(unsure) = self.unsure {
+            put(out, 49, &unsure.to_bits().to_le_bytes());
+        }
         if self.shortened {
             put(out, 44, &[1]);
         }

@@ -18,7 +18,7 @@ pub(crate) enum Command {
     /// Read a whole journal and compare every checksum
     #[command(
         after_help = "Without --admin the data folder is read, which no weir may be using.\n\n\
-        Exit codes:\n  0  whole\n  1  damaged, or it cannot be read\n\n\
+        Exit codes:\n  0  whole\n  1  damaged, files are missing, or it cannot be read\n\n\
         Examples:\n  weir journal verify --data /var/lib/weir\n  \
         weir journal verify --admin http://127.0.0.1:9080"
     )]
@@ -63,7 +63,9 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
         lines.push(line);
     };
     let mut found = recovery;
-    found.as_object_mut().map(|members| members.remove("damage"));
+    for list in ["damage", "missing"] {
+        found.as_object_mut().map(|members| members.remove(list));
+    }
     add("recovery".to_owned(), found);
     for lag in &state.followers {
         add(format!("follower/{}", lag.name), serde_json::to_value(lag)?);
@@ -72,6 +74,10 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
         let id = format!("damage/{}/{}/{}", damage.lane, damage.segment, damage.offset);
         add(id, serde_json::to_value(damage)?);
     }
+    for file in &state.recovery.missing {
+        let id = format!("missing/{}/{}/{}", file.lane, file.segment, file.kind);
+        add(id, serde_json::to_value(file)?);
+    }
     print(&lines, args.limit, args.json);
     Ok(Exit::Success)
 }
@@ -79,7 +85,7 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
 fn verify(args: &Args) -> anyhow::Result<Exit> {
     let found = if args.place.names_server() { ask(&args.place)? } else { read(&args.place)? };
     let end = found.last().filter(|last| last.end).context("it was broken off")?;
-    let whole = end.damaged == 0 && end.damaged_bytes == 0;
+    let whole = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
     let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     print(&lines, args.limit, args.json);
     Ok(if whole { Exit::Success } else { Exit::Failure })

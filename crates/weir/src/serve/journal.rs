@@ -3,7 +3,10 @@
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
-use weir_journal::{Durability, Journal, Lane, RecoveryReport, Settings};
+use weir_journal::{Durability, Journal, Lane, MissingFile, RecoveryReport, Settings};
+
+/// Most missing files that are named at the start.
+const MISSING_TOLD: usize = 20;
 
 /// An open journal; it must live as long as anybody writes to its lanes.
 pub(super) struct Opened {
@@ -36,6 +39,22 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     Ok(Opened { journal: Some(Arc::new(journal)), lanes, recovery })
 }
 
+/// Says which files somebody deleted.
+fn tell_missing(missing: &[MissingFile]) {
+    let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
+    eprintln!(
+        "journal: {} files are missing that weir did not drop; {transactions} transactions were \
+         recorded in them",
+        missing.len(),
+    );
+    for file in missing.iter().filter(|file| file.new).take(MISSING_TOLD) {
+        let MissingFile { lane, segment, kind, transactions, .. } = file;
+        eprintln!(
+            "journal: missing: lane-{lane:04}/{segment:010}.{kind} ({transactions} transactions)"
+        );
+    }
+}
+
 /// Says what was repaired; nothing if there was nothing.
 fn tell(report: &RecoveryReport) {
     if report.interrupted > 0 {
@@ -43,6 +62,9 @@ fn tell(report: &RecoveryReport) {
     }
     if report.left_open > 0 {
         eprintln!("journal: {} open transactions could not be closed", report.left_open);
+    }
+    if !report.missing.is_empty() {
+        tell_missing(&report.missing);
     }
     for damage in &report.damage {
         eprintln!(

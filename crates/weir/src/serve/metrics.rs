@@ -48,6 +48,16 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
             "Segments that wait to be sealed.",
             stats.unsealed as f64,
         ),
+        Family::gauge(
+            "weir_journal_missing_files",
+            "Files found missing at the start that weir did not drop.",
+            stats.missing_files as f64,
+        ),
+        Family::gauge(
+            "weir_journal_missing_transactions",
+            "Transactions that were in missing files.",
+            stats.missing_transactions as f64,
+        ),
         Family::gauge("weir_journal_disk_bytes", "Disk space taken.", stats.disk_bytes as f64),
     ]
     .into_iter()

@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use weir_admin::tracker::{
     Body, BodyFacts, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
-    JournalState, Lag, Payload, Recovery, Stage, Summary, Transaction,
+    JournalState, Lag, MissingFile, Payload, Recovery, Stage, Summary, Transaction,
 };
 use weir_index::resubmit::Story;
 use weir_index::{Name, Row, transaction_type};
-use weir_journal::{self as journal, stage};
+use weir_journal::{self as journal, Absence, stage};
 
 /// Most bytes of a body that are shown.
 const LONGEST_BODY: usize = 8 << 20;
@@ -118,14 +118,26 @@ pub(super) fn hit(hit: weir_index::Hit) -> Hit {
         text: found.text,
         marks: found.marks.into_iter().map(|mark| [mark.start, mark.end]).collect(),
     };
-    Hit { summary, highlights: hit.highlights.into_iter().map(highlight).collect() }
+    let absence = hit.transaction.is_none().then_some(hit.absence);
+    Hit {
+        summary,
+        damaged: absence == Some(Absence::Damaged),
+        missing: absence == Some(Absence::Missing),
+        highlights: hit.highlights.into_iter().map(highlight).collect(),
+    }
 }
 
 /// A hit of an export, with its payload only for those who may see it.
 pub(super) fn exported(hit: weir_index::Hit, payload: bool) -> Transaction {
     let Some(whole) = hit.transaction else {
         let summary = of_row(&hit.row);
-        return Transaction { summary, expired: true, ..Transaction::default() };
+        return Transaction {
+            summary,
+            expired: hit.absence == Absence::Dropped,
+            damaged: hit.absence == Absence::Damaged,
+            missing: hit.absence == Absence::Missing,
+            ..Transaction::default()
+        };
     };
     transaction(whole, payload)
 }
@@ -150,6 +162,7 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
         shortened: whole.shortened,
         damaged: whole.damaged,
         expired: whole.expired,
+        missing: whole.missing,
         discarded: whole.discarded,
         payload: payload.then(|| Payload {
             target: whole.target,
@@ -261,11 +274,21 @@ pub(super) fn state(
             interrupted: recovery.interrupted,
             left_open: recovery.left_open,
             damage: recovery.damage.iter().map(damage).collect(),
+            missing: recovery.missing.iter().map(missing).collect(),
         },
         followers: lags.iter().map(lag).collect(),
         indexed: index.transactions,
         index_lag_records: index.lag_records,
         index_lag_seconds: index.lag_us as f64 / 1e6,
+    }
+}
+
+fn missing(file: &journal::MissingFile) -> MissingFile {
+    MissingFile {
+        lane: file.lane,
+        segment: file.segment,
+        kind: file.kind.to_owned(),
+        transactions: file.transactions,
     }
 }
 

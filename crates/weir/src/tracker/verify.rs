@@ -18,7 +18,15 @@ pub(crate) fn steps(journal: Arc<Journal>, recovery: &RecoveryReport) -> Verify 
             Verified { id, damaged_bytes: damage.bytes, ..Verified::default() }
         })
         .collect();
-    let mut total = Verified { id: "end".to_owned(), end: true, ..Verified::default() };
+    let mut gone = Verified::default();
+    for file in &recovery.missing {
+        let id = format!("missing/{}/{}/{}", file.lane, file.segment, file.kind);
+        let missing = file.transactions;
+        gone.missing_files += 1;
+        gone.missing += missing;
+        found.push(Verified { id, missing_files: 1, missing, ..Verified::default() });
+    }
+    let mut total = Verified { id: "end".to_owned(), end: true, ..gone };
     let (mut lane, mut reading) = (0, None);
     let mut ended = false;
     Box::new(move || {

@@ -10,6 +10,8 @@ mod disk;
 mod failpoints;
 mod kill;
 mod load;
+mod missing;
+mod repair;
 mod secrets;
 mod waiting;
 

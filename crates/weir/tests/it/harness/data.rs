@@ -61,11 +61,15 @@ impl Disk {
 
     /// An ext4 in a file of so many MiB. None where there are no loop devices; says so.
     pub(crate) fn ext4(mib: u64) -> Option<Self> {
+        Self::ext4_with(mib, &[])
+    }
+
+    fn ext4_with(mib: u64, more: &[&str]) -> Option<Self> {
         let disk = Self::nowhere();
         let image = disk.folder.path().with_extension("image");
         std::fs::File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("an image");
         let image = image.to_str().expect("UTF-8").to_owned();
-        let made = command("mkfs.ext4", &["-q", "-F", &image]);
+        let made = command("mkfs.ext4", &[&["-q", "-F"], more, &[&image]].concat());
         if !made.is_some_and(|output| output.status.success()) {
             eprintln!("skipped: there is no mkfs.ext4");
             return None;
@@ -74,6 +78,30 @@ impl Disk {
         // As long as it is mounted, the file is there without its name.
         std::fs::remove_file(image).expect("the image is ours");
         mounted
+    }
+
+    /// An ext4 with blocks that are smaller than a page. None where there are no loop devices.
+    pub(crate) fn ext4_of_small_blocks(mib: u64) -> Option<Self> {
+        Self::ext4_with(mib, &["-b", "1024"])
+    }
+
+    /// Leaves so many KiB free, and no more.
+    pub(crate) fn leave(&self, kib: u64) {
+        use std::io::Write;
+        let ballast = self.path().join("ballast");
+        let mut file = std::fs::File::create(&ballast).expect("a file");
+        let mut written = 0_u64;
+        for piece in [1 << 20, 64 << 10, 1 << 10] {
+            let bytes = vec![1; piece];
+            while file.write_all(&bytes).is_ok() {
+                written += piece as u64;
+                file.sync_data().expect("what was taken is written");
+            }
+            file.set_len(written).expect("it can be cut off");
+            std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(written)).expect("a file");
+        }
+        file.set_len(written.saturating_sub(kib << 10)).expect("it can be cut off");
+        file.sync_all().expect("it is written");
     }
 
     fn nowhere() -> Self {

@@ -224,6 +224,24 @@ impl Server {
         self.wait_until_ready();
     }
 
+    /// Starts it again after it has ended, until it is ready or has ended again: how, then.
+    pub(crate) fn try_restart(&mut self) -> Option<ExitStatus> {
+        self.wait();
+        self.command.env_remove(KILL_AT);
+        (self.child, self.events) = Self::spawn(&mut self.command, &self.dir);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().expect("it can be asked") {
+                return Some(status);
+            }
+            let events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if events.recv_timeout(Duration::from_millis(20)).is_ok() {
+                return None;
+            }
+        }
+        panic!("it neither starts nor ends");
+    }
+
     /// Starts it again as [`Server::restart`] does, to end by itself, maybe before it is ready.
     pub(crate) fn restart_to_end(&mut self, environment: &[(&str, &str)]) {
         self.wait();
