@@ -227,7 +227,8 @@ apis:
     .file("other.crt", &other.cert)
     .start();
     for (name, check) in [
-        ("stranger", "is not signed by an authority that is trusted here"),
+        // The names of both authorities are the same, their keys are not.
+        ("stranger", "has a signature that does not verify"),
         ("misnamed", "is not valid for the host of the target"),
     ] {
         let response = front.connect().get(&format!("/{name}"));
