@@ -9,6 +9,7 @@ import type { Known } from "../query/complete";
 import { between, resolveRange, within } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Icon } from "../ui/icons";
+import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
 import { BulkDialog } from "./bulk";
 import { Facets } from "./facets";
