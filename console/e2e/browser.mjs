@@ -23,7 +23,7 @@ export function launch() {
 export async function visit(browser, { theme = "light", size = "wide" } = {}) {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme: theme, timezoneId: "Europe/Amsterdam", locale: "en-GB" });
   const page = await context.newPage();
-  if (process.env.CONSOLE_DIST) await serveFrom(page, process.env.CONSOLE_DIST);
+  if (process.env.CONSOLE_DIST) await serveFrom(context, process.env.CONSOLE_DIST);
   const problems = [];
   page.on("console", (message) => {
     // That nobody is signed in is an answer.
@@ -38,8 +38,8 @@ export async function visit(browser, { theme = "light", size = "wide" } = {}) {
 }
 
 /** Files of a folder instead of those in the binary, with the headers of those. */
-async function serveFrom(page, folder) {
-  await page.route("**/console/**", async (route) => {
+async function serveFrom(context, folder) {
+  await context.route("**/console/**", async (route) => {
     const path = new URL(route.request().url()).pathname.replace("/console/", "");
     const answer = await route.fetch({ url: new URL("/console/", route.request().url()).href });
     const file = existsSync(`${folder}/${path}`) && path !== "" ? path : "index.html";

@@ -37,6 +37,7 @@ async function firstView(browser, server) {
     // Signed in, with nothing in the cache.
     const signedIn = await server.session("viewer");
     await context.addCookies([{ name: signedIn.name, value: signedIn.value, url: server.admin }]);
+    await context.addInitScript((csrf) => localStorage.setItem("weir.csrf-token", csrf), signedIn.csrf);
     const begun = Date.now();
     await page.goto(`${server.admin}/console/`);
     await page.getByRole("link", { name: "Tracker" }).waitFor();

@@ -194,12 +194,26 @@ async function roles({ server, browser, ids }) {
     assert.equal((await page.getByRole("button", { name: "Resubmit", exact: true }).count()) > 0, rank >= 2, role);
     const asked = (path, method = "GET", headers = {}) =>
       page.evaluate(async ([path, method, headers]) => (await fetch(path, { method, headers })).status, [path, method, headers]);
-    const console_ = { "weir-console": "1" };
-    assert.equal((await asked("/v1/audit")) === 200, rank >= 3, role);
-    assert.equal((await asked(`/v1/transactions/${ids.failed}/request-body`)) === 200, rank >= 1, role);
-    assert.equal((await asked("/v1/jobs/999/run", "POST", console_)) === 404, rank >= 2, role);
-    // Another page of this machine cannot send the header, and so nothing.
+    const csrf = { "weir-csrf-token": await page.evaluate(() => localStorage.getItem("weir.csrf-token")) };
+    assert.equal((await asked("/v1/audit", "GET", csrf)) === 200, rank >= 3, role);
+    assert.equal((await asked(`/v1/transactions/${ids.failed}/request-body`, "GET", csrf)) === 200, rank >= 1, role);
+    assert.equal((await asked("/v1/jobs/999/run", "POST", csrf)) === 404, rank >= 2, role);
+    // Whatever has the cookie alone can neither read nor do anything.
+    assert.equal(await asked("/v1/session"), 401);
     assert.equal(await asked("/v1/session", "DELETE"), 401);
+    // A page that is loaded again, and a second tab, go on; signing out there ends this one, too.
+    await page.reload();
+    await page.getByRole("heading", { name: "Timings" }).waitFor();
+    const second = await context.newPage();
+    await second.goto(`${server.admin}/console/`);
+    await second.getByRole("navigation", { name: "Pages" }).waitFor();
+    if (rank === 0) {
+      await second.getByRole("button", { name: /Account/ }).click();
+      await second.getByRole("menuitem", { name: "Sign out" }).click();
+      await page.getByLabel("Admin token").waitFor();
+      await signIn(page, server, role);
+    }
+    await second.close();
     await page.getByRole("button", { name: /Account/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await page.getByLabel("Admin token").waitFor();
@@ -353,10 +367,16 @@ async function lab({ server, browser }) {
   await page.getByText("Its case").waitFor();
   await picture(page, "lab-result");
   assert.deepEqual(await violations(page), []);
-  const report = await page.getByRole("link", { name: "Report in a tab" }).getAttribute("href");
-  const tab = await context.newPage();
-  const answer = await tab.goto(server.admin + report);
-  assert.match(answer.headers()["content-security-policy"], /^sandbox allow-scripts; default-src 'none'/);
+  const policies = [];
+  context.on("response", (answer) => {
+    if (new URL(answer.url()).pathname.endsWith("/report")) policies.push(answer.headers()["content-security-policy"]);
+  });
+  const report = page.getByRole("link", { name: "Report in a tab" });
+  const [tab] = await Promise.all([context.waitForEvent("page"), report.click()]);
+  await tab.waitForLoadState();
+  assert.match(policies[0] ?? "", /^sandbox allow-scripts; default-src 'none'/);
+  // Its address is good once.
+  assert.equal((await (await context.newPage()).goto(tab.url())).status(), 401);
   assert.equal(await tab.evaluate(() => globalThis.origin), "null", "it has no session");
   assert.match(await tab.evaluate(() => fetch("/v1/session").catch(() => "refused")), /refused/);
   await picture(tab, "lab-report");

@@ -150,11 +150,11 @@ export async function serve(binary) {
     keys,
     tokens,
     ask,
-    /** The cookie of a new session. */
+    /** The cookie and the CSRF token of a new session. */
     async session(role) {
       const answer = await send(`${admin}/v1/session`, { method: "POST", headers: { authorization: `Bearer ${tokens[role]}` } });
       const [, name, value] = /^([^=]+)=([^;]+)/.exec(answer.headers["set-cookie"][0]);
-      return { name, value };
+      return { name, value, csrf: JSON.parse(answer.text).csrf_token };
     },
     /** Replaces the configuration: this text is added at its end. */
     configure(extra) {

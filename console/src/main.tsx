@@ -6,7 +6,8 @@ import { CSPProvider } from "@base-ui/react/csp-provider";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiProblem, onSignedOut } from "./api/client";
-import { become } from "./api/session";
+import { onOtherTab } from "./api/csrf";
+import { become, follow } from "./api/session";
 import { makeRouter } from "./router";
 import { applyTheme, storedTheme } from "./shell/theme";
 import { Toasts } from "./ui/toast";
@@ -31,6 +32,8 @@ const queries = new QueryClient({
   },
 });
 onSignedOut(() => become(queries, null));
+// A server that does not answer is asked again by the page itself.
+onOtherTab(() => void follow(queries).catch(() => undefined));
 
 const router = makeRouter(queries);
 const root = document.getElementById("root");

@@ -1,7 +1,11 @@
 // The admin API as the console asks it: typed by its own description, errors as one class.
 
 import createClient, { type Middleware } from "openapi-fetch";
+import { csrfToken } from "./csrf";
 import type { components, paths } from "./schema";
+
+/** What every call of a session has beside the cookie. */
+export const CSRF_HEADER = "weir-csrf-token";
 
 export type Schemas = components["schemas"];
 export type Role = Schemas["Role"];
@@ -49,8 +53,8 @@ async function problem(response: Response): Promise<ApiProblem> {
 
 const errors: Middleware = {
   onRequest({ request }) {
-    // What no other origin may send: with it a cookie is enough to change something.
-    request.headers.set("weir-console", "1");
+    const token = csrfToken();
+    if (token && !request.headers.has("authorization")) request.headers.set(CSRF_HEADER, token);
     return request;
   },
   async onResponse({ response, request }) {

@@ -2,6 +2,7 @@
 
 import { type QueryClient, queryOptions, useQuery } from "@tanstack/react-query";
 import { ApiProblem, api, data, may, type Role, type Session } from "./client";
+import { keepCsrfToken } from "./csrf";
 
 /** Nobody is signed in: null. */
 export const sessionQuery = queryOptions({
@@ -29,7 +30,22 @@ export function useMay(role: Role): boolean {
 /** Begins a session with a token. The token is not kept. */
 export async function signIn(token: string): Promise<Session> {
   const headers = { authorization: `Bearer ${token.trim()}` };
-  return data(api.POST("/v1/session", { headers }));
+  const { csrf_token, ...session } = await data<Session>(api.POST("/v1/session", { headers }));
+  keepCsrfToken(csrf_token ?? undefined);
+  return session;
+}
+
+/** Ends the session. */
+export async function signOut(): Promise<void> {
+  await api.DELETE("/v1/session").catch(() => undefined);
+  keepCsrfToken(undefined);
+}
+
+/** Another tab has signed in or out: so has this one. */
+export async function follow(queries: QueryClient): Promise<void> {
+  const before = queries.getQueryData(sessionQuery.queryKey);
+  const now = await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
+  if (before?.token !== now?.token) become(queries, now);
 }
 
 /** Somebody else is signed in, or nobody: nothing of whoever was here before is shown. */

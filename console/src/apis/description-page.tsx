@@ -7,6 +7,7 @@ import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { hand } from "../explain/handed";
 import { visible } from "../transaction/text";
+import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
 import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, words } from "./description";
@@ -42,10 +43,10 @@ export function DescriptionPage() {
         <code className="muted wrap-any">{base}</code>
         <span className="grow" />
         <input type="search" size={28} data-search aria-label="Show only operations with" placeholder="Method, path, operation" value={filter} onChange={(event) => setFilter(event.target.value)} />
-        <a className="button small" href={`/v1/apis/${encodeURIComponent(name)}/openapi`} download={`${name}.openapi.json`}>
+        <ApiLink className="button small" target={`/v1/apis/${encodeURIComponent(name)}/openapi`} download={`${name}.openapi.json`}>
           <Icon name="download" size={15} />
           Document
-        </a>
+        </ApiLink>
       </div>
       {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
       {asked.isPending && <Loading what="the description" />}

@@ -5,6 +5,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import type { Schemas } from "../api/client";
 import { count, percent, short } from "../format/format";
+import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Failure, Loading, Panel, Time } from "../ui/parts";
 import { runQuery, TONES } from "./queries";
@@ -26,9 +27,9 @@ export function LabRunPage() {
         {asked.data?.result.verdict && <Badge tone={TONES[asked.data.result.verdict] ?? ""}>{asked.data.result.verdict}</Badge>}
         <span className="grow" />
         {asked.data?.report && (
-          <a className="button" href={`/v1/lab/results/${encodeURIComponent(name)}/report`} target="_blank" rel="noreferrer">
+          <ApiLink className="button" target={`/v1/lab/results/${encodeURIComponent(name)}/report`}>
             Report in a tab
-          </a>
+          </ApiLink>
         )}
       </div>
       {asked.isPending && <Loading what="the result" />}

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { count } from "../format/format";
+import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Time } from "../ui/parts";
 import { NotCounting } from "./not-counting";
@@ -41,10 +42,10 @@ export function Invoices() {
           Print
         </button>
         {["csv", "json", "html"].map((format) => (
-          <a key={format} className="button small" href={href(format)} download={`invoices-${period}.${format}`}>
+          <ApiLink key={format} className="button small" target={href(format)} download={`invoices-${period}.${format}`}>
             <Icon name="download" size={14} />
             {format.toUpperCase()}
-          </a>
+          </ApiLink>
         ))}
       </header>
       {!isPeriod && <p className="inside muted">A period is a month (2026-11), a year (2026) or a day (2026-11-21).</p>}

@@ -1,7 +1,8 @@
 // The live stream: one connection for the whole console, as long as somebody looks.
 
 import { useSyncExternalStore } from "react";
-import type { Schemas } from "../api/client";
+import { CSRF_HEADER, type Schemas } from "../api/client";
+import { csrfToken } from "../api/csrf";
 
 export type Pulse = Schemas["Pulse"];
 type Connection = "connecting" | "on" | "off";
@@ -13,7 +14,7 @@ interface Live {
 }
 
 let live: Live = { connection: "connecting" };
-let source: EventSource | undefined;
+let reading: AbortController | undefined;
 let again: ReturnType<typeof setTimeout> | undefined;
 const listeners = new Set<() => void>();
 
@@ -22,28 +23,50 @@ function set(next: Live) {
   for (const listener of listeners) listener();
 }
 
+/** A stream of events by `fetch`: an EventSource could not send the session's second secret. */
+async function read(signal: AbortSignal): Promise<void> {
+  const headers = { [CSRF_HEADER]: csrfToken() ?? "" };
+  const response = await fetch("/v1/live", { headers, credentials: "same-origin", cache: "no-store", signal });
+  if (!response.ok || !response.body) throw new Error(`weir answered ${response.status}`);
+  set({ ...live, connection: "on" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop() ?? "";
+    for (const event of events) {
+      const data = event.split("\n").find((line) => line.startsWith("data: "));
+      if (!data) continue;
+      try {
+        set({ connection: "on", pulse: JSON.parse(data.slice(6)) as Pulse });
+      } catch {
+        // Half a message is none.
+      }
+    }
+  }
+}
+
 function open() {
   close();
-  source = new EventSource("/v1/live");
-  source.onopen = () => set({ ...live, connection: "on" });
-  source.onmessage = (event) => {
-    try {
-      set({ connection: "on", pulse: JSON.parse(event.data as string) as Pulse });
-    } catch {
-      // Half a message is none.
-    }
-  };
-  source.onerror = () => {
+  const mine = new AbortController();
+  reading = mine;
+  const over = (pause: number) => {
+    if (reading !== mine) return;
     set({ ...live, connection: "off" });
-    // The browser tries again by itself, unless it was refused.
-    if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, 3000);
+    again = setTimeout(open, pause);
   };
+  read(mine.signal).then(
+    () => over(1000),
+    () => over(3000),
+  );
 }
 
 function close() {
   clearTimeout(again);
-  source?.close();
-  source = undefined;
+  reading?.abort();
+  reading = undefined;
 }
 
 function subscribe(listener: () => void) {

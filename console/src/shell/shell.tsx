@@ -4,8 +4,8 @@ import { Menu } from "@base-ui/react/menu";
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import { api, may, type Role, type Session } from "../api/client";
-import { become } from "../api/session";
+import { may, type Role, type Session } from "../api/client";
+import { become, signOut } from "../api/session";
 import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
 import { askForFocus } from "../tracker/focus";
@@ -109,8 +109,8 @@ function ThemeButton() {
 
 function Account({ session }: { session: Session }) {
   const queries = useQueryClient();
-  const signOut = async () => {
-    await api.DELETE("/v1/session").catch(() => undefined);
+  const leave = async () => {
+    await signOut();
     become(queries, null);
   };
   return (
@@ -127,7 +127,7 @@ function Account({ session }: { session: Session }) {
               <br />
               role {session.role}
             </div>
-            <Menu.Item className="menu-item" onClick={() => void signOut()}>
+            <Menu.Item className="menu-item" onClick={() => void leave()}>
               Sign out
             </Menu.Item>
           </Menu.Popup>

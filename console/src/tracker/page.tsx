@@ -8,6 +8,7 @@ import { count } from "../format/format";
 import type { Known } from "../query/complete";
 import { between, resolveRange, within } from "../time/range";
 import { useRange } from "../time/use-range";
+import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
@@ -131,10 +132,10 @@ function Actions({ query }: { query: string }) {
   };
   return (
     <>
-      <a className="button small" href={`/v1/transactions/export?q=${encodeURIComponent(asked)}`} download="transactions.ndjson">
+      <ApiLink className="button small" target={`/v1/transactions/export?q=${encodeURIComponent(asked)}`} download="transactions.ndjson">
         <Icon name="download" size={14} />
         Export
-      </a>
+      </ApiLink>
       {canSend && (
         <button type="button" className="button small" onClick={() => setBulk(fixed())}>
           <Icon name="jobs" size={14} />

@@ -5,6 +5,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { Schemas } from "../api/client";
 import { bytes, count } from "../format/format";
+import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Loading } from "../ui/parts";
 import { lineAt, type SetOut, type View } from "./set-out";
@@ -45,10 +46,10 @@ export function BodyView({ title, id, side, body, facts, hits }: Props) {
       }
       actions={
         facts.stored > 0 && (
-          <a className="button quiet small" href={`/v1/transactions/${id}/${side}`} download={`${id}-${side}`}>
+          <ApiLink className="button quiet small" target={`/v1/transactions/${id}/${side}`} download={`${id}-${side}`}>
             <Icon name="download" size={15} />
             Bytes
-          </a>
+          </ApiLink>
         )
       }
       why={<Why facts={facts} body={body} />}

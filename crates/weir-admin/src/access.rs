@@ -1,17 +1,23 @@
 //! Who may ask what: the token of a request, or its session, and the role that an endpoint needs.
 
-use crate::problem::Problem;
+use crate::api::BASE;
+use crate::audit::AuditEntry;
+use crate::denials::Denials;
+use crate::pages::Sources;
+use crate::problem::{Denied, Problem};
 use crate::role::Role;
-use crate::session::{Sessions, is_from_console};
+use crate::session::{CSRF_HEADER, Proof, Recognised, Sessions};
 use crate::tokens::{Caller, Tokens};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Name of the query parameter with a ticket.
+const TICKET: &str = "ticket";
 /// Wrong tokens in a row that are answered with 401; those beyond get 429.
 const BURST: u32 = 20;
 /// Time after which one more is.
@@ -21,9 +27,31 @@ const SLOWED: Duration = Duration::from_millis(100);
 
 /// The tokens, and how many wrong ones came lately.
 pub(crate) struct Guard {
+    sources: Arc<Sources>,
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
+    denials: Denials,
     wrong: Mutex<Wrong>,
+}
+
+/// What long responses are given by: they end with the admin token, and with the session.
+pub(crate) struct Grant {
+    tokens: Arc<Tokens>,
+    sessions: Arc<Sessions>,
+    caller: Caller,
+}
+
+impl Grant {
+    pub(crate) fn new(tokens: Arc<Tokens>, sessions: Arc<Sessions>, caller: Caller) -> Self {
+        Self { tokens, sessions, caller }
+    }
+
+    /// Whether the token is not revoked, and the session not over.
+    pub(crate) fn holds(&self) -> bool {
+        let is_open = |id: &Arc<str>| self.sessions.is_open(id, Instant::now());
+        self.tokens.holder(&self.caller.id).is_some()
+            && self.caller.session.as_ref().is_none_or(is_open)
+    }
 }
 
 struct Wrong {
@@ -46,18 +74,87 @@ impl Wrong {
 }
 
 impl Guard {
-    pub(crate) fn new(tokens: Arc<Tokens>, sessions: Arc<Sessions>) -> Self {
-        let wrong = Wrong { left: BURST, since: Instant::now() };
-        Self { tokens, sessions, wrong: Mutex::new(wrong) }
+    pub(crate) fn new(sources: Arc<Sources>, tokens: Arc<Tokens>, sessions: Arc<Sessions>) -> Self {
+        let wrong = Mutex::new(Wrong { left: BURST, since: Instant::now() });
+        Self { sources, tokens, sessions, denials: Denials::default(), wrong }
     }
 
-    /// Whose session a request without a token has, if it comes from the console.
-    fn signed_in(&self, request: &Request) -> Option<Caller> {
-        if !is_from_console(request.method(), request.headers()) {
-            return None;
+    /// Whose session a request without a token has. A ticket is taken out of the request's URL.
+    ///
+    /// # Errors
+    /// It has none, or shows no more than its cookie.
+    fn signed_in(&self, request: &mut Request) -> Result<Caller, Unauthenticated> {
+        let headers = request.headers();
+        let csrf = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        let linked = match csrf {
+            None if request.method() == Method::GET => Linked::of(request),
+            _ => None,
+        };
+        let proof = match (csrf, &linked) {
+            (Some(csrf), _) => Proof::Csrf(csrf),
+            (None, Some(linked)) => Proof::Ticket(&linked.ticket, &linked.target),
+            (None, None) => Proof::None,
+        };
+        match self.sessions.recognise(headers, proof, Instant::now()) {
+            Recognised::Nobody => Err(Unauthenticated::Nothing),
+            Recognised::Unproven(token) => {
+                Err(Unauthenticated::Unproven(self.tokens.holder(&token)))
+            }
+            Recognised::Session(token, id) => {
+                let holder = self.tokens.holder(&token).ok_or(Unauthenticated::Nothing)?;
+                if let Some(linked) = linked {
+                    *request.uri_mut() = linked.plain;
+                }
+                Ok(Caller { session: Some(id), ..holder })
+            }
         }
-        let token = self.sessions.recognise(request.headers(), Instant::now())?;
-        self.tokens.holder(&token)
+    }
+
+    /// Writes down that a call was denied, if there is room in the audit. It is denied all the same
+    /// if that cannot be done.
+    async fn denied(&self, caller: Option<&Caller>, request: &str, reason: &str) {
+        if let Some(entry) = self.denials.entry(caller, request, reason, Instant::now()) {
+            let sources = Arc::clone(&self.sources);
+            let _ = tokio::task::spawn_blocking(move || note(&sources, &entry)).await;
+        }
+    }
+}
+
+fn note(sources: &Sources, entry: &AuditEntry) {
+    if let Some(access) = &sources.access {
+        let _ = (access.audit.note)(entry);
+    }
+}
+
+/// Why a request without a token is nobody's.
+enum Unauthenticated {
+    /// It has no session, either.
+    Nothing,
+    /// It has a session's cookie, of this token, and not the second secret.
+    Unproven(Option<Caller>),
+}
+
+/// A link with a ticket at its end.
+struct Linked {
+    ticket: String,
+    /// Path and query without it.
+    target: String,
+    /// The same for the endpoint, whose path does not have the prefix of the API.
+    plain: Uri,
+}
+
+impl Linked {
+    fn of(request: &Request) -> Option<Self> {
+        let (rest, ticket) = request.uri().query()?.rsplit_once('=')?;
+        let query = rest.strip_suffix(TICKET)?;
+        let query = match query.strip_suffix('&') {
+            None if query.is_empty() => String::new(),
+            None => return None,
+            Some(query) => format!("?{query}"),
+        };
+        let plain = format!("{}{query}", request.uri().path()).parse().ok()?;
+        let target = format!("{BASE}{}{query}", request.uri().path());
+        Some(Self { ticket: ticket.to_owned(), target, plain })
     }
 }
 
@@ -68,19 +165,31 @@ pub(crate) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
+    let asked = format!("{} {BASE}{}", request.method(), request.uri().path());
     let caller = match token(request.headers()) {
-        None => match guard.signed_in(&request) {
-            None => {
+        Some(token) => guard.tokens.recognise(token),
+        None => match guard.signed_in(&mut request) {
+            Ok(caller) => Some(caller),
+            Err(Unauthenticated::Nothing) => {
                 return unauthorized("This needs an admin token: `Authorization: Bearer wadm_…`.");
             }
-            signed_in => signed_in,
+            Err(Unauthenticated::Unproven(holder)) => {
+                let reason = "a session's cookie without its CSRF token";
+                guard.denied(holder.as_ref(), &asked, reason).await;
+                return unauthorized("A session needs its CSRF token, too: `weir-csrf-token: …`.");
+            }
         },
-        Some(token) => guard.tokens.recognise(token),
     };
     if let Some(caller) = caller {
-        request.extensions_mut().insert(caller);
-        return next.run(request).await;
+        request.extensions_mut().insert(caller.clone());
+        let response = next.run(request).await;
+        let denied = response.extensions().get::<Denied>().cloned();
+        if let Some(Denied(reason)) = denied {
+            guard.denied(Some(&caller), &asked, &reason).await;
+        }
+        return response;
     }
+    guard.denied(None, &asked, "an admin token that is not known").await;
     let few = guard.wrong.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
     tokio::time::sleep(SLOWED).await;
     if few {

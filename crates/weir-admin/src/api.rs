@@ -19,7 +19,7 @@ mod transaction;
 mod trial;
 mod usage;
 
-use crate::access::{self, Guard, needs};
+use crate::access::{self, Grant, Guard, needs};
 use crate::audit::{self as noted, Action, Audit};
 use crate::live::Live;
 use crate::pages::Sources;
@@ -83,6 +83,7 @@ pub(crate) struct Api {
         session::show,
         session::begin,
         session::end,
+        session::ticket,
         journal::state,
         journal::verify,
         limit::limits,
@@ -169,13 +170,24 @@ impl utoipa::Modify for Names {
     }
 }
 
-/// Everything under `/v1/`, at the admin listener with this port.
-pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Router {
+/// Where the admin API is; its own paths go on from there.
+pub(crate) const BASE: &str = "/v1";
+
+/// How the admin listener is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+}
+
+/// Everything under `/v1/`.
+pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> Router {
     let Some(access) = &sources.access else {
         return Router::new().fallback(unavailable);
     };
-    let sessions = Arc::new(Sessions::new(port));
-    let guard = Arc::new(Guard::new(Arc::clone(&access.tokens), Arc::clone(&sessions)));
+    let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
+    let tokens = Arc::clone(&access.tokens);
+    let guard = Arc::new(Guard::new(Arc::clone(&sources), tokens, Arc::clone(&sessions)));
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         sessions,
@@ -193,6 +205,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
             "/session",
             needs(Role::Viewer, get(session::show).post(session::begin).delete(session::end)),
         )
+        .route("/session/tickets", needs(Role::Viewer, post(session::ticket)))
         .route("/journal", needs(Role::Viewer, get(journal::state)))
         .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
         .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
@@ -247,6 +260,12 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, port: u16) -> Route
 impl Api {
     fn access(&self) -> Result<&Access, Problem> {
         self.sources.access.as_ref().ok_or_else(no_access)
+    }
+
+    /// By what a long response is given.
+    fn grant(&self, caller: &Caller) -> Result<Grant, Problem> {
+        let tokens = Arc::clone(&self.access()?.tokens);
+        Ok(Grant::new(tokens, Arc::clone(&self.sessions), caller.clone()))
     }
 
     /// Notes who does what, before it is done.

@@ -9,6 +9,7 @@ mod api;
 mod audit;
 pub mod configuration;
 mod console;
+mod denials;
 pub mod events;
 pub mod explain;
 pub mod gap;

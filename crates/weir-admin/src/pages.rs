@@ -1,6 +1,6 @@
 //! The pages: one handler each.
 
-use crate::api::{self, Access};
+use crate::api::{self, Access, Origin};
 use crate::configuration::Configuration;
 use crate::console;
 use crate::events::Events;
@@ -82,9 +82,9 @@ pub(crate) fn router(
     sources: Arc<Sources>,
     live: Arc<Live>,
     hosts: Vec<String>,
-    port: u16,
+    origin: Origin,
 ) -> Router {
-    let api = api::router(Arc::clone(&sources), live, port);
+    let api = api::router(Arc::clone(&sources), live, origin);
     Router::new()
         .merge(console::router())
         .route("/healthz", get(health))
@@ -92,7 +92,7 @@ pub(crate) fn router(
         .route("/metrics", get(metrics_page))
         .fallback(unknown)
         .with_state(sources)
-        .nest("/v1", api)
+        .nest(api::BASE, api)
         .layer(middleware::map_response(harden))
         .layer(middleware::from_fn_with_state(Arc::new(hosts), check_host))
 }

@@ -15,6 +15,10 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
 }
 
+/// Why a call was denied (403), with the response, for the audit.
+#[derive(Clone, Debug)]
+pub(crate) struct Denied(pub(crate) String);
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut body = json!({
@@ -30,6 +34,9 @@ impl IntoResponse for Problem {
         response
             .headers_mut()
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::FORBIDDEN {
+            response.extensions_mut().insert(Denied(self.detail));
+        }
         response
     }
 }

@@ -1,5 +1,8 @@
 //! The socket: bounded connections, bounded waiting.
 
+mod tls;
+
+use crate::api::Origin;
 use crate::live::Live;
 use crate::pages::{self, Arrived, Sources};
 use axum::{Extension, Router};
@@ -8,15 +11,20 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tls::AdminTls;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_config::Admin;
+use weir_gateway::tls::TlsError;
 
 /// Connections open at once; more are closed at once.
 const CONNECTIONS: usize = 256;
-/// Time for a request head to arrive, from the start of a connection or the last answer on.
+/// Time for a TLS handshake, and for a request head to arrive, from the start of a connection or the
+/// last answer on.
 const HEAD: Duration = Duration::from_secs(10);
 /// Longest life of a connection, so that a client that does not read cannot hold one for ever.
 const LIFE: Duration = Duration::from_secs(10 * 60);
@@ -34,6 +42,9 @@ pub enum AdminError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// The listener cannot speak TLS.
+    #[error("the admin listener cannot speak TLS: {0}")]
+    Tls(#[from] TlsError),
 }
 
 /// A socket that is bound and not served yet.
@@ -42,17 +53,19 @@ pub struct Bound {
     listener: std::net::TcpListener,
     addr: SocketAddr,
     hosts: Vec<String>,
+    tls: Option<AdminTls>,
 }
 
-/// Binds the admin listener.
+/// Binds the admin listener; `data` is the folder a self-signed certificate is kept in.
 ///
 /// # Errors
-/// The address cannot be bound; the text names it.
-pub fn bind(admin: &Admin) -> Result<Bound, AdminError> {
+/// The address cannot be bound, or the certificate cannot be used; the text names which.
+pub fn bind(admin: &Admin, data: &Path) -> Result<Bound, AdminError> {
+    let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, data)).transpose()?;
     let bound = std::net::TcpListener::bind(admin.addr).and_then(|listener| {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
-        Ok(Bound { listener, addr, hosts: admin.hosts.clone() })
+        Ok(Bound { listener, addr, hosts: admin.hosts.clone(), tls })
     });
     bound.map_err(|error| AdminError::Bind { addr: admin.addr, error })
 }
@@ -63,13 +76,20 @@ impl Bound {
         self.addr
     }
 
-    /// Serves for as long as it is polled, on the current tokio runtime.
-    pub async fn serve(self, sources: Sources) {
+    /// Whether the listener speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Serves for as long as it is polled, on the current tokio runtime. Certificates are those of
+    /// the configuration in force.
+    pub async fn serve(mut self, sources: Sources) {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
         let sources = Arc::new(sources);
         let live = Arc::new(Live::new(Arc::clone(&sources)));
         tokio::spawn(Arc::clone(&live).run());
-        let router = pages::router(sources, live, self.hosts, self.addr.port());
+        let origin = Origin { port: self.addr.port(), tls: self.tls.is_some() };
+        let router = pages::router(Arc::clone(&sources), live, self.hosts, origin);
         let open = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok((stream, _)) = listener.accept().await else {
@@ -77,16 +97,27 @@ impl Bound {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            if let Ok(permit) = Arc::clone(&open).try_acquire_owned() {
-                tokio::spawn(connection(stream, router.clone(), permit));
+            let Ok(permit) = Arc::clone(&open).try_acquire_owned() else { continue };
+            let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
+            let router = router.clone().layer(Extension(Arrived(local)));
+            match self.tls.as_mut().map(|tls| tls.acceptor(&sources)) {
+                None => drop(tokio::spawn(connection(stream, router, permit))),
+                Some(acceptor) => drop(tokio::spawn(async move {
+                    let accepted = tokio::time::timeout(HEAD, acceptor.accept(stream)).await;
+                    if let Ok(Ok(stream)) = accepted {
+                        connection(stream, router, permit).await;
+                    }
+                })),
             }
         }
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, permit: OwnedSemaphorePermit) {
-    let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
-    let router = router.layer(Extension(Arrived(local)));
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    router: Router,
+    permit: OwnedSemaphorePermit,
+) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

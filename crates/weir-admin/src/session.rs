@@ -1,17 +1,21 @@
 //! Sessions of the console: who signed in with an admin token, and may go on without sending it.
 //!
-//! A session is 256 random bits in a cookie that scripts cannot read (`HttpOnly`) and other sites
-//! cannot send (`SameSite=Strict`). Only its SHA-256 is here, in memory: a restart signs everybody
-//! out. It is bound to its token, so it ends when that is revoked, and can do what that can.
+//! A session needs two secrets of 256 random bits. One is a cookie that scripts cannot read
+//! (`HttpOnly`) and other sites cannot send (`SameSite=Strict`). The other one, the CSRF token, is no
+//! cookie: the answer to signing in has it, and the console sends it in the header [`CSRF_HEADER`] with
+//! every call, reads included. Browsers send cookies to every port of a host, so that whatever
+//! listens on another port may see the first secret; the second one is kept by origin, of which the
+//! port is a part. A link that is opened cannot send a header: it has a ticket instead, which is
+//! good for one URL, once, for a minute.
 //!
-//! Other ports of the same machine are the same site, so the cookie alone proves nothing: what
-//! changes something needs the header [`HEADER`], too, which no other origin can send without being
-//! allowed to, and nobody is. Browsers that say where a request comes from are believed.
+//! Only hashes (SHA-256) are here, in memory: a restart signs everybody out. A session is bound to
+//! its admin token, so it ends when that is revoked, and can do what that can. Browsers that say
+//! where a request comes from are believed.
 
 use crate::tokens::{self, TokenError};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use axum::http::{HeaderMap, HeaderName, Method, header};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use axum::http::{HeaderMap, HeaderName, header};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most sessions; who was away for longest is signed out for a new one.
@@ -22,36 +26,85 @@ const MOST_OF_TOKEN: usize = 32;
 const IDLE: Duration = Duration::from_secs(60 * 60);
 /// Time after which a session ends in any case.
 pub(crate) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
-/// What the console says with everything that changes something.
-pub(crate) const HEADER: HeaderName = HeaderName::from_static("weir-console");
+/// Header with the CSRF token of a session.
+pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("weir-csrf-token");
 /// Where the browser says a request comes from (Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Time for which a ticket is good.
+const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// Most tickets of a session that were not used; the oldest goes for a new one.
+const TICKETS: usize = 8;
 
 /// What is kept of a session.
 struct Session {
-    sha256: String,
-    /// Id of the token.
+    /// Hash of the cookie, by which the session is known.
+    id: Arc<str>,
+    /// Hash of the CSRF token.
+    csrf: String,
+    /// Id of the admin token.
     token: String,
     began: Instant,
     used: Instant,
+    tickets: Vec<Ticket>,
+}
+
+/// A link that may be opened once.
+struct Ticket {
+    sha256: String,
+    /// Path and query that it is good for.
+    target: String,
+    made: Instant,
+}
+
+/// The secrets of a new session.
+pub(crate) struct Begun {
+    /// Value of `Set-Cookie`.
+    pub(crate) cookie: String,
+    /// What the console has to send with every call.
+    pub(crate) csrf_token: String,
+}
+
+/// What a request shows beside the cookie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof<'r> {
+    /// Nothing.
+    None,
+    /// A CSRF token.
+    Csrf(&'r str),
+    /// A ticket, and the path and query that are asked for with it.
+    Ticket(&'r str, &'r str),
+}
+
+/// What the cookie of a request stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Recognised {
+    /// Nothing.
+    Nobody,
+    /// The session of this admin token, but the second secret is missing or wrong.
+    Unproven(String),
+    /// The session of this admin token, with its id.
+    Session(String, Arc<str>),
 }
 
 /// Everybody who is signed in.
 pub(crate) struct Sessions {
     /// Cookies do not know ports: two servers of one machine need two names.
     cookie: String,
+    /// The admin listener speaks TLS, and nobody else gets the cookie.
+    secure: bool,
     all: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
     /// Nobody, at the admin listener with this port.
-    pub(crate) fn new(port: u16) -> Self {
-        Self { cookie: format!("weir-session-{port}"), all: Mutex::default() }
+    pub(crate) fn new(port: u16, secure: bool) -> Self {
+        let cookie = format!("{}{port}", weir_gateway::console_cookie::PREFIX);
+        Self { cookie, secure, all: Mutex::default() }
     }
 
-    /// Begins a session for a token; gives the cookie to be set.
-    pub(crate) fn begin(&self, token: &str, now: Instant) -> Result<String, TokenError> {
-        let secret = tokens::secret()?;
+    /// Begins a session for a token.
+    pub(crate) fn begin(&self, token: &str, now: Instant) -> Result<Begun, TokenError> {
+        let (secret, csrf_token) = (tokens::secret()?, tokens::secret()?);
         let mut all = self.lock(now);
         let own = all.iter().filter(|session| session.token == token).count();
         let among = |session: &&Session| own < MOST_OF_TOKEN || session.token == token;
@@ -62,33 +115,78 @@ impl Sessions {
             }
         }
         all.push(Session {
-            sha256: tokens::hash(&secret),
+            id: tokens::hash(&secret).into(),
+            csrf: tokens::hash(&csrf_token),
             token: token.to_owned(),
             began: now,
             used: now,
+            tickets: Vec::new(),
         });
-        Ok(self.set_cookie(&secret, LIFE.as_secs()))
+        Ok(Begun { cookie: self.set_cookie(&secret, LIFE.as_secs()), csrf_token })
     }
 
-    /// The token whose session a request has.
-    pub(crate) fn recognise(&self, headers: &HeaderMap, now: Instant) -> Option<String> {
-        let hash = tokens::hash(self.secret(headers)?);
+    /// The session of a request. A ticket is used up, whatever it was shown for.
+    pub(crate) fn recognise(
+        &self,
+        headers: &HeaderMap,
+        proof: Proof<'_>,
+        now: Instant,
+    ) -> Recognised {
+        let Some(hash) = self.secret(headers).map(tokens::hash) else { return Recognised::Nobody };
         let mut all = self.lock(now);
-        let session = all.iter_mut().find(|session| is(session, &hash))?;
+        let Some(session) = all.iter_mut().find(|session| equal(&session.id, &hash)) else {
+            return Recognised::Nobody;
+        };
+        let is_proven = match proof {
+            Proof::None => false,
+            Proof::Csrf(token) => equal(&session.csrf, &tokens::hash(token)),
+            Proof::Ticket(ticket, target) => session.use_ticket(ticket, now) == Some(target.into()),
+        };
+        if !is_proven || !is_own_site(headers) {
+            return Recognised::Unproven(session.token.clone());
+        }
         session.used = now;
-        Some(session.token.clone())
+        Recognised::Session(session.token.clone(), Arc::clone(&session.id))
+    }
+
+    /// Makes a ticket for a path and query; none if the session is over.
+    pub(crate) fn ticket(
+        &self,
+        session: &str,
+        target: String,
+        now: Instant,
+    ) -> Result<Option<String>, TokenError> {
+        let ticket = tokens::secret()?;
+        let mut all = self.lock(now);
+        let Some(session) = all.iter_mut().find(|one| equal(&one.id, session)) else {
+            return Ok(None);
+        };
+        if session.tickets.len() >= TICKETS {
+            session.tickets.remove(0);
+        }
+        session.tickets.push(Ticket { sha256: tokens::hash(&ticket), target, made: now });
+        Ok(Some(ticket))
+    }
+
+    /// Whether the session with this id has not ended.
+    pub(crate) fn is_open(&self, session: &str, now: Instant) -> bool {
+        self.lock(now).iter().any(|one| equal(&one.id, session))
     }
 
     /// Ends the session that a request has; gives the cookie to be set.
     pub(crate) fn end(&self, headers: &HeaderMap, now: Instant) -> String {
         if let Some(hash) = self.secret(headers).map(tokens::hash) {
-            self.lock(now).retain(|session| !is(session, &hash));
+            self.lock(now).retain(|session| !equal(&session.id, &hash));
         }
         self.set_cookie("", 0)
     }
 
     fn set_cookie(&self, value: &str, seconds: u64) -> String {
-        format!("{}={value}; Path=/v1; HttpOnly; SameSite=Strict; Max-Age={seconds}", self.cookie)
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!(
+            "{}={value}; Path=/v1; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}",
+            self.cookie
+        )
     }
 
     fn secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
@@ -111,15 +209,24 @@ impl Sessions {
     }
 }
 
-fn is(session: &Session, hash: &str) -> bool {
-    verify_slices_are_equal(session.sha256.as_bytes(), hash.as_bytes()).is_ok()
+impl Session {
+    /// The target that a ticket is good for; it is good for nothing after that.
+    fn use_ticket(&mut self, ticket: &str, now: Instant) -> Option<String> {
+        let hash = tokens::hash(ticket);
+        self.tickets.retain(|one| now.duration_since(one.made) < TICKET_LIFE);
+        let at = self.tickets.iter().position(|one| equal(&one.sha256, &hash))?;
+        Some(self.tickets.remove(at).target)
+    }
 }
 
-/// Whether a request that shows no more than a cookie comes from the console itself.
-pub(crate) fn is_from_console(method: &Method, headers: &HeaderMap) -> bool {
+fn equal(one: &str, other: &str) -> bool {
+    verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
+}
+
+/// Whether a request comes from the console itself, as far as the browser says.
+fn is_own_site(headers: &HeaderMap) -> bool {
     let site = headers.get(SITE).map(axum::http::HeaderValue::as_bytes);
-    let is_own = matches!(site, None | Some(b"same-origin" | b"none"));
-    is_own && (method.is_safe() || headers.contains_key(HEADER))
+    matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
 #[cfg(test)]
@@ -133,69 +240,112 @@ mod tests {
         HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(&line).unwrap())])
     }
 
+    impl Sessions {
+        /// The token of a new session's requests.
+        fn of(&self, begun: &Begun, now: Instant) -> Option<String> {
+            let proof = Proof::Csrf(&begun.csrf_token);
+            match self.recognise(&with(&begun.cookie), proof, now) {
+                Recognised::Session(token, _) => Some(token),
+                _ => None,
+            }
+        }
+    }
+
     #[test]
     fn a_session_is_its_tokens_until_it_ends() {
-        let (sessions, now) = (Sessions::new(9080), Instant::now());
-        let cookie = sessions.begin("t", now).unwrap();
+        let (sessions, now) = (Sessions::new(9080, false), Instant::now());
+        let begun = sessions.begin("t", now).unwrap();
+        let cookie = &begun.cookie;
         assert!(cookie.starts_with("weir-session-9080="), "{cookie}");
-        assert!(cookie.contains("; HttpOnly; SameSite=Strict; Max-Age=43200"), "{cookie}");
-        assert_eq!(sessions.recognise(&with(&cookie), now).as_deref(), Some("t"));
-        assert_eq!(sessions.recognise(&with("weir-session-9080=wrong"), now), None);
-        assert_eq!(sessions.recognise(&HeaderMap::new(), now), None);
-        assert!(sessions.end(&with(&cookie), now).contains("=; "));
-        assert_eq!(sessions.recognise(&with(&cookie), now), None);
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Max-Age=43200"), "{cookie}");
+        assert!(!cookie.contains(&begun.csrf_token));
+        assert_eq!(sessions.of(&begun, now).as_deref(), Some("t"));
+        let proof = Proof::Csrf(&begun.csrf_token);
+        for headers in [with("weir-session-9080=wrong"), HeaderMap::new()] {
+            assert_eq!(sessions.recognise(&headers, proof, now), Recognised::Nobody);
+        }
+        assert!(sessions.end(&with(cookie), now).contains("=; "));
+        assert_eq!(sessions.of(&begun, now), None);
+        let secure = Sessions::new(9080, true).begin("t", now).unwrap();
+        assert!(secure.cookie.ends_with("; Secure"), "{}", secure.cookie);
+    }
+
+    #[test]
+    fn a_cookie_alone_or_from_elsewhere_is_not_enough() {
+        let (sessions, now) = (Sessions::new(9080, false), Instant::now());
+        let (begun, other) = (sessions.begin("t", now).unwrap(), sessions.begin("u", now).unwrap());
+        let unproven = Recognised::Unproven("t".to_owned());
+        let mut headers = with(&begun.cookie);
+        for proof in [Proof::None, Proof::Csrf(""), Proof::Csrf(&other.csrf_token)] {
+            assert_eq!(sessions.recognise(&headers, proof, now), unproven, "{proof:?}");
+        }
+        for (site, own) in
+            [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
+        {
+            headers.insert(SITE, HeaderValue::from_static(site));
+            let proof = Proof::Csrf(&begun.csrf_token);
+            assert_eq!(sessions.recognise(&headers, proof, now) != unproven, own, "{site}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_once_for_one_url_and_for_a_minute() {
+        let (sessions, now) = (Sessions::new(9080, false), Instant::now());
+        let begun = sessions.begin("t", now).unwrap();
+        let headers = with(&begun.cookie);
+        let id = match sessions.recognise(&headers, Proof::Csrf(&begun.csrf_token), now) {
+            Recognised::Session(_, id) => id,
+            other => panic!("{other:?}"),
+        };
+        let ticket = || sessions.ticket(&id, "/v1/a?b=c".to_owned(), now).unwrap().unwrap();
+        let good = |ticket: &str, target: &str, now| {
+            let proof = Proof::Ticket(ticket, target);
+            matches!(sessions.recognise(&headers, proof, now), Recognised::Session(..))
+        };
+        let once = ticket();
+        assert!(good(&once, "/v1/a?b=c", now));
+        assert!(!good(&once, "/v1/a?b=c", now), "it was used");
+        let elsewhere = ticket();
+        assert!(!good(&elsewhere, "/v1/a?b=d", now));
+        assert!(!good(&elsewhere, "/v1/a?b=c", now), "it was tried");
+        let late = ticket();
+        assert!(!good(&late, "/v1/a?b=c", now + TICKET_LIFE));
+        let many: Vec<_> = (0..=TICKETS).map(|_| ticket()).collect();
+        assert!(!good(&many[0], "/v1/a?b=c", now) && good(&many[1], "/v1/a?b=c", now));
+        assert_eq!(sessions.ticket("wrong", String::new(), now).unwrap(), None);
     }
 
     #[test]
     fn sessions_end_when_they_are_not_used_and_after_half_a_day() {
-        let (sessions, mut now) = (Sessions::new(1), Instant::now());
-        let cookie = sessions.begin("t", now).unwrap();
-        assert_eq!(Sessions::new(1).recognise(&with(&cookie), now), None);
-        let cookie = with(&sessions.begin("t", now).unwrap());
+        let (sessions, mut now) = (Sessions::new(1, false), Instant::now());
+        let begun = sessions.begin("t", now).unwrap();
+        assert_eq!(Sessions::new(1, false).of(&begun, now), None);
         let mut hours = 0;
-        while sessions.recognise(&cookie, now).is_some() {
+        while sessions.of(&begun, now).is_some() {
             now += Duration::from_secs(30 * 60);
             hours += 1;
         }
         assert_eq!(hours, 24, "halves of an hour");
-        let cookie = with(&sessions.begin("t", now).unwrap());
-        assert_eq!(sessions.recognise(&cookie, now + IDLE), None);
+        let begun = sessions.begin("t", now).unwrap();
+        assert_eq!(sessions.of(&begun, now + IDLE), None);
     }
 
     #[test]
     fn there_are_only_so_many() {
-        let (sessions, mut now) = (Sessions::new(1), Instant::now());
-        let first = with(&sessions.begin("first", now).unwrap());
+        let (sessions, mut now) = (Sessions::new(1, false), Instant::now());
+        let first = sessions.begin("first", now).unwrap();
         let mut own = Vec::new();
         for _ in 0..=MOST_OF_TOKEN {
             now += Duration::from_millis(1);
-            own.push(with(&sessions.begin("t", now).unwrap()));
+            own.push(sessions.begin("t", now).unwrap());
         }
-        assert_eq!(sessions.recognise(&own[0], now), None, "its own oldest one is gone");
-        assert!(sessions.recognise(&own[1], now).is_some());
-        assert!(sessions.recognise(&first, now).is_some());
+        assert_eq!(sessions.of(&own[0], now), None, "its own oldest one is gone");
+        assert!(sessions.of(&own[1], now).is_some());
+        assert!(sessions.of(&first, now).is_some());
         for number in 0..2 * MOST {
             now += Duration::from_millis(1);
             sessions.begin(&number.to_string(), now).unwrap();
         }
         assert_eq!(sessions.lock(now).len(), MOST);
-    }
-
-    #[test]
-    fn only_the_console_is_the_console() {
-        let headers = |all: &[(HeaderName, &'static str)]| {
-            all.iter().map(|(n, v)| (n.clone(), HeaderValue::from_static(v))).collect::<HeaderMap>()
-        };
-        let console = || (HEADER, "1");
-        assert!(is_from_console(&Method::GET, &headers(&[])));
-        assert!(!is_from_console(&Method::POST, &headers(&[])));
-        assert!(is_from_console(&Method::POST, &headers(&[console()])));
-        for (site, own) in
-            [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
-        {
-            let all = headers(&[console(), (SITE, site)]);
-            assert_eq!(is_from_console(&Method::GET, &all), own, "{site}");
-            assert_eq!(is_from_console(&Method::DELETE, &all), own, "{site}");
-        }
     }
 }

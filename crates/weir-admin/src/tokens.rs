@@ -11,11 +11,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_config::secret_file;
 
 /// Begins every token, for those who search for leaked ones.
 const PREFIX: &str = "wadm_";
@@ -86,6 +85,8 @@ pub(crate) struct Caller {
     /// Who has it.
     pub(crate) name: String,
     pub(crate) role: Role,
+    /// Id of the session of the console that stands in for the token, if one does.
+    pub(crate) session: Option<Arc<str>>,
 }
 
 /// The tokens of a data folder.
@@ -102,7 +103,7 @@ impl Tokens {
     /// [`TokenError`]; the text names the file.
     pub fn open(data: &Path) -> Result<(Self, Option<PathBuf>), TokenError> {
         let path = data.join("admin-tokens.json");
-        match fs::read(&path) {
+        match secret_file::read(&path) {
             Ok(bytes) => {
                 let entries = serde_json::from_slice(&bytes)
                     .map_err(|error| TokenError::Malformed { path: path.clone(), error })?;
@@ -198,7 +199,7 @@ impl Entry {
     }
 
     fn caller(&self) -> Caller {
-        Caller { id: self.id.clone(), name: self.name.clone(), role: self.role }
+        Caller { id: self.id.clone(), name: self.name.clone(), role: self.role, session: None }
     }
 }
 
@@ -232,23 +233,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Puts a whole file in place of another one, durably; it belongs to its user alone.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
-    let new = path.with_added_extension("new");
-    let write = || {
-        let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    };
-    write().map_err(|error| TokenError::Io { path: path.to_owned(), error })
+    secret_file::replace(path, bytes)
+        .map_err(|error| TokenError::Io { path: path.to_owned(), error })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     fn read(path: &Path) -> String {
@@ -280,7 +273,8 @@ mod tests {
         let (tokens, _) = Tokens::open(data.path()).unwrap();
         let (token, info) = tokens.add("ci", Role::Viewer).unwrap();
         let (tokens, _) = Tokens::open(data.path()).unwrap();
-        let caller = Caller { id: info.id.clone(), name: "ci".to_owned(), role: info.role };
+        let caller =
+            Caller { id: info.id.clone(), name: "ci".to_owned(), role: info.role, session: None };
         assert_eq!(tokens.recognise(&token), Some(caller));
         assert!(tokens.revoke(&info.id).unwrap());
         assert!(!tokens.revoke(&info.id).unwrap());

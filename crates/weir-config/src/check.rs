@@ -5,7 +5,9 @@ mod slips;
 
 pub(crate) use slips::words;
 
-use crate::draft::{Data, Meaning, Member, Node, Scalar, names_secret};
+use crate::draft::{
+    Data, Meaning, Member, Node, Scalar, is_url_with_secret, names_credential, names_secret,
+};
 use crate::finding::{Report, codes};
 use crate::keys::{Form, Key, Kind, Names, Shape};
 
@@ -123,7 +125,12 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
                     .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
                     .help("give it one, or leave the key out");
             }
-            Some(key) => value(&member.value, &key.kind, key.name, report),
+            Some(key) => {
+                if key.redacted {
+                    report.hide_all(&member.value);
+                }
+                value(&member.value, &key.kind, key.name, report);
+            }
             None => unknown(member, members, shape, report),
         }
     }
@@ -239,8 +246,9 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         {
             report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
         }
-        if names == Names::Header && names_secret(&member.key) {
-            report.hide(member.value.at);
+        // Names of the configuration itself, such as that of an `auth`, are no secret's.
+        if names != Names::Name && names_credential(&member.key) {
+            report.hide_all(&member.value);
         }
         if member.value.is_null() {
             report
@@ -254,7 +262,8 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
 
 fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, report: &mut Report) {
     let meaning = scalar.meaning();
-    if matches!(kind, Kind::Secret) && !scalar.from_file {
+    let is_secret = matches!(kind, Kind::Secret) || is_url_with_secret(&scalar.text);
+    if is_secret && !scalar.from_file {
         report.hide(node.at);
     }
     match kind {

@@ -14,7 +14,8 @@ pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
 pub(crate) use overrides::put;
 pub(crate) use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
 pub use texts::FileId;
-pub(crate) use texts::{Texts, names_secret};
+pub use texts::names_credential;
+pub(crate) use texts::{Texts, is_url_with_secret, names_secret};
 
 use crate::finding::{Report, codes};
 use std::collections::HashMap;

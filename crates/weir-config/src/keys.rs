@@ -92,6 +92,8 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// What it means.
     pub doc: &'static str,
+    /// Nothing of its value is shown: there may be credentials in it, under any name.
+    pub redacted: bool,
 }
 
 /// What a key takes.
@@ -139,7 +141,7 @@ pub enum Names {
 impl Key {
     /// A key that need not be there.
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, required: false, default: None, doc }
+        Self { name, kind, required: false, default: None, doc, redacted: false }
     }
 
     /// It must be there.
@@ -151,6 +153,12 @@ impl Key {
     /// What holds when it is not there.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
+        self
+    }
+
+    /// Nothing of its value is shown.
+    pub const fn redacted(mut self) -> Self {
+        self.redacted = true;
         self
     }
 }

@@ -7,6 +7,7 @@ mod api;
 mod auth;
 mod calls;
 mod events;
+mod exposure;
 mod fields;
 mod files;
 mod headers;
@@ -152,6 +153,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
     resolver.warn_unused();
+    resolver.warn_of_exposure(&root, &listen, &admin, &data);
     Some(Config {
         listen,
         admin,

@@ -57,7 +57,8 @@ fn sockets(listeners: &[Listener]) -> String {
 
 fn admin(config: &Config) -> String {
     let hosts: Vec<&str> = config.admin.hosts.iter().map(String::as_str).collect();
-    [&[config.admin.addr.to_string().as_str()], hosts.as_slice()].concat().join(" ")
+    let tls = if config.admin.tls.is_some() { " with TLS" } else { "" };
+    format!("{}{tls} {}", config.admin.addr, hosts.join(" ")).trim_end().to_owned()
 }
 
 fn durability(config: &Config) -> String {

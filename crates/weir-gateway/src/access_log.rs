@@ -5,6 +5,7 @@ use crate::exchange::Exchange;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -14,6 +15,8 @@ use weir_config::{LogFormat, LogTarget};
 
 /// Lines that wait to be written, at most; more are dropped and counted.
 const WAITING: usize = 16 * 1024;
+/// Mode of a log that is made; one that is there keeps its own.
+const MODE: u32 = 0o640;
 /// Longest time a line waits in the writer's buffer.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -160,7 +163,8 @@ impl Writer {
 
 /// Opens a log for appending; standard error serves where that fails, and says so.
 fn open(path: &PathBuf) -> Option<File> {
-    match OpenOptions::new().create(true).append(true).open(path) {
+    // Addresses and paths are for this user and its group alone, whatever the umask lets through.
+    match OpenOptions::new().create(true).append(true).mode(MODE).open(path) {
         Ok(file) => Some(file),
         Err(error) => {
             let _ = writeln!(io::stderr(), "access log {}: {error}", path.display());

@@ -5,7 +5,7 @@
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::{Exchange, TransactionId};
-use crate::explain::Part;
+use crate::explain::{Part, shown_target};
 use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
@@ -258,9 +258,8 @@ fn together(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
 
 /// What is told of each call without making it.
 pub(crate) fn outline(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
-    let masks = &exchange.live().site.masks;
     let part = |(call, fetch): (&Call, &Fetch)| {
-        let target = masks.target(&fetch.target);
+        let target = shown_target(exchange, None, &fetch.target);
         let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
         let time = call.timeout.map(|time| format!("at most {time:?}"));
         let else_ = match call.fallback {

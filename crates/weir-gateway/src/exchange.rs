@@ -232,6 +232,7 @@ impl Exchange {
         if !self.client.trusted {
             crate::forwarded::strip(&mut self.request.headers);
         }
+        crate::console_cookie::strip_request(&mut self.request.headers);
         self.host.clear();
         let authority = self.client.host.as_deref().unwrap_or(self.request.authority());
         push_host(&mut self.host, authority);

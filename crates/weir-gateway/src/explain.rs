@@ -18,7 +18,7 @@ mod upstream;
 
 pub(crate) use arrival::{Arrival, read_head};
 pub(crate) use desk::Desk;
-pub(crate) use sent::{note_recorded, stands_in};
+pub(crate) use sent::{note_recorded, shown_target, stands_in};
 pub use told::{
     Answer, Captured, Decision, Explanation, Kind, Listened, Other, Outcome, Pair, Part, Sent,
     Step, Text, Who,

@@ -7,6 +7,7 @@ use crate::cache::{self, Looked};
 use crate::calls;
 use crate::capture;
 use crate::compress::{self, Decision};
+use crate::console_cookie;
 use crate::cors;
 use crate::exchange::Exchange;
 use crate::explain::{self, Stage};
@@ -36,11 +37,13 @@ pub(crate) async fn flow<'a>(
     exchange: &mut Exchange,
     body: RequestBody<'a>,
 ) -> Result<Body<'a>, Gone> {
-    match stages(exchange, body).await {
-        Ok(body) => Ok(body),
-        Err(refusal) if refusal.unheard => Err(Gone),
-        Err(refusal) => Ok(refuse(exchange, refusal)),
-    }
+    let body = match stages(exchange, body).await {
+        Ok(body) => body,
+        Err(refusal) if refusal.unheard => return Err(Gone),
+        Err(refusal) => refuse(exchange, refusal),
+    };
+    console_cookie::strip_response(&mut exchange.response.headers);
+    Ok(body)
 }
 
 pub(crate) async fn stages<'a>(

@@ -13,6 +13,7 @@ mod capture;
 mod clock;
 pub mod compress;
 mod connection;
+pub mod console_cookie;
 pub mod cors;
 mod deadline;
 mod descriptors;

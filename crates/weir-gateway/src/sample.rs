@@ -9,7 +9,7 @@ use weir_config::{AccessLog, Admin, Drain, JournalSettings, Limits, LogTarget, T
 pub(crate) fn config() -> Config {
     Config {
         listen: vec![],
-        admin: Admin { addr: ([127, 0, 0, 1], 0).into(), hosts: vec![] },
+        admin: Admin { addr: ([127, 0, 0, 1], 0).into(), hosts: vec![], tls: None },
         data: PathBuf::new(),
         workers: 1,
         limits: Limits {

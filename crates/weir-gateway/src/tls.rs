@@ -80,6 +80,12 @@ impl ServerTls {
     }
 }
 
+/// Where the certificate of `tls: self-signed` is kept in a data folder, in PEM.
+#[must_use]
+pub fn self_signed_certificate(data: &Path) -> PathBuf {
+    data.join("tls/self-signed.crt")
+}
+
 fn same(before: &[Arc<CertifiedKey>], after: &[Arc<CertifiedKey>]) -> bool {
     // A certificate holds its public key, so equal certificates have equal keys.
     before.len() == after.len() && before.iter().zip(after).all(|(b, a)| b.cert == a.cert)

@@ -1,5 +1,7 @@
 //! Asks the admin API of a running weir.
 
+mod tls;
+
 use anyhow::{Context, anyhow, ensure};
 use http::{Method, Request, header};
 use http_body::Body as _;
@@ -10,9 +12,13 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
+use tls::Secured;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+
+pub(crate) use tls::Trusted;
 
 /// Largest answer that is read.
 const LONGEST: usize = 64 << 20;
@@ -40,18 +46,21 @@ impl std::fmt::Display for Refused {
 pub(crate) struct AdminClient {
     runtime: Runtime,
     authority: String,
+    tls: Option<Secured>,
     token: String,
 }
 
 impl AdminClient {
-    /// For the admin listener at `url`, which is `http://HOST:PORT`.
+    /// For the admin listener at `url`, which is `http://HOST:PORT`, or `https://HOST:PORT` with a
+    /// certificate that is `trusted`.
     ///
     /// # Errors
-    /// The URL is another one.
-    pub(crate) fn new(url: &str, token: String) -> anyhow::Result<Self> {
-        let authority = authority(url)?;
+    /// The URL is another one, or trusted certificates cannot be read.
+    pub(crate) fn new(url: &str, token: String, trusted: &Trusted) -> anyhow::Result<Self> {
+        let (is_https, authority) = authority(url)?;
+        let tls = is_https.then(|| Secured::new(authority.host(), trusted)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, authority, token })
+        Ok(Self { runtime, authority: authority.to_string(), tls, token })
     }
 
     /// Asks for one JSON document.
@@ -172,6 +181,19 @@ impl AdminClient {
         body: String,
     ) -> anyhow::Result<http::Response<Incoming>> {
         let stream = TcpStream::connect(&self.authority).await?;
+        match &self.tls {
+            None => self.send_over(stream, method, path, body).await,
+            Some(tls) => self.send_over(tls.connect(stream).await?, method, path, body).await,
+        }
+    }
+
+    async fn send_over(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> anyhow::Result<http::Response<Incoming>> {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         // It ends with the answer.
@@ -218,14 +240,17 @@ async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// `HOST:PORT` of a URL.
-fn authority(url: &str) -> anyhow::Result<String> {
-    let wrong = || format!("'{url}' is not http://HOST:PORT");
-    let rest = url.strip_prefix("http://").with_context(wrong)?;
+/// Whether a URL is of https, and its `HOST:PORT`.
+fn authority(url: &str) -> anyhow::Result<(bool, http::uri::Authority)> {
+    let wrong = || format!("'{url}' is not http://HOST:PORT or https://HOST:PORT");
+    let plain = url.strip_prefix("http://").map(|rest| (false, rest));
+    let (is_https, rest) = plain
+        .or_else(|| url.strip_prefix("https://").map(|rest| (true, rest)))
+        .with_context(wrong)?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     let parsed: http::uri::Authority = authority.parse().with_context(wrong)?;
     ensure!(!authority.contains('@') && parsed.port_u16().is_some(), wrong());
-    Ok(authority.to_owned())
+    Ok((is_https, parsed))
 }
 
 #[cfg(test)]
@@ -234,10 +259,11 @@ mod tests {
 
     #[test]
     fn only_a_host_and_a_port_are_taken() {
-        assert_eq!(authority("http://127.0.0.1:9080").unwrap(), "127.0.0.1:9080");
-        assert_eq!(authority("http://[::1]:9080/").unwrap(), "[::1]:9080");
-        for url in ["127.0.0.1:9080", "https://a:1", "http://a", "http://u@a:1", "http://a:1/b"] {
-            assert!(authority(url).is_err(), "{url}");
+        let read = |url| authority(url).map(|(tls, authority)| (tls, authority.to_string()));
+        assert_eq!(read("http://127.0.0.1:9080").unwrap(), (false, "127.0.0.1:9080".to_owned()));
+        assert_eq!(read("https://[::1]:9080/").unwrap(), (true, "[::1]:9080".to_owned()));
+        for url in ["127.0.0.1:9080", "ftp://a:1", "http://a", "http://u@a:1", "https://a:1/b"] {
+            assert!(read(url).is_err(), "{url}");
         }
     }
 }

@@ -57,12 +57,13 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .context("cannot make a runtime")?;
     let _entered = runtime.enter();
 
-    let admin = weir_admin::bind(&config.admin)?;
+    let admin = weir_admin::bind(&config.admin, &config.data)?;
     let mut bound = Gateway::bind(&config)?;
     let mut listening = Listening {
         addrs: bound.listen_addrs().to_vec(),
         tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
         admin: admin.addr(),
+        admin_tls: admin.is_tls(),
         first_token: None,
     };
     let config = Arc::new(config);

@@ -3,10 +3,11 @@
 use super::stream::{Pace, lines, respond};
 use super::{Api, busy};
 use crate::problem::Problem;
+use crate::tokens::Caller;
 use crate::tracker::{Failure, JournalState, Verified};
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use axum::{Extension, Json};
 use std::sync::Arc;
 
 /// The state of the journal
@@ -31,11 +32,14 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalSta
             body = Verified),
         (status = 409, description = "Nothing is recorded here."),
         (status = 503, description = "Somebody reads all of it already.")))]
-pub(super) async fn verify(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
+pub(super) async fn verify(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long answers"));
     };
     let mut verify = api.ask(|tracker| Ok::<_, Failure>((tracker.verify)())).await?;
     let source = move || verify().ok().flatten().map(|found| lines(&found));
-    Ok(respond(Box::new(source), Pace::Steady, permit))
+    Ok(respond(Box::new(source), Pace::Steady, api.grant(&caller)?, permit))
 }

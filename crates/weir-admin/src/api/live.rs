@@ -30,10 +30,7 @@ pub(super) async fn follow(
     let Ok(permit) = Arc::clone(&api.consoles).try_acquire_owned() else {
         return Err(busy("followers"));
     };
-    let tokens = Arc::clone(&api.access()?.tokens);
-    // A token that is revoked meanwhile shows nothing more.
-    let allowed = move || tokens.holder(&caller.id).is_some();
-    Ok(events(api.live.follow(), allowed, permit))
+    Ok(events(api.live.follow(), api.grant(&caller)?, permit))
 }
 
 /// From when until when.

@@ -1,8 +1,10 @@
 //! Answers of many lines, one JSON object each, which come as they are made.
 //!
 //! A reader that is slow is not waited for anywhere else: of a tail, what it has not read stays in
-//! the journal, and comes when it reads on.
+//! the journal, and comes when it reads on. Each response ends with the admin token, or the session,
+//! that it is given by.
 
+use crate::access::Grant;
 use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -10,6 +12,7 @@ use http_body::{Body, Frame};
 use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -21,6 +24,9 @@ const WAITING: usize = 1;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long nothing is sent, nearly, before an empty line shows that all is well.
 const QUIET: Duration = Duration::from_secs(10);
+
+/// How often it is asked whether a reader may still have more.
+const GRANTED: Duration = Duration::from_millis(500);
 
 /// Gives the next lines, which may be none for now, or that it has ended. It may block.
 pub(super) type Source = Box<dyn FnMut() -> Option<String> + Send>;
@@ -34,19 +40,37 @@ pub(super) enum Pace {
     Waiting,
 }
 
-/// The body.
-#[derive(Debug)]
-struct Lines(Receiver<Bytes>);
+/// The body. What waits for its reader is not given any more once the grant is gone.
+struct Lines {
+    receiver: Receiver<Bytes>,
+    grant: Arc<Grant>,
+}
 
-/// An answer of lines, until they end or the reader is gone.
-pub(super) fn respond(source: Source, pace: Pace, permit: OwnedSemaphorePermit) -> Response {
+/// An answer of lines, until they end, the reader is gone, or may have no more.
+pub(super) fn respond(
+    source: Source,
+    pace: Pace,
+    grant: Grant,
+    permit: OwnedSemaphorePermit,
+) -> Response {
     let (sender, receiver) = channel(WAITING);
+    let grant = Arc::new(grant);
+    let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
     tokio::spawn(async move {
-        send(source, pace, sender).await;
+        tokio::select! {
+            () = send(source, pace, sender) => {}
+            () = revoked(&grant) => {}
+        }
         drop(permit);
     });
-    let body = axum::body::Body::new(Lines(receiver));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
+/// Waits until a grant is gone.
+async fn revoked(grant: &Grant) {
+    while grant.holds() {
+        tokio::time::sleep(GRANTED).await;
+    }
 }
 
 async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
@@ -80,30 +104,38 @@ async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
 }
 
 /// An answer of server-sent events: the newest of those that a reader is ready for, for as long as
-/// they are `allowed` to it.
+/// the grant holds.
 pub(super) fn events(
-    mut newest: watch::Receiver<Bytes>,
-    allowed: impl Fn() -> bool + Send + 'static,
+    newest: watch::Receiver<Bytes>,
+    grant: Grant,
     permit: OwnedSemaphorePermit,
 ) -> Response {
     let (sender, receiver) = channel(WAITING);
+    let grant = Arc::new(grant);
+    let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
     tokio::spawn(async move {
-        // Who is cut off comes back after a second.
-        let mut event = Bytes::from_static(b"retry: 1000\n\n");
-        while allowed() && sender.send(event).await.is_ok() {
-            let changed = tokio::select! {
-                changed = newest.changed() => changed,
-                () = sender.closed() => break,
-            };
-            if changed.is_err() {
-                break;
-            }
-            event = newest.borrow_and_update().clone();
+        tokio::select! {
+            () = follow(newest, sender) => {}
+            () = revoked(&grant) => {}
         }
         drop(permit);
     });
-    let body = axum::body::Body::new(Lines(receiver));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+async fn follow(mut newest: watch::Receiver<Bytes>, sender: Sender<Bytes>) {
+    // Who is cut off comes back after a second.
+    let mut event = Bytes::from_static(b"retry: 1000\n\n");
+    while sender.send(event).await.is_ok() {
+        let changed = tokio::select! {
+            changed = newest.changed() => changed,
+            () = sender.closed() => break,
+        };
+        if changed.is_err() {
+            break;
+        }
+        event = newest.borrow_and_update().clone();
+    }
 }
 
 /// A line for each.
@@ -124,6 +156,7 @@ impl Body for Lines {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|lines| lines.map(|lines| Ok(Frame::data(lines))))
+        let polled = self.receiver.poll_recv(context);
+        polled.map(|lines| lines.filter(|_| self.grant.holds()).map(|lines| Ok(Frame::data(lines))))
     }
 }

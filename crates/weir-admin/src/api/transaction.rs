@@ -96,7 +96,7 @@ pub(super) async fn search(
 /// Follow what is recorded from now on
 ///
 /// One JSON object a line for each transaction that has ended; empty lines say that nothing
-/// happened.
+/// happened. It ends with its token.
 #[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
@@ -104,13 +104,16 @@ pub(super) async fn search(
             content_type = "application/x-ndjson", body = crate::tracker::Summary),
         (status = 409, description = "Nothing is recorded or indexed here."),
         (status = 503, description = "Too many follow already.")))]
-pub(super) async fn tail(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
+pub(super) async fn tail(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
         return Err(busy("followers"));
     };
     let mut tail = api.ask(|tracker| (tracker.tail)()).await?;
     let source = move || tail().ok().map(|list| lines(&list));
-    Ok(respond(Box::new(source), Pace::Waiting, permit))
+    Ok(respond(Box::new(source), Pace::Waiting, api.grant(&caller)?, permit))
 }
 
 /// Transactions of an export if nobody says how many, and at most.
@@ -163,7 +166,8 @@ pub(super) async fn export(
     if payload {
         api.audit(&caller, Action::Export(query)).await?;
     }
-    Ok(respond(Box::new(move || batch(&mut export)), Pace::Steady, permit))
+    let source = Box::new(move || batch(&mut export));
+    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }
 
 /// Bytes of an export after which its next transactions have to wait until these are sent.

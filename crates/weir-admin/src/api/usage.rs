@@ -53,7 +53,8 @@ pub(super) async fn rebuild(
     };
     api.audit(&caller, Action::Rebuild).await?;
     let mut rebuild = rebuild();
-    Ok(respond(Box::new(move || rebuild().map(|found| lines(&found))), Pace::Steady, permit))
+    let source = Box::new(move || rebuild().map(|found| lines(&found)));
+    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }
 
 impl From<UsageFailure> for Problem {

@@ -5,12 +5,13 @@ use crate::Readiness;
 use crate::metrics::Family;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// A server on a free port, and the switch that makes it drain.
 async fn start() -> (SocketAddr, Arc<AtomicBool>) {
-    let admin =
-        Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: vec!["ops.example.com".to_owned()] };
-    let bound = bind(&admin).unwrap();
+    let hosts = vec!["ops.example.com".to_owned()];
+    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
+    let bound = bind(&admin, Path::new("")).unwrap();
     let addr = bound.addr();
     let draining = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&draining);
@@ -131,8 +132,9 @@ async fn connections_are_bounded() {
 
 #[test]
 fn an_address_in_use_is_named() {
-    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: Vec::new() };
-    let first = bind(&admin).unwrap();
-    let message = bind(&Admin { addr: first.addr(), ..admin }).unwrap_err().to_string();
+    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: Vec::new(), tls: None };
+    let first = bind(&admin, Path::new("")).unwrap();
+    let again = Admin { addr: first.addr(), ..admin };
+    let message = bind(&again, Path::new("")).unwrap_err().to_string();
     assert!(message.contains(&first.addr().to_string()), "{message}");
 }

@@ -64,6 +64,8 @@ pub struct Admin {
     /// Host names accepted in the Host header beside loopback names and the address itself
     /// (against DNS rebinding). Lower case, without port.
     pub hosts: Vec<String>,
+    /// TLS, or plain HTTP when absent.
+    pub tls: Option<Tls>,
 }
 
 /// Bounds on clients; every one has a default and none can be switched off.

@@ -77,8 +77,40 @@ impl Texts {
 }
 
 /// What is in the name of a key whose value may be a secret.
-const SECRETS: [&str; 9] =
-    ["authorization", "cookie", "key", "token", "secret", "passw", "bearer", "credential", "jwks"];
+const SECRETS: [&str; 10] = [
+    "authorization",
+    "cookie",
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "bearer",
+    "credential",
+    "jwks",
+    "signature",
+];
+
+/// Whether a header or a query parameter of this name may have a secret as its value: beside what
+/// [`names_secret`] says, abbreviations that are too short for any key.
+#[must_use]
+pub fn names_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    names_secret(&name.replace("keyword", ""))
+        || words.any(|word| {
+            matches!(word, "sig" | "sign" | "hmac" | "mac" | "pwd" | "sas")
+                || (word.contains("auth") && !word.starts_with("author"))
+        })
+}
+
+/// Whether a text is a URL with a password, or with a query parameter that may be a secret.
+pub(crate) fn is_url_with_secret(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else { return false };
+    let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    let named = |pair: &str| names_credential(pair.split('=').next().unwrap_or_default());
+    authority.contains('@') || query.split(['&', ';', '#']).any(named)
+}
 
 /// Whether a key of this name, known or not, may have a secret as its value.
 pub(crate) fn names_secret(key: &str) -> bool {
@@ -151,7 +183,23 @@ fn blot(spot: &super::Spot, lines: &mut [Vec<char>]) {
 
 #[cfg(test)]
 mod tests {
-    use super::hide_line;
+    use super::{hide_line, is_url_with_secret, names_credential};
+
+    #[test]
+    fn what_may_be_a_credential_is_known_by_its_name() {
+        for name in ["X-Api-Key", "sig", "x-amz-signature", "X-Auth", "oauth_verifier", "api_sig"] {
+            assert!(names_credential(name), "{name}");
+        }
+        for name in ["format", "keyword", "author", "design", "signal", "page", ""] {
+            assert!(!names_credential(name), "{name}");
+        }
+        for url in ["https://u:p@a/", "https://a/hook?x=1&sig=abc", "srv+https://a?api_key=b#c"] {
+            assert!(is_url_with_secret(url), "{url}");
+        }
+        for url in ["https://a/u:p@b?page=1", "a?sig=b", "https://a/?q=sig"] {
+            assert!(!is_url_with_secret(url), "{url}");
+        }
+    }
 
     #[test]
     fn what_a_secret_sounding_name_says_is_blotted_whatever_stands_around_it() {

@@ -18,6 +18,7 @@ macro_rules! codes {
 }
 
 codes! {
+    ADMIN_WITHOUT_TLS "admin-without-tls" "The admin listener is reached from other machines and does not speak TLS (a warning)."
     AGENTS_AS_ROOT "agents-as-root" "Agents of a pool run as root because weir does and no `user` is said (a warning)."
     ALGORITHM_CONFUSION "algorithm-confusion" "A token algorithm and a key do not belong together: HS256, HS384 and HS512 take a shared secret, all others a public key."
     ALGORITHM_NONE "algorithm-none" "Tokens without a signature are never accepted."
@@ -36,6 +37,7 @@ codes! {
     BAD_SCRIPT "bad-script" "A script, or a module it imports, cannot be compiled, or its top level throws, or it exports no function."
     BAD_SUBSTITUTION "bad-substitution" "Only `${env:NAME}` is substituted; write `$${` for a literal `${`."
     BAD_VALUE "bad-value" "A value of the right type that is not accepted here: out of range, malformed, or none of the words."
+    BASIC_WITHOUT_TLS "basic-without-tls" "Passwords (RFC 7617) go over the network without TLS, from clients or to an upstream (a warning)."
     CONFLICT "conflict" "Keys that exclude each other stand together, or two settings contradict each other."
     DUPLICATE_API "duplicate-api" "Two APIs answer to the same host and base path."
     DUPLICATE_KEY "duplicate-key" "A key stands twice in one mapping."
@@ -44,6 +46,7 @@ codes! {
     EMPTY "empty" "Something that must hold at least one item holds none."
     EXPOSED "exposed" "A folder that is served holds the configuration or weir's own data."
     INCLUDE "include" "Included files go round in a circle, too deep, or are too many; or a pattern matches no file (a warning)."
+    JWT_FOR_ANYBODY "jwt-for-anybody" "An `auth` with `jwt` says no `issuer` or no `audience`, so that tokens for other services are accepted (a warning)."
     MISSING_FILE "missing-file" "A file or folder is not there."
     MISSING_KEY "missing-key" "A key that must be there is not."
     MISSING_UNIT "missing-unit" "A time, size or rate without its unit."
@@ -54,11 +57,13 @@ codes! {
     NOT_AVAILABLE "not-available" "A key that this version of weir does not have yet."
     NOT_HERE "not-here" "A key that may stand in the main file only, in an included one."
     NOT_VALIDATED "not-validated" "Bodies in a media type that weir does not look into: only their type is checked (a warning)."
+    OPEN_DATA_FOLDER "open-data-folder" "The data folder may be written by everybody (an error), or entered by others than its user (a warning)."
     SYNTAX "syntax" "The text is not YAML. Only the first such error of a file is reported."
     TAB "tab" "A tab indents a line; YAML indents with spaces only."
     TOO_DEEP "too-deep" "Lists and mappings are nested too deep."
     TOO_MANY "too-many" "More findings than are listed one by one, or more routes, files or items than are accepted."
     TREE_MAP "tree-map" "A path of a map or a business key needs a tree of the whole body: it costs about ten times as much as one of names and indexes (a warning)."
+    TRUSTS_EVERYBODY "trusts-everybody" "A listener's `trust` has every address, so that every client chooses the address it comes from (a warning)."
     UNBOUND_OPERATION "unbound-operation" "An operation of an OpenAPI document has no route: bind it, or list it under `except`."
     UNDEFINED_ENV "undefined-env" "An environment variable that is not set."
     UNKNOWN_KEY "unknown-key" "A key that does not exist here."

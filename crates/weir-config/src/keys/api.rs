@@ -556,8 +556,9 @@ pub(crate) static QUERY: Shape = Shape::new(
         Key::new(
             "set",
             Kind::Table(Names::Parameter, &Kind::Loose),
-            "Parameters to set; one of the same name is replaced.",
-        ),
+            "Parameters to set; one of the same name is replaced. Views of the configuration and explanations show no values.",
+        )
+        .redacted(),
         Key::new("remove", Kind::OneOrMany(&Kind::Form(Form::Parameter)), "Parameters to remove."),
     ],
 );

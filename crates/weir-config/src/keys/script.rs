@@ -22,7 +22,9 @@ pub(crate) static SCRIPT: Shape = Shape {
                 "Upstreams that its `fetch` reaches, as `http://NAME/path`.",
             )
             .default("none"),
-            Key::new("config", Kind::Json, "What `request.config` gives, frozen.").default("null"),
+            Key::new("config", Kind::Json, "What `request.config` gives, frozen. Views of the configuration show nothing of it.")
+                .default("null")
+                .redacted(),
             Key::new(
                 "as",
                 Kind::OneOrMany(&Kind::Word(&["json", "xml"])),

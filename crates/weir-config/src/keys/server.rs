@@ -114,6 +114,12 @@ const PLANS: Key = Key::new("plans", PLAN_TABLE, "Named rates and quotas for con
 const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Who calls.");
 const APIS: Key = Key::new("apis", API_TABLE, "Named sets of routes, each under a base path.");
 
+const LISTENER_TLS: Kind = Kind::Either(&[
+    Kind::Word(&["self-signed"]),
+    Kind::Object(&TLS),
+    Kind::List(&Kind::Object(&TLS)),
+]);
+
 /// An item of `listen`.
 pub(crate) static LISTENER: Shape = Shape {
     slips: &[
@@ -131,11 +137,7 @@ pub(crate) static LISTENER: Shape = Shape {
             Key::new("addr", Kind::Form(Form::Address), "Address and port; port 0 takes a free one.").required(),
             Key::new(
                 "tls",
-                Kind::Either(&[
-                    Kind::Word(&["self-signed"]),
-                    Kind::Object(&TLS),
-                    Kind::List(&Kind::Object(&TLS)),
-                ]),
+                LISTENER_TLS,
                 "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.",
             )
             .default("plain HTTP"),
@@ -202,6 +204,8 @@ pub(crate) static ADMIN: Shape = Shape {
                 Kind::OneOrMany(&Kind::Form(Form::Host)),
                 "Host names accepted beside loopback names and the address itself.",
             ),
+            Key::new("tls", LISTENER_TLS, "Certificates, as a listener has them. Commands verify them by `--ca`, or know `self-signed` from the data folder.")
+                .default("plain HTTP"),
         ],
     )
 };

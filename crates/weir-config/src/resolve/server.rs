@@ -131,7 +131,9 @@ impl Resolver<'_> {
     pub(super) fn admin(&mut self, root: &Fields<'_>) -> Admin {
         let fields = root.object("admin", &keys::ADMIN);
         let addr = fields.and_then(|f| f.text("addr")?.parse().ok());
+        let tls = fields.and_then(|f| f.get("tls")).and_then(|node| self.listener_tls(node));
         Admin {
+            tls,
             addr: addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 9080))),
             hosts: fields
                 .map(|f| f.texts("hosts"))

@@ -95,7 +95,7 @@ fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
 }
 
 /// A target as it is written: its URL, or that with a weight.
-fn weighted_target(node: &Node) -> Option<Target> {
+pub(super) fn weighted_target(node: &Node) -> Option<Target> {
     if let Some(url) = node.text() {
         return target(url).ok();
     }

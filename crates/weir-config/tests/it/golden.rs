@@ -137,8 +137,8 @@ fn messages_read_as_they_should() {
 }
 
 /// Codes that no configuration file alone brings about: each has its own test elsewhere.
-const ELSEWHERE: [&str; 5] =
-    ["agents-as-root", "bad-override", "needs-restart", "no-roots", "too-many"];
+const ELSEWHERE: [&str; 6] =
+    ["agents-as-root", "bad-override", "needs-restart", "no-roots", "open-data-folder", "too-many"];
 
 #[test]
 fn every_code_has_a_case() {

@@ -5,10 +5,9 @@
 //! out what it may be of.
 
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
+use weir_config::secret_file;
 
 /// Name of the file with the key, in the data folder.
 const FILE: &str = "hash.key";
@@ -49,14 +48,11 @@ impl HashKey {
     /// It can be neither read nor written, or is no key.
     pub(crate) fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let mut key = Vec::new();
-        match fs::File::open(&path) {
-            Ok(file) => {
-                file.take(KEY as u64 + 1).read_to_end(&mut key)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => key = make(&path)?,
+        let key = match secret_file::read(&path) {
+            Ok(key) => key,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path)?,
             Err(error) => return Err(error),
-        }
+        };
         if key.len() != KEY {
             let message = format!("{} is no key of {KEY} bytes: {HINT}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -69,12 +65,7 @@ impl HashKey {
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     let mut key = vec![0; KEY];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| io::Error::other("no random numbers"))?;
-    let new = path.with_extension("key-new");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&key)?;
-    file.sync_all()?;
-    fs::rename(new, path)?;
+    secret_file::replace(path, &key)?;
     Ok(key)
 }
 
@@ -108,6 +99,7 @@ impl RestHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     fn hash(key: &HashKey, pieces: &[&[u8]]) -> [u8; 16] {

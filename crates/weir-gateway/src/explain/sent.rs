@@ -5,9 +5,9 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::refusal::Refusal;
-use crate::{calls, pool, proxy, script, upgrade};
+use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
-use weir_config::{Handler, Route};
+use weir_config::{Handler, QueryMode, Route, names_credential};
 use weir_wire::Framing;
 
 /// What stands for a value that is not shown.
@@ -86,7 +86,7 @@ pub(crate) fn note_recorded(exchange: &mut Exchange) {
 /// The request as it is now.
 fn whole(exchange: &Exchange, route: &Route, to: &str, name: String) -> Sent {
     let request = &exchange.request;
-    let target = exchange.live().site.masks.target(request.target());
+    let target = shown_target(exchange, None, request.target());
     let headers = request
         .headers
         .iter()
@@ -112,7 +112,7 @@ fn of_head(
     let line = lines.next().unwrap_or_default();
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let line = format!("{method} {}", exchange.live().site.masks.target(target));
+    let line = format!("{method} {}", shown_target(exchange, Some(&route.handler), target));
     let headers = lines
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| shown(exchange, route, name, value.trim(), credential));
@@ -148,12 +148,40 @@ pub(super) fn masked_urls(exchange: &Exchange, value: &str) -> String {
 
 /// Whether the configuration sets this header, to what by its name is a secret.
 fn is_set_secret(route: &Route, name: &str) -> bool {
-    const WORDS: [&str; 6] = ["key", "token", "secret", "password", "auth", "credential"];
     let mut edits = vec![&route.request_headers];
     if let Handler::Proxy(proxy) = &route.handler {
         edits.push(&proxy.headers);
     }
-    let lower = name.to_ascii_lowercase();
     edits.iter().flat_map(|edits| &edits.set).any(|(set, _)| set.eq_ignore_ascii_case(name))
-        && WORDS.iter().any(|word| lower.contains(word))
+        && names_credential(name)
+}
+
+/// A target as it may be shown: without what is masked, what the configuration puts into its
+/// query, and what by its name is a credential or a signature.
+pub(crate) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, target: &str) -> String {
+    let target = exchange.live().site.masks.target(target);
+    let Some((path, query)) = target.split_once('?') else { return target.into_owned() };
+    let set: &[(String, String)] = match handler {
+        Some(Handler::Proxy(proxy)) => match &proxy.query {
+            QueryMode::Edit { set, .. } => set,
+            QueryMode::Keep | QueryMode::Drop => &[],
+        },
+        _ => &[],
+    };
+    let mut shown = format!("{path}?");
+    for (index, part) in query.split('&').enumerate() {
+        if index > 0 {
+            shown.push('&');
+        }
+        let name = part.split('=').next().unwrap_or_default();
+        let decoded = path::decode_query(name);
+        if names_credential(&decoded) || set.iter().any(|(set, _)| *set == decoded) {
+            shown.push_str(name);
+            shown.push('=');
+            shown.push_str(MASKED);
+        } else {
+            shown.push_str(part);
+        }
+    }
+    shown
 }

@@ -1,5 +1,6 @@
 //! The request head that an upstream gets.
 
+use crate::console_cookie;
 use crate::exchange::Exchange;
 use crate::forwarded::{self, Hop};
 use crate::headers::{apply_edits, strip_hop_by_hop};
@@ -143,6 +144,7 @@ pub(super) fn pass_interim(response: &mut ResponseHead, out: &mut Vec<u8>) {
     strip_hop_by_hop(&mut response.headers, |known| {
         matches!(known, Known::WeirTransactionId | Known::ContentLength)
     });
+    console_cookie::strip_response(&mut response.headers);
     let before = out.len();
     encode::status_line(out, response.status);
     encode::fields(out, &response.headers);

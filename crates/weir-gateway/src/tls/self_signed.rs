@@ -12,12 +12,12 @@ use rustls::crypto::aws_lc_rs;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_config::secret_file;
 
 const VALID_DAYS: i64 = 365;
 const RENEW: Duration = Duration::from_secs(30 * 86_400);
@@ -40,8 +40,9 @@ pub(super) fn load_or_make(data: &Path, now: SystemTime) -> Result<Arc<Certified
 
 /// The kept certificate if it is there, whole, for these names, and good for a while.
 fn load(folder: &Path, names: &[String], now: SystemTime) -> Option<CertifiedKey> {
-    let certificate = CertificateDer::from_pem_file(folder.join("self-signed.crt")).ok()?;
-    let key = PrivateKeyDer::from_pem_file(folder.join("self-signed.key")).ok()?;
+    let read = |name| secret_file::read(&folder.join(name)).ok();
+    let certificate = CertificateDer::from_pem_slice(&read("self-signed.crt")?).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(&read("self-signed.key")?).ok()?;
     let provider = aws_lc_rs::default_provider();
     let then = now.duration_since(UNIX_EPOCH).ok()?;
     for at in [then, then + RENEW] {
@@ -107,21 +108,9 @@ fn prepare(folder: &Path) -> Result<(), TlsError> {
         .map_err(|source| TlsError::File { path: folder.to_owned(), source })
 }
 
-/// Writes a file in one step: readers see the old one or the new one.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), TlsError> {
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
-    let attempt = || -> io::Result<()> {
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    attempt().map_err(|source| TlsError::File { path: path.to_owned(), source })
+    secret_file::replace(path, bytes)
+        .map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

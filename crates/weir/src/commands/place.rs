@@ -1,23 +1,28 @@
 //! Whom commands ask about transactions: a running server, or a data folder.
 
-use crate::admin_client::AdminClient;
+use crate::admin_client::{AdminClient, Trusted};
 use crate::output;
 use crate::tracker::Tracker;
 use anyhow::{Context, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_config::{Config, Source};
+use weir_config::{Config, Source, Tls, secret_file};
+use weir_gateway::tls::self_signed_certificate;
 
 /// Arguments that say which running server.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// Ask the weir with this admin listener, http://HOST:PORT [default: the configured one]
+    /// Ask the weir with this admin listener, http[s]://HOST:PORT [default: the configured one]
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     /// File with the admin token [default: $WEIR_TOKEN, or else `admin.token` in the data folder]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Certificates of authorities (PEM) that the admin listener's certificate is verified with
+    /// [default: the system's, and weir's own for `tls: self-signed`]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Configuration that says where the admin listener and the data folder are
     #[arg(long, value_name = "PATH", default_value = "weir.yaml")]
     config: PathBuf,
@@ -114,9 +119,18 @@ impl ServerArgs {
         let config = self.load()?;
         let url = match &self.admin {
             Some(url) => url.clone(),
-            None => format!("http://{}", reachable(config.admin.addr)),
+            None => {
+                let scheme = if config.admin.tls.is_some() { "https" } else { "http" };
+                format!("{scheme}://{}", reachable(config.admin.addr))
+            }
         };
-        AdminClient::new(&url, self.token(&url, &config.data)?)
+        let own = self_signed_certificate(&config.data);
+        let trusted = match (&self.ca, &config.admin.tls) {
+            (Some(ca), _) => Trusted::Only(ca.clone()),
+            (None, Some(Tls::SelfSigned)) if is_local(&url) => Trusted::Only(own),
+            (None, _) => Trusted::System,
+        };
+        AdminClient::new(&url, self.token(&url, &config.data)?, &trusted)
     }
 
     fn load(&self) -> anyhow::Result<Config> {
@@ -131,15 +145,19 @@ impl ServerArgs {
 
     /// The token: never an argument, which other users of the machine could see.
     fn token(&self, url: &str, data: &Path) -> anyhow::Result<String> {
-        let path = match (&self.token_file, std::env::var("WEIR_TOKEN")) {
-            (Some(path), _) => path.clone(),
+        let (path, read) = match (&self.token_file, std::env::var("WEIR_TOKEN")) {
+            (Some(path), _) => (path.clone(), std::fs::read(path)),
             (None, Ok(token)) if !token.is_empty() => return Ok(token),
             // What is in the data folder is this machine's; it is sent nowhere else.
-            _ if is_local(url) => weir_admin::first_token(data),
+            _ if is_local(url) => {
+                let path = weir_admin::first_token(data);
+                let read = secret_file::read(&path);
+                (path, read)
+            }
             _ => anyhow::bail!("no token for {url}: set WEIR_TOKEN or --token-file"),
         };
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read the admin token in {}", path.display()))?;
+        let cannot = || format!("cannot read the admin token in {}", path.display());
+        let text = String::from_utf8(read.with_context(cannot)?).with_context(cannot)?;
         let token = text.trim();
         ensure!(!token.is_empty(), "there is no admin token in {}", path.display());
         Ok(token.to_owned())
@@ -148,7 +166,8 @@ impl ServerArgs {
 
 /// Whether a URL surely is of this machine.
 fn is_local(url: &str) -> bool {
-    let host = url.strip_prefix("http://").and_then(|rest| rest.rsplit_once(':'));
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.rsplit_once(':'));
     let host = host.map_or("", |(host, _)| host);
     let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -171,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_folder_s_token_stays_on_this_machine() {
-        for url in ["http://127.0.0.1:9080", "http://[::1]:1", "http://localhost:1/"] {
+        for url in ["http://127.0.0.1:9080", "https://[::1]:1", "http://localhost:1/"] {
             assert!(is_local(url), "{url}");
         }
         for url in ["http://10.0.0.1:9080", "http://a:1", "http://localhost.a.com:1", "x"] {

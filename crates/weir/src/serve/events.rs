@@ -16,6 +16,8 @@ pub(crate) struct Listening {
     pub(crate) tls: Vec<bool>,
     /// The admin listener.
     pub(crate) admin: SocketAddr,
+    /// Whether it speaks TLS.
+    pub(crate) admin_tls: bool,
     /// Where the first admin token was written, if it was just now.
     pub(crate) first_token: Option<PathBuf>,
 }
@@ -34,7 +36,7 @@ impl Events {
 
     /// Every socket is bound and served.
     pub(crate) fn ready(&self, listening: &Listening) {
-        let Listening { addrs, tls, admin, first_token } = listening;
+        let Listening { addrs, tls, admin, admin_tls, first_token } = listening;
         if self.json {
             let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
             if let Some(path) = first_token {
@@ -42,11 +44,12 @@ impl Events {
             }
             return self.line(event);
         }
+        let scheme = |tls: bool| if tls { "https" } else { "http" };
         for (addr, tls) in addrs.iter().zip(tls) {
-            let scheme = if *tls { "https" } else { "http" };
-            self.messages.out(format!("listening on {scheme}://{addr}"));
+            self.messages.out(format!("listening on {}://{addr}", scheme(*tls)));
         }
-        self.messages.out(format!("console, health, metrics and admin API on http://{admin}"));
+        let scheme = scheme(*admin_tls);
+        self.messages.out(format!("console, health, metrics and admin API on {scheme}://{admin}"));
         if let Some(path) = first_token {
             self.messages.out(format!("the first admin token is in {}", path.display()));
         }

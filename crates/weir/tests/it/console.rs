@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn start() -> (Server, Server) {
+pub(crate) fn start() -> (Server, Server) {
     let echo = echo(&[]);
     let config = format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
@@ -18,19 +18,23 @@ fn start() -> (Server, Server) {
 }
 
 /// Asks with header lines as a browser sends them.
-fn browse(server: &Server, method: &str, path: &str, lines: &str) -> Response {
+pub(crate) fn browse(server: &Server, method: &str, path: &str, lines: &str) -> Response {
     let mut client = server.connect_admin();
     client.send(format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n"));
     client.response()
 }
 
-fn sign_in(server: &Server, token: &str) -> String {
+/// Header lines of a new session: the cookie, and the CSRF token.
+pub(crate) fn sign_in(server: &Server, token: &str) -> (String, String) {
     let answer = ask(server, "POST", "/v1/session", Some(token), "");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let cookie = answer.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains(token), "the token is not in it");
-    format!("cookie: {}\r\n", cookie.split(';').next().unwrap())
+    let csrf = answer.json()["csrf_token"].as_str().unwrap().to_owned();
+    assert!(!cookie.contains(&csrf), "nor is the second secret");
+    let cookie = format!("cookie: {}\r\n", cookie.split(';').next().unwrap());
+    (cookie, format!("weir-csrf-token: {csrf}\r\n"))
 }
 
 #[test]
@@ -38,42 +42,88 @@ fn a_session_stands_for_its_token() {
     let (server, _echo) = start();
     let tokens = tokens(&server);
     for (token, role) in tokens.iter().zip(["viewer", "payload-viewer", "operator", "admin"]) {
-        let cookie = sign_in(&server, token);
-        let session = browse(&server, "GET", "/v1/session", &cookie);
+        let (cookie, csrf) = sign_in(&server, token);
+        let session = browse(&server, "GET", "/v1/session", &format!("{cookie}{csrf}"));
         assert_eq!(session.json()["role"], role);
-        let audit = browse(&server, "GET", "/v1/audit", &cookie).status;
+        assert_eq!(session.json().get("csrf_token"), None, "it is told once");
+        let audit = browse(&server, "GET", "/v1/audit", &format!("{cookie}{csrf}")).status;
         assert_eq!(audit, if role == "admin" { 200 } else { 403 }, "{role}");
     }
-    let cookie = sign_in(&server, &tokens[3]);
+    let (cookie, csrf) = sign_in(&server, &tokens[3]);
+    let both = format!("{cookie}{csrf}");
     assert_eq!(ask(&server, "POST", "/v1/session", Some("wadm_wrong"), "").status, 401);
-    let console = format!("{cookie}weir-console: 1\r\n");
-    assert_eq!(browse(&server, "DELETE", "/v1/session", &console).status, 204);
-    assert_eq!(browse(&server, "GET", "/v1/session", &cookie).status, 401);
+    assert_eq!(browse(&server, "DELETE", "/v1/session", &both).status, 204);
+    assert_eq!(browse(&server, "GET", "/v1/session", &both).status, 401);
     let audit = get(&server, "/v1/audit", &tokens[3]).text();
     assert!(audit.contains("sign-in") && audit.contains("sign-out"), "{audit}");
 }
 
 #[test]
-fn a_cookie_alone_changes_nothing_and_ends_with_its_token() {
+fn a_cookie_alone_is_good_for_nothing_and_a_session_ends_with_its_token() {
     let (server, _echo) = start();
     let first = first_token(&server);
     let made = ask(&server, "POST", "/v1/tokens", Some(&first), r#"{"name":"x","role":"admin"}"#);
     let made = made.json();
-    let cookie = sign_in(&server, made["token"].as_str().unwrap());
-    let elsewhere = ["sec-fetch-site: same-site\r\n", "sec-fetch-site: cross-site\r\n"];
-    assert_eq!(browse(&server, "POST", "/v1/configuration/reload", &cookie).status, 401);
-    for site in elsewhere {
-        let lines = format!("{cookie}{site}weir-console: 1\r\n");
+    let (cookie, csrf) = sign_in(&server, made["token"].as_str().unwrap());
+    let (_, other) = sign_in(&server, &first);
+    // What has the cookie: a page on another port. Neither the header of old nor the second secret
+    // of another session helps.
+    for lines in ["", "weir-console: 1\r\n", "weir-csrf-token: \r\n", &other] {
+        let lines = format!("{cookie}{lines}");
+        for path in ["/v1/session", "/v1/tokens", "/v1/transactions", "/v1/live"] {
+            assert_eq!(browse(&server, "GET", path, &lines).status, 401, "{path} {lines}");
+        }
+        assert_eq!(browse(&server, "POST", "/v1/configuration/reload", &lines).status, 401);
+    }
+    for site in ["sec-fetch-site: same-site\r\n", "sec-fetch-site: cross-site\r\n"] {
+        let lines = format!("{cookie}{csrf}{site}");
         assert_eq!(browse(&server, "GET", "/v1/tokens", &lines).status, 401, "{site}");
         assert_eq!(browse(&server, "POST", "/v1/configuration/reload", &lines).status, 401);
     }
-    let own = format!("{cookie}sec-fetch-site: same-origin\r\nweir-console: 1\r\n");
+    let own = format!("{cookie}{csrf}sec-fetch-site: same-origin\r\n");
     let reloaded = browse(&server, "POST", "/v1/configuration/reload", &own);
     assert_eq!(reloaded.json()["taken"], true, "{}", reloaded.text());
     assert_eq!(reloaded.json()["by"], "x");
     let id = made["id"].as_str().unwrap();
     assert_eq!(ask(&server, "DELETE", &format!("/v1/tokens/{id}"), Some(&first), "").status, 204);
     assert_eq!(browse(&server, "GET", "/v1/session", &own).status, 401);
+}
+
+#[test]
+fn a_link_is_good_once_for_its_url() {
+    let (server, _echo) = start();
+    let tokens = tokens(&server);
+    let (cookie, csrf) = sign_in(&server, &tokens[0]);
+    let ticket = |target: &str, lines: &str| {
+        let body = json!({"target": target}).to_string();
+        let lines = format!("{lines}content-length: {}\r\n", body.len());
+        let mut client = server.connect_admin();
+        let head = format!("POST /v1/session/tickets HTTP/1.1\r\nhost: localhost\r\n{lines}");
+        client.send(format!("{head}\r\n{body}"));
+        client.response()
+    };
+    let target = "/v1/transactions/export?q=api%3Aall";
+    let made = |target: &str| {
+        let answer = ticket(target, &format!("{cookie}{csrf}"));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()["ticket"].as_str().unwrap().to_owned()
+    };
+    let open = |link: &str, lines: &str| browse(&server, "GET", link, lines).status;
+    let link = format!("{target}&ticket={}", made(target));
+    assert_eq!(open(&link, ""), 401, "nothing without the cookie");
+    assert_eq!(open(&link, &format!("{cookie}sec-fetch-site: same-origin\r\n")), 200);
+    assert_eq!(open(&link, &cookie), 401, "it was used");
+    let ticket_of = made("/v1/session");
+    assert_eq!(open(&format!("{target}&ticket={ticket_of}"), &cookie), 401, "for another URL");
+    assert_eq!(open(&format!("/v1/session?ticket={ticket_of}"), &cookie), 401, "used up by that");
+    assert_eq!(open(&format!("/v1/session?ticket={}", made("/v1/session")), &cookie), 200);
+    assert_eq!(open(&format!("/v1/audit?ticket={}", made("/v1/audit")), &cookie), 403, "a viewer");
+    let link = format!("/v1/session?ticket={}", made("/v1/session"));
+    assert_eq!(browse(&server, "DELETE", &link, &cookie).status, 401, "a ticket reads");
+    assert_eq!(ticket(target, &cookie).status, 401);
+    let bearer = format!("authorization: Bearer {}\r\n", tokens[0]);
+    assert_eq!(ticket(target, &bearer).status, 409, "links are for sessions");
+    assert_eq!(ticket("https://example.com/", &format!("{cookie}{csrf}")).status, 400);
 }
 
 #[test]

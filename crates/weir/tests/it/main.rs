@@ -8,6 +8,7 @@ mod grpc;
 mod harness;
 
 mod admin_api;
+mod admin_security;
 mod auth;
 mod billing;
 mod capture;

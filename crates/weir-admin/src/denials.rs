@@ -1,0 +1,117 @@
+//! Calls of the admin API that were denied, in the audit.
+//!
+//! Whoever is denied may go on asking, so of each caller only so many are written down one by one;
+//! the others are counted, and the next line has their number.
+
+use crate::audit::AuditEntry;
+use crate::tokens::Caller;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Denials of one caller in a row that are written down one by one.
+const BURST: u32 = 20;
+/// Time after which one more is.
+const REFILL: Duration = Duration::from_secs(10);
+/// Callers that are told apart; there are no more tokens at a time.
+const CALLERS: usize = 512;
+/// Longest method and path that are written down, in characters.
+const LONGEST: usize = 300;
+
+/// How many may be written down.
+#[derive(Default)]
+pub(crate) struct Denials(Mutex<HashMap<String, Budget>>);
+
+struct Budget {
+    left: u32,
+    since: Instant,
+    /// Denials since the last line.
+    suppressed: u64,
+}
+
+impl Denials {
+    /// The line for a denied call (method and path, without its query), if it may be written down;
+    /// `caller` is nobody if the credential is not known.
+    pub(crate) fn entry(
+        &self,
+        caller: Option<&Caller>,
+        request: &str,
+        reason: &str,
+        now: Instant,
+    ) -> Option<AuditEntry> {
+        let id = caller.map(|caller| caller.id.clone()).unwrap_or_default();
+        let suppressed = self.take(&id, now)?;
+        let others = match suppressed {
+            0 => String::new(),
+            n => format!(" ({n} others before were not written down)"),
+        };
+        Some(AuditEntry {
+            token: id,
+            name: caller.map_or("unknown", |caller| &caller.name).to_owned(),
+            role: caller.map_or("none", |caller| caller.role.name()).to_owned(),
+            action: "denied".to_owned(),
+            about: "request".to_owned(),
+            subject: request.chars().take(LONGEST).collect(),
+            details: format!("{reason}{others}"),
+            ..AuditEntry::default()
+        })
+    }
+
+    /// Takes one; gives how many were not written down since the last one.
+    fn take(&self, caller: &str, now: Instant) -> Option<u64> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= CALLERS && !all.contains_key(caller) {
+            all.retain(|_, budget| now.duration_since(budget.since) < REFILL * BURST);
+            if all.len() >= CALLERS {
+                return None;
+            }
+        }
+        let fresh = Budget { left: BURST, since: now, suppressed: 0 };
+        let budget = all.entry(caller.to_owned()).or_insert(fresh);
+        let refilled = now.duration_since(budget.since).as_secs() / REFILL.as_secs();
+        if refilled > 0 {
+            let refilled = u32::try_from(refilled).unwrap_or(BURST);
+            budget.left = budget.left.saturating_add(refilled).min(BURST);
+            budget.since = now;
+        }
+        if budget.left == 0 {
+            budget.suppressed += 1;
+            return None;
+        }
+        budget.left -= 1;
+        Some(std::mem::take(&mut budget.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_fills_no_audit_and_hides_no_other() {
+        let (denials, now) = (Denials::default(), Instant::now());
+        let noted = |id: &str, now| denials.take(id, now);
+        assert_eq!((0..100).filter(|_| noted("a", now).is_some()).count(), BURST as usize);
+        assert_eq!(noted("b", now), Some(0));
+        assert_eq!(noted("a", now + REFILL), Some(80));
+        assert_eq!(noted("a", now + REFILL), None);
+    }
+
+    #[test]
+    fn callers_are_bounded_and_forgotten() {
+        let (denials, now) = (Denials::default(), Instant::now());
+        for number in 0..2 * CALLERS {
+            denials.take(&number.to_string(), now);
+        }
+        assert_eq!(denials.0.lock().unwrap().len(), CALLERS);
+        assert_eq!(denials.take("new", now + REFILL * BURST), Some(0));
+    }
+
+    #[test]
+    fn a_line_says_who_was_denied_what() {
+        let entry = Denials::default().entry(None, &"GET /".repeat(200), "r", Instant::now());
+        let entry = entry.unwrap();
+        assert_eq!((entry.name.as_str(), entry.action.as_str()), ("unknown", "denied"));
+        assert_eq!((entry.subject.len(), entry.details.as_str()), (LONGEST, "r"));
+    }
+}

@@ -1,0 +1,56 @@
+//! TLS of the admin listener, set up like that of every other listener.
+
+use crate::pages::Sources;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use weir_config::{Config, Tls};
+use weir_gateway::tls::{ServerTls, TlsError};
+
+/// Certificates, and the folder with those that weir made itself.
+#[derive(Debug)]
+pub(super) struct AdminTls {
+    data: PathBuf,
+    server: ServerTls,
+    acceptor: Arc<ServerConfig>,
+    /// The configuration that the certificates are of; none before the first connection.
+    config: Option<Arc<Config>>,
+}
+
+impl AdminTls {
+    pub(super) fn new(tls: &Tls, data: &Path) -> Result<Self, TlsError> {
+        let server = ServerTls::new(tls, None, data, None)?;
+        let acceptor = acceptor(&server);
+        Ok(Self { data: data.to_owned(), server, acceptor, config: None })
+    }
+
+    /// For the next connection. The first one after a reload gets the certificates of the new
+    /// configuration; those before stay if the new ones cannot be used.
+    pub(super) fn acceptor(&mut self, sources: &Sources) -> TlsAcceptor {
+        if let Some(configuration) = &sources.configuration {
+            let config = (configuration.config)();
+            let is_known = self.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config));
+            if !is_known {
+                let made = config
+                    .admin
+                    .tls
+                    .as_ref()
+                    .map(|tls| ServerTls::new(tls, None, &self.data, Some(&self.server)));
+                if let Some(Ok(server)) = made {
+                    self.acceptor = acceptor(&server);
+                    self.server = server;
+                }
+                self.config = Some(config);
+            }
+        }
+        TlsAcceptor::from(Arc::clone(&self.acceptor))
+    }
+}
+
+/// The admin listener speaks HTTP/1.1 only.
+fn acceptor(server: &ServerTls) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::clone(server.config());
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}

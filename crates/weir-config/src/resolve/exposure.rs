@@ -1,0 +1,152 @@
+//! What is open to more than was probably meant: warnings, each with its remedy.
+
+use super::upstream::{is_local, weighted_target};
+use super::{Fields, Resolver};
+use crate::config::{Admin, Listener, Scheme};
+use crate::draft::{Draft, Node, Spot};
+use crate::finding::codes;
+use crate::keys;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+impl Resolver<'_> {
+    /// Warns of listeners, auths and folders that are more open than they should be.
+    pub(super) fn warn_of_exposure(
+        &mut self,
+        root: &Fields<'_>,
+        listen: &[Listener],
+        admin: &Admin,
+        data: &Path,
+    ) {
+        // What stands there may be something else once its errors are gone.
+        if self.report.has_errors() {
+            return;
+        }
+        self.warn_of_admin(root, admin);
+        self.warn_of_trust(root, listen);
+        self.warn_of_tokens();
+        self.warn_of_basic(listen);
+        self.warn_of_data(root, data);
+    }
+
+    fn warn_of_admin(&mut self, root: &Fields<'_>, admin: &Admin) {
+        let Some(node) = root.get("admin") else { return };
+        if admin.tls.is_some() || admin.addr.ip().to_canonical().is_loopback() {
+            return;
+        }
+        let message = format!(
+            "the admin listener on `{}` is reached from other machines without TLS: tokens and \
+             what was recorded can be read on the way",
+            admin.addr,
+        );
+        self.report.warning(codes::ADMIN_WITHOUT_TLS, node.at, message).help(
+            "write `admin: {addr: …, tls: {cert: \"file:tls.crt\", key: \"file:tls.key\"}}` (or \
+             `tls: self-signed`), or listen on `127.0.0.1`",
+        );
+    }
+
+    fn warn_of_trust(&mut self, root: &Fields<'_>, listen: &[Listener]) {
+        for (node, listener) in root.many("listen").iter().zip(listen) {
+            // Halves of all addresses are listed by those who know that all are refused elsewhere.
+            let Some(wide) = listener.trust.iter().find(|network| network.prefix_len() <= 1) else {
+                continue;
+            };
+            let at = node.get("trust").map_or(node.at, |trust| trust.at);
+            let message = format!(
+                "`trust: {wide}` believes every client what it says of its address, host and scheme"
+            );
+            self.report.warning(codes::TRUSTS_EVERYBODY, at, message).help(
+                "list the addresses of the proxies in front: `trust: [10.0.0.0/24]`; clients then \
+                 cannot pass for others in limits, `clients` and the record",
+            );
+        }
+    }
+
+    fn warn_of_tokens(&mut self) {
+        let draft: &Draft = self.draft;
+        for member in draft.table("auth") {
+            let Some(jwt) = member.value.get("jwt") else { continue };
+            let has = |key: &str| jwt.get(key).is_some();
+            let (what, help) = match (has("issuer"), has("audience")) {
+                (true, true) => continue,
+                (false, true) => ("of every issuer", "`issuer: https://…`"),
+                (true, false) => ("for every audience", "`audience: NAME`"),
+                (false, false) => {
+                    ("of every issuer and for every audience", "`issuer` and `audience`")
+                }
+            };
+            let message = format!(
+                "`{}` accepts tokens {what} that a key verifies, those for other services too",
+                member.key,
+            );
+            self.report.warning(codes::JWT_FOR_ANYBODY, jwt.at, message).help(format!(
+                "say whose tokens are meant, and that they are for this API: {help}"
+            ));
+        }
+    }
+
+    fn warn_of_basic(&mut self, listen: &[Listener]) {
+        let draft: &Draft = self.draft;
+        let open = listen.iter().find(|listener| {
+            let is_remote = !listener.addr.ip().to_canonical().is_loopback();
+            // Where hops in front are believed, they speak TLS for this listener.
+            let has_proxy = !listener.trust.is_empty() || listener.proxy_protocol;
+            is_remote && listener.tls.is_none() && !has_proxy
+        });
+        if let Some(open) = open {
+            for member in draft.table("auth") {
+                if let Some(basic) = member.value.get("basic") {
+                    let message = format!(
+                        "`{}` takes passwords, and `{}` is listened on without TLS: they can be \
+                         read on the way",
+                        member.key, open.addr,
+                    );
+                    self.basic_warning(basic.at, message, "give the listener `tls`, or list the TLS proxy in front of it under `trust`");
+                }
+            }
+        }
+        for member in draft.table("upstreams") {
+            let fields = Fields::new(&member.value, &keys::UPSTREAM);
+            let credential = member.value.get("auth").and_then(|auth| auth.get("basic"));
+            let Some(basic) = credential else { continue };
+            let targets = fields.many("targets").iter().filter_map(weighted_target);
+            let is_open = |target: &crate::config::Target| {
+                target.scheme == Scheme::Http && !is_local(&target.host)
+            };
+            if let Some(target) = targets.into_iter().find(is_open) {
+                let message = format!(
+                    "the password of `{}` goes to `{}` without TLS: it can be read on the way",
+                    member.key,
+                    target.name(),
+                );
+                self.basic_warning(basic.at, message, "write `https://…` as the target");
+            }
+        }
+    }
+
+    fn basic_warning(&mut self, at: Spot, message: String, help: &str) {
+        self.report.warning(codes::BASIC_WITHOUT_TLS, at, message).help(help);
+    }
+
+    /// Whoever may write into the data folder can put his own admin tokens there.
+    fn warn_of_data(&mut self, root: &Fields<'_>, data: &Path) {
+        if self.draft.sealed {
+            return;
+        }
+        let Ok(found) = data.metadata() else { return };
+        let mode = found.permissions().mode() & 0o777;
+        let at = root.get("data").map_or(root.node().at, |node: &Node| node.at);
+        let place = data.display();
+        let help = format!("`chmod 700 {place}`; weir makes a folder that is not there with 700");
+        if mode & 0o002 != 0 {
+            let message = format!(
+                "everybody on this machine may write into the data folder {place} (mode {mode:03o}), \
+                 admin tokens included"
+            );
+            self.report.error(codes::OPEN_DATA_FOLDER, at, message).help(help);
+        } else if mode & 0o027 != 0 {
+            let message = format!("others may look into the data folder {place} (mode {mode:03o})");
+            self.report.warning(codes::OPEN_DATA_FOLDER, at, message).help(help);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Files with secrets that weir keeps in its data folder: tokens, private keys, hash keys.
+//!
+//! Nobody else may read them (mode 0600), and no symbolic link is followed: somebody who can make
+//! one there must not get a secret written elsewhere, or another file taken for one.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Longest file that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads a file with a secret, of at most 1 MiB.
+///
+/// # Errors
+/// It is a symbolic link or no file, too long, or cannot be read; the kind is `NotFound` if there
+/// is none.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // A FIFO without a writer must not be waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(|error| {
+        match error.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
+            _ => error,
+        }
+    })?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(bytes)
+}
+
+/// Puts a whole file in place of another one, durably, with the mode 0600: after a crash there is
+/// the old one or the new one.
+///
+/// # Errors
+/// It cannot be written.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_added_extension("new");
+    // What a crash left, or a link: the new file is made here (O_EXCL), or not at all.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let mut file = options.open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_secret_is_replaced_privately_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.key");
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        for secret in [&b"one"[..], b"two"] {
+            replace(&path, secret).unwrap();
+            assert_eq!(read(&path).unwrap(), secret);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::write(&path, vec![0; LONGEST as usize + 1]).unwrap();
+        assert!(read(&path).is_err());
+        assert!(read(folder.path()).is_err());
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("a.key"), folder.path().join("elsewhere"));
+        fs::write(&elsewhere, "mine").unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("symbolic link"));
+        symlink(&elsewhere, folder.path().join("a.key.new")).unwrap();
+        replace(&path, b"secret").unwrap();
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"mine");
+        assert_eq!(read(&path).unwrap(), b"secret");
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+    }
+}
