@@ -78,7 +78,7 @@ fn failures_are_throttled_by_default_and_can_be_let_through() {
     let usual = statuses("");
     assert!(usual[..100].iter().all(|&status| status == 401), "{usual:?}");
     // What flows back meanwhile depends on how fast the machine is.
-    assert!(usual.iter().any(|&status| status == 429), "{usual:?}");
+    assert!(usual.contains(&429), "{usual:?}");
     assert!(statuses("failed_authentication: none").iter().all(|&status| status == 401));
 }
 

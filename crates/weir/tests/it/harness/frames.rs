@@ -29,7 +29,6 @@ pub(crate) struct Frames {
 pub(crate) struct Frame {
     pub(crate) kind: u8,
     pub(crate) flags: u8,
-    pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -149,7 +148,7 @@ impl Frames {
                     self.send(kind, ACK, 0, back);
                 }
                 _ if stream != 0 && kind != WINDOW_UPDATE => {
-                    return Some(Frame { kind, flags, stream, payload });
+                    return Some(Frame { kind, flags, payload });
                 }
                 _ => {}
             }
