@@ -5,6 +5,7 @@
 //! out what it may be of.
 
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
+use std::fs;
 use std::io;
 use std::path::Path;
 use weir_config::secret_file;
@@ -99,7 +100,7 @@ impl RestHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+
     use std::os::unix::fs::PermissionsExt;
 
     fn hash(key: &HashKey, pieces: &[&[u8]]) -> [u8; 16] {
