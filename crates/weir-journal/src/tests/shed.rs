@@ -71,7 +71,7 @@ fn an_end_without_room_keeps_its_figures_and_says_that_it_is_shortened() {
     let (journal, mut lane, _) = open_with(data.path(), LARGER, &Faults::default());
     let tickets: Vec<_> = (0..3).map(|id| lane.received(&request(id)).unwrap()).collect();
     fill(&mut lane, with_body);
-    assert!(lane.part(tickets[0], Side::Request, &[b'x'; 600]).is_err());
+    while lane.part(tickets[0], Side::Request, b"x").is_ok() {}
     for ticket in tickets {
         lane.completed(ticket, &answer()).unwrap();
     }
