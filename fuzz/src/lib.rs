@@ -7,6 +7,7 @@ pub mod agents;
 pub mod configuration;
 pub mod map;
 pub mod paths;
+pub mod validation;
 pub mod wire;
 
 /// A property check over any bytes.
@@ -20,4 +21,5 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("paths", paths::paths),
     ("configuration", configuration::configuration),
     ("map", map::map),
+    ("validation", validation::validation),
 ];

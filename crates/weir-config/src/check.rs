@@ -118,6 +118,8 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
             .maybe_help(slips::for_object(node, shape));
         return;
     };
+    let mut present = Vec::with_capacity(shape.keys.len().min(members.len()));
+    present.extend(members.iter().filter_map(|m| Some(shape.key(&m.key)?.name)));
     for member in members {
         match shape.key(&member.key) {
             Some(key) if member.value.is_null() && !matches!(key.kind, Kind::Json) => {
@@ -131,11 +133,11 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
                 }
                 value(&member.value, &key.kind, key.name, report);
             }
-            None => unknown(member, members, shape, report),
+            None => unknown(member, members, &present, shape, report),
         }
     }
     for key in shape.keys.iter().filter(|k| k.required) {
-        if !members.iter().any(|m| m.key == key.name) {
+        if !present.contains(&key.name) {
             report
                 .error(codes::MISSING_KEY, node.at, format!("{} needs `{}`", shape.name, key.name))
                 .help(format!("`{}` takes {}", key.name, key.kind.describe()));
@@ -180,7 +182,14 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut R
     }
 }
 
-fn unknown(member: &Member, members: &[Member], shape: &'static Shape, report: &mut Report) {
+/// `present` are the known keys among the members.
+fn unknown(
+    member: &Member,
+    members: &[Member],
+    present: &[&str],
+    shape: &'static Shape,
+    report: &mut Report,
+) {
     let key = member.key.as_str();
     if names_secret(key) || shape.keys.iter().any(is_secret) {
         report.hide_all(&member.value);
@@ -200,9 +209,10 @@ fn unknown(member: &Member, members: &[Member], shape: &'static Shape, report: &
             .help("it belongs to the main file");
         return;
     }
+    let help = (!report.is_full()).then(|| slips::for_key(member, members, present, shape));
     report
         .error(codes::UNKNOWN_KEY, member.at, format!("unknown key `{key}` in {}", shape.name))
-        .help(slips::for_key(member, members, shape));
+        .maybe_help(help);
 }
 
 fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: &mut Report) {

@@ -110,12 +110,27 @@ impl Findings {
     }
 }
 
+/// Longest name that another is suggested for, in bytes: the comparison takes the product of both
+/// lengths.
+const SUGGESTED: usize = 200;
+
 /// The candidate nearest to `name`, if one is near enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > SUGGESTED {
+        return None;
+    }
     let lower = name.to_lowercase();
+    let length = lower.chars().count();
     candidates
-        .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))
-        .filter(|(distance, c)| *distance <= (c.chars().count().min(lower.len()) / 3).max(1))
+        .filter_map(|c| {
+            let most = (c.chars().count().min(lower.len()) / 3).max(1);
+            let candidate = c.to_lowercase();
+            // The distance is no less than the difference of the lengths.
+            let is_comparable = candidate.chars().count().abs_diff(length) <= most;
+            let distance =
+                is_comparable.then(|| strsim::damerau_levenshtein(&lower, &candidate))?;
+            (distance <= most).then_some((distance, c))
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, c)| c)
 }

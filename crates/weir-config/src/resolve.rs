@@ -91,11 +91,11 @@ impl<'a> Index<'a> {
             self.used[*index] = true;
             return Some(*index);
         }
-        let near = nearest(name, self.order.iter().map(|(name, _)| *name));
+        let near = report.suggestion(name, self.order.iter().map(|(name, _)| *name));
         let noted =
             report.error(codes::UNKNOWN_NAME, at, format!("there is no {} `{name}`", self.what));
         match near {
-            Some(near) => noted.help(format!("did you mean `{near}`?")),
+            Some(near) => noted.help(near),
             None if self.order.is_empty() => noted.help(format!("no {} is defined", self.what)),
             None => noted.help(format!(
                 "defined are {}",

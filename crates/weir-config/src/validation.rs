@@ -1,30 +1,46 @@
 //! What a description demands of requests and answers, compiled, and whether it is met.
 //!
-//! The work is bounded: a body that is validated is held whole, within the route's limit, and
-//! nested no deeper than [`DEPTH`]; schemas that refer to themselves may be visited so often as the
-//! body is long (`steps`); patterns take linear time or, with look-around, a bounded
-//! number of steps; no more than [`MOST`] violations are told. A violation tells where and what is
-//! wrong, never what stands there.
+//! The work is bounded (`budget`): a body that is validated is held whole, within the route's limit,
+//! has at most [`LONGEST`] bytes and [`VALUES`] values, and is nested no deeper than [`DEPTH`]; each
+//! access to a value takes a step, each error memory, of a budget that grows with the body up to a
+//! fixed end; patterns take linear time or, with look-around, a bounded number of steps; no more than
+//! [`MOST`] violations are told. What is over budget does not match. A violation tells where and what
+//! is wrong, never what stands there.
 
+pub(crate) mod budget;
 mod document;
 mod parameter;
 mod shape;
-pub(crate) mod steps;
+pub(crate) mod weights;
 
-pub use document::DEPTH;
 pub(crate) use document::Documents;
+pub use document::{DEPTH, LONGEST, VALUES};
 pub use parameter::{Parameter, RequestParts, Style};
 
-use document::{Document, Element};
+use document::{Document, Element, Unread};
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use shape::Shape;
 use std::sync::Arc;
+use weights::Traits;
 
 /// Most violations that are told of one request or answer.
 pub const MOST: usize = 16;
 /// Longest explanation, pointer or name, in characters.
-const LONGEST: usize = 240;
+const TOLD: usize = 240;
+/// Longest path to a value of which violations are told one by one, in bytes.
+const LONGEST_PATH: usize = 64 << 10;
+/// Most values and bytes of a body whose violations are told one by one although a pattern may be
+/// given up: the library copies the body then.
+const COPIED: (usize, usize) = (5_000, 256 << 10);
+/// Steps of all parameters of a request.
+const PARAMETER_STEPS: i64 = 1_000_000;
+/// What is said of a body that is longer than [`LONGEST`].
+const TOO_LONG: &str = "the body is longer than the budget of the validation allows";
+/// What is said of what is over budget.
+const OVER_BUDGET: &str =
+    "comparing it with the schema takes more than the budget of the validation";
 
 /// What happens to what does not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,25 +172,34 @@ impl Violation {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(TOLD) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// What is wrong with a body.
+/// What is wrong with a body or with parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub enum BodyFault {
+pub enum Fault {
     /// It is not what its media type says.
     Malformed(String),
     /// It does not match.
     Violations(Vec<Violation>),
+    /// To tell whether it matches would take more work or memory than the budget allows.
+    OverBudget(Violation),
+}
+
+impl Fault {
+    fn over_budget(place: Place, name: &str, why: &str) -> Self {
+        Self::OverBudget(Violation::new(place, name, why))
+    }
 }
 
 /// A compiled schema.
 pub struct Schema {
     validator: Validator<Documents>,
     shape: Shape,
+    traits: Traits,
 }
 
 impl std::fmt::Debug for Schema {
@@ -186,7 +211,7 @@ impl std::fmt::Debug for Schema {
 impl Schema {
     /// Of a validator and the schema it was made of, which stands alone.
     pub(crate) fn new(validator: Validator<Documents>, schema: &Value) -> Self {
-        Self { validator, shape: Shape::of(schema) }
+        Self { validator, shape: Shape::of(schema), traits: Traits::of(schema) }
     }
 
     /// Whether it describes texts.
@@ -194,46 +219,70 @@ impl Schema {
         self.shape.types.has(shape::Types::STRING)
     }
 
-    /// Whether the value of a parameter matches.
-    pub(crate) fn is_valid(&self, value: &Value) -> bool {
-        let document = Document::of(value);
-        steps::within(steps::LEAST, || self.validator.is_valid(document.root())) == Some(true)
+    /// Whether the value of a parameter matches. `None`: over budget.
+    pub(crate) fn is_valid(&self, value: &Value) -> Option<bool> {
+        self.matches(&Document::of(value), budget::BASE_STEPS)
     }
 
-    /// Notes what is wrong with a value, within so many steps.
+    /// Whether a document matches. `None`: over budget.
+    fn matches(&self, document: &Document<'_>, steps: i64) -> Option<bool> {
+        // Without sets nothing is kept until errors are.
+        let memory = if self.traits.keeps_sets { budget::MEMORY } else { i64::MAX };
+        budget::within(steps, memory, || self.validator.is_valid(document.root()))
+    }
+
+    /// What is wrong with a document, within so many steps.
     fn check(
         &self,
-        value: Element<'_>,
+        document: &mut Document<'_>,
         (place, name): (Place, &str),
-        steps: usize,
-        out: &mut Vec<Violation>,
-    ) {
-        let valid = steps::within(steps, || self.validator.is_valid(value));
-        if valid == Some(true) {
-            return;
+        steps: i64,
+    ) -> Result<(), Fault> {
+        match self.matches(document, steps) {
+            Some(true) => return Ok(()),
+            Some(false) => {}
+            None => return Err(Fault::over_budget(place, name, OVER_BUDGET)),
         }
-        let before = out.len();
-        let told = valid.and_then(|_| {
-            steps::within(steps, || {
-                let errors = self.validator.iter_errors(value).take(MOST.saturating_sub(before));
-                out.extend(errors.map(|error| Violation {
-                    place,
-                    name: cut(name),
-                    pointer: cut(&error.instance_path().to_string()),
-                    detail: cut(&told(&error)),
-                }));
-            })
+        let is_copied = self.traits.backtracks;
+        if document.longest_path() > LONGEST_PATH
+            || (is_copied && (document.values() > COPIED.0 || document.bytes() > COPIED.1))
+        {
+            let violation = Violation::new(place, name, "it does not match the schema");
+            return Err(Fault::Violations(vec![violation]));
+        }
+        let copied = if is_copied { document.copy_bytes() } else { 0 };
+        document.report(self.traits.copied + copied, is_copied);
+        let mut told = Vec::new();
+        let steps = steps.min(budget::MOST_ERROR_STEPS);
+        let whole = budget::within(steps, budget::MEMORY, || {
+            // Those made once the budget was used up say nothing.
+            let errors = self.validator.iter_errors(document.root());
+            let errors = errors.filter(|error| !Element::is_void(error)).take(MOST);
+            told.extend(errors.map(|error| Violation {
+                place,
+                name: cut(name),
+                pointer: cut(&error.instance_path().to_string()),
+                detail: cut(&detail(&error)),
+            }));
         });
-        if told.is_none() {
-            out.truncate(before);
-            let why = "there are too many ways to compare it with the schema";
-            out.push(Violation::new(place, name, why));
+        match (told.is_empty(), whole) {
+            (false, _) => Err(Fault::Violations(told)),
+            (true, None) => Err(Fault::over_budget(place, name, OVER_BUDGET)),
+            // It matches as long as some pattern that was given up does.
+            (true, Some(())) => {
+                let violation = Violation::new(place, name, "it does not match the schema");
+                Err(Fault::Violations(vec![violation]))
+            }
         }
     }
 }
 
 /// What is wrong, without the value.
-fn told(error: &ValidationError<'_>) -> String {
+fn detail(error: &ValidationError<'_>) -> String {
+    let counts_items = matches!(error.kind(), ValidationErrorKind::AdditionalItems { .. });
+    if counts_items && Element::is_long_list(error) {
+        return "the value has more items than the schema allows".to_owned();
+    }
     error.masked_with("the value").to_string()
 }
 
@@ -278,52 +327,79 @@ impl Content {
         !matches!(self.check, BodyCheck::Nothing)
     }
 
-    /// Looks at a body of at most 2 GiB.
+    /// Looks at a body.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), BodyFault> {
-        if bytes.len() > document::LONGEST {
-            let why = "it is longer than 2 GiB, the most that is compared with a description";
-            return Err(BodyFault::Malformed(why.to_owned()));
+    pub fn check(&self, bytes: &[u8]) -> Result<(), Fault> {
+        if matches!(self.check, BodyCheck::Nothing) {
+            return Ok(());
         }
-        let mut violations = Vec::new();
-        let steps = steps::of_body(bytes.len());
-        let mut look = |schema: &Schema, document: &Document<'_>| {
-            schema.check(document.root(), (Place::Body, ""), steps, &mut violations);
+        let over_budget = |why: &str| Fault::over_budget(Place::Body, "", why);
+        if bytes.len() > LONGEST {
+            return Err(over_budget(TOO_LONG));
+        }
+        let compare = |schema: &Schema, mut document: Document<'_>| {
+            schema.check(&mut document, (Place::Body, ""), budget::of_body(bytes.len()))
         };
         match &self.check {
-            BodyCheck::Nothing => {}
+            BodyCheck::Nothing => Ok(()),
             BodyCheck::Json(schema) => {
-                let document = Document::parse(bytes).map_err(BodyFault::Malformed)?;
-                if let Some(schema) = schema {
-                    look(schema, &document);
-                }
+                let document = Document::parse(bytes).map_err(|unread| match unread {
+                    Unread::Malformed(why) => Fault::Malformed(why),
+                    Unread::OverBudget(why) => over_budget(why),
+                })?;
+                schema.as_ref().map_or(Ok(()), |schema| compare(schema, document))
             }
-            BodyCheck::Form(schema) => {
-                look(schema, &Document::of(&parameter::form(&schema.shape, bytes)));
-            }
+            BodyCheck::Form(schema) => match parameter::form(&schema.shape, bytes) {
+                Some(fields) => compare(schema, Document::of(&fields)),
+                None => Err(over_budget(parameter::TOO_MANY)),
+            },
             BodyCheck::Text(schema) => match std::str::from_utf8(bytes) {
-                Ok(text) => look(schema, &Document::of(&Value::from(text))),
-                Err(_) => return Err(BodyFault::Malformed("the text is not UTF-8".to_owned())),
+                Ok(text) => compare(schema, Document::of_text(text)),
+                Err(_) => Err(Fault::Malformed("the text is not UTF-8".to_owned())),
             },
         }
-        if violations.is_empty() { Ok(()) } else { Err(BodyFault::Violations(violations)) }
     }
 }
 
 impl Validation {
-    /// What is wrong with the parameters of a request.
-    pub fn check_parameters(&self, parts: &RequestParts<'_>) -> Vec<Violation> {
+    /// Whether bodies of requests or responses are looked into.
+    pub(crate) fn reads_bodies(&self) -> bool {
+        let requests = match self.requests {
+            Enforcement::Off => None,
+            _ => self.body.as_ref().map(|body| body.contents.as_slice()),
+        };
+        let responses = match self.responses {
+            Enforcement::Off => [].as_slice(),
+            _ => self.answers.as_slice(),
+        };
+        let responses = responses.iter().map(|answer| answer.contents.as_slice());
+        requests.into_iter().chain(responses).flatten().any(Content::reads_body)
+    }
+
+    /// Looks at the parameters of a request.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check_parameters(&self, parts: &RequestParts<'_>) -> Result<(), Fault> {
         let mut violations = Vec::new();
-        for parameter in &self.parameters {
-            parameter.check(parts, &mut violations);
-            if violations.len() >= MOST {
-                break;
+        let checked = budget::within(PARAMETER_STEPS, i64::MAX, || {
+            for parameter in &self.parameters {
+                match parameter.check(parts) {
+                    Ok(()) => {}
+                    Err(Fault::Violations(more)) => violations.extend(more),
+                    Err(other) => return Err(other),
+                }
+                if violations.len() >= MOST {
+                    break;
+                }
             }
-        }
+            Ok(())
+        });
+        checked.unwrap_or_else(|| Err(Fault::over_budget(Place::Query, "", OVER_BUDGET)))?;
         violations.truncate(MOST);
-        violations
+        if violations.is_empty() { Ok(()) } else { Err(Fault::Violations(violations)) }
     }
 
     /// What is said of an answer with this status and Content-Type; `None` if that is nothing.

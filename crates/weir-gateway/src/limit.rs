@@ -37,7 +37,7 @@ use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use rolling::Rolling;
 use serde_json::Value;
 use std::cell::{LazyCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_config::config::Config;
@@ -248,7 +248,7 @@ impl LimitPlan {
     }
 
     fn add_routes(&mut self, config: &Config, registry: &mut Registry, now: Moment) {
-        let mut changed = HashMap::new();
+        let (mut changed, mut limits_in_use) = (HashMap::new(), HashSet::new());
         for api in &config.apis {
             let mut routes = Vec::with_capacity(api.routes.len());
             for route in &api.routes {
@@ -259,6 +259,7 @@ impl LimitPlan {
                     let name =
                         LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
                     let counter = registry.limit(name);
+                    limits_in_use.insert(counter.number);
                     let gcra = Gcra::new(limit.rate);
                     if let Some(before) = registry.limit_rules.insert(counter.number, gcra)
                         && before != gcra
@@ -276,6 +277,7 @@ impl LimitPlan {
         if !changed.is_empty() {
             self.limiter.buckets.take_over(&changed, now.nanos);
         }
+        self.limiter.buckets.divide(&limits_in_use, now.nanos);
     }
 
     /// Admits a request or says which limit refuses it; then nothing is used up.

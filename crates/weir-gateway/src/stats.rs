@@ -349,6 +349,8 @@ pub(crate) struct WorkerStats {
     pub(crate) auth_throttled: Counter,
     pub(crate) invalid_requests: Counter,
     pub(crate) invalid_answers: Counter,
+    pub(crate) validation_over_budget_requests: Counter,
+    pub(crate) validation_over_budget_responses: Counter,
     pub(crate) fallbacks: Counter,
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,

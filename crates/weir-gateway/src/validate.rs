@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use weir_config::validation::{
-    BodyFault, Content, Enforcement, Place, RequestParts, Validation, Violation,
+    Content, Enforcement, Fault, Place, RequestParts, Validation, Violation,
 };
 use weir_config::{Route, Segment};
 use weir_wire::{Framing, Known, Method};
@@ -24,8 +24,8 @@ pub(crate) async fn request<'a>(
         return Ok(body);
     }
     if !validation.parameters.is_empty() {
-        let violations = parameters(exchange, route, validation);
-        judge(exchange, validation.requests, violations)?;
+        let checked = parameters(exchange, route, validation);
+        settle(exchange, validation.requests, checked)?;
     }
     let Some(rules) = &validation.body else { return Ok(body) };
     if matches!(body.framing(), Framing::None | Framing::Length(0)) {
@@ -61,13 +61,21 @@ pub(crate) async fn request<'a>(
 fn settle(
     exchange: &mut Exchange,
     mode: Enforcement,
-    checked: Result<(), BodyFault>,
+    checked: Result<(), Fault>,
 ) -> Result<(), Refusal> {
     match checked {
         Ok(()) => Ok(()),
-        Err(BodyFault::Violations(violations)) => judge(exchange, mode, violations),
-        Err(BodyFault::Malformed(why)) => {
+        Err(Fault::Violations(violations)) => judge(exchange, mode, violations),
+        Err(Fault::Malformed(why)) => {
             lenient(exchange, mode, Refusal::new(Problem::MalformedJson).detail(why))
+        }
+        Err(Fault::OverBudget(violation)) => {
+            exchange.worker.stats.validation_over_budget_requests.add(1);
+            let refusal = Refusal::new(Problem::InvalidRequest).violations(vec![violation]);
+            if mode == Enforcement::Enforce {
+                note(exchange, "request", &refusal);
+            }
+            lenient(exchange, mode, refusal)
         }
     }
 }
@@ -84,7 +92,7 @@ async fn whole<'a>(
     Ok(RequestBody::whole(bytes))
 }
 
-fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Vec<Violation> {
+fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Result<(), Fault> {
     let segments = route.path.segments.iter().zip(exchange.segments_below_base());
     let path: Vec<(&str, &str)> = segments
         .filter_map(|(pattern, raw)| match pattern {
@@ -183,8 +191,12 @@ pub(crate) async fn response<'a>(
     let bytes = body.read_whole(&exchange.deadline, limit).await?;
     let violations = match content.check(&bytes) {
         Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
-        Err(BodyFault::Violations(violations)) => violations,
-        Err(BodyFault::Malformed(detail)) => vec![of_body(detail)],
+        Err(Fault::Violations(violations)) => violations,
+        Err(Fault::Malformed(detail)) => vec![of_body(detail)],
+        Err(Fault::OverBudget(violation)) => {
+            exchange.worker.stats.validation_over_budget_responses.add(1);
+            vec![violation]
+        }
     };
     verdict(exchange, validation, violations)?;
     Ok(Body::Whole(Bytes::from(bytes)))

@@ -273,6 +273,16 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             stats.invalid_answers,
         ),
         Family::counter(
+            "weir_validation_over_budget_requests_total",
+            "Requests whose validation would exceed its budget of steps and memory, rejected or not.",
+            stats.validation_over_budget_requests,
+        ),
+        Family::counter(
+            "weir_validation_over_budget_responses_total",
+            "Responses whose validation would exceed its budget of steps and memory, rejected or not.",
+            stats.validation_over_budget_responses,
+        ),
+        Family::counter(
             "weir_unrecorded_total",
             "Requests without a recorded transaction for want of room, or not recorded as durably as promised.",
             stats.unrecorded,

@@ -18,8 +18,13 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|near| format!("did you mean `{near}`?"))
 }
 
-/// What to write instead of an unknown key.
-pub(super) fn for_key(member: &Member, members: &[Member], shape: &'static Shape) -> String {
+/// What to write instead of an unknown key; `present` are the known ones beside it.
+pub(super) fn for_key(
+    member: &Member,
+    members: &[Member],
+    present: &[&str],
+    shape: &'static Shape,
+) -> String {
     let slip = shape.slips.iter().find(|(slip, _)| member.key.eq_ignore_ascii_case(slip));
     if let Some((_, help)) = slip {
         if member.key == "method"
@@ -30,7 +35,7 @@ pub(super) fn for_key(member: &Member, members: &[Member], shape: &'static Shape
         }
         return (*help).to_owned();
     }
-    let free = shape.keys.iter().map(|k| k.name).filter(|k| !members.iter().any(|m| m.key == *k));
+    let free = shape.keys.iter().map(|k| k.name).filter(|k| !present.contains(k));
     nearest(&member.key, free).unwrap_or_else(|| {
         let keys: Vec<&str> = shape.keys.iter().map(|k| k.name).collect();
         format!("keys here are {}", words(&keys))

@@ -58,6 +58,7 @@ codes! {
     NOT_HERE "not-here" "A key that may stand in the main file only, in an included one."
     NOT_VALIDATED "not-validated" "Bodies in a media type that weir does not look into: only their type is checked (a warning)."
     OPEN_DATA_FOLDER "open-data-folder" "The data folder may be written by everybody (an error), or entered by others than its user (a warning)."
+    OVER_BUDGET "over-budget" "Bodies that `limits.body` allows are longer than the budget of their validation (16 MiB) and are rejected: lower `limits.body`, or opt out with `validate: {requests: off, responses: off}` (a warning)."
     SYNTAX "syntax" "The text is not YAML. Only the first such error of a file is reported."
     TAB "tab" "A tab indents a line; YAML indents with spaces only."
     TOO_DEEP "too-deep" "Lists and mappings are nested too deep."

@@ -3,6 +3,7 @@
 use super::{Finding, Findings, Severity};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -13,15 +14,21 @@ pub(super) fn render(findings: &Findings, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
+    // Each text is cut into lines once, not for each finding.
+    let texts = findings.texts.iter();
+    let lines = texts.map(|t| (t.path.as_path(), t.text.lines().collect())).collect();
     for finding in &findings.list {
-        let group = group(findings, finding);
+        let group = group(&lines, finding);
         out.push_str(&renderer.render(&[group]));
         out.push_str("\n\n");
     }
     out
 }
 
-fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
+/// The lines of the texts by their path.
+type Lines<'a> = HashMap<&'a Path, Vec<&'a str>>;
+
+fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -29,7 +36,7 @@ fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
     let title = level.primary_title(finding.message.as_str()).id(finding.code);
     let mut group = Group::with_title(title);
     if let Some((line, span)) =
-        excerpt(findings, &finding.file, finding.line, finding.column, finding.width)
+        excerpt(texts, &finding.file, finding.line, finding.column, finding.width)
     {
         group = group.element(
             Snippet::source(line)
@@ -46,7 +53,7 @@ fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
     }
     for place in &finding.related {
         if let Some((line, span)) =
-            excerpt(findings, &place.file, place.line, place.column, place.width)
+            excerpt(texts, &place.file, place.line, place.column, place.width)
         {
             group = group.element(
                 Snippet::source(line)
@@ -64,14 +71,13 @@ fn group<'a>(findings: &'a Findings, finding: &'a Finding) -> Group<'a> {
 
 /// The line and the bytes of it to mark.
 fn excerpt<'a>(
-    findings: &'a Findings,
+    texts: &Lines<'a>,
     file: &Path,
     line: usize,
     column: usize,
     width: usize,
 ) -> Option<(&'a str, Range<usize>)> {
-    let text = findings.texts.iter().find(|t| t.path == file)?;
-    let line = text.text.lines().nth(line.checked_sub(1)?)?;
+    let line = *texts.get(file)?.get(line.checked_sub(1)?)?;
     if line.len() > LINE {
         return None;
     }

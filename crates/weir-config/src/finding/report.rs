@@ -13,6 +13,8 @@ pub struct Report {
     list: Vec<Noted>,
     /// Findings beyond [`MOST`].
     dropped: usize,
+    /// Whether any of all findings is an error.
+    has_errors: bool,
     /// Where secrets stand, so that no excerpt shows them.
     secrets: Vec<Spot>,
     /// Texts that could not be read to their end: where secrets stand in them is not known.
@@ -98,6 +100,7 @@ impl Report {
         message: String,
     ) -> &mut Noted {
         let noted = Noted { code, severity, at, message, help: None, related: Vec::new() };
+        self.has_errors |= severity == Severity::Error;
         if self.list.len() > MOST {
             // The slot behind the last one listed takes whatever else comes.
             self.dropped += 1;
@@ -111,7 +114,22 @@ impl Report {
 
     /// Any error so far?
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(|n| n.severity == Severity::Error)
+        self.has_errors
+    }
+
+    /// Whether further findings are counted only: what would be suggested need not be looked for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() > MOST
+    }
+
+    /// The candidate nearest to a name, as a question, if one is near enough to be meant.
+    pub(crate) fn suggestion<'a>(
+        &self,
+        name: &str,
+        candidates: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        let near = if self.is_full() { None } else { super::nearest(name, candidates) };
+        near.map(|near| format!("did you mean `{near}`?"))
     }
 
     /// Remembers that what stands there is not to be shown.

@@ -9,7 +9,7 @@
 use super::{Cursor, Description, Version};
 use crate::draft::{Data, Node};
 use crate::finding::{Report, codes};
-use crate::validation::{Documents, Schema, steps};
+use crate::validation::{Documents, Schema, budget, weights};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl<'d> Schemas<'d> {
         // What is wrong with it is told of the schema as it stands.
         let mut built = validator(&value);
         let plain = value.clone();
-        if built.is_ok() && steps::count(&mut value) {
+        if built.is_ok() && weights::add(&mut value) {
             built = validator(&value);
         }
         match built {
@@ -112,7 +112,7 @@ fn validator(
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .with_pattern_options(patterns)
-        .with_keyword(steps::KEYWORD, steps::keyword)
+        .with_keyword(budget::KEYWORD, budget::keyword)
         .offline()
         .build(schema)
 }

@@ -104,10 +104,10 @@ impl Resolver<'_> {
         let name = node.text()?;
         let found = names.iter().position(|known| *known == name);
         if found.is_none() {
-            let near = nearest(name, names.iter().copied());
+            let near = self.report.suggestion(name, names.iter().copied());
             self.report
                 .error(codes::UNKNOWN_NAME, node.at, format!("there is no {what} `{name}`"))
-                .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                .maybe_help(near);
         }
         found
     }

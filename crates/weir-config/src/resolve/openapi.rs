@@ -14,7 +14,7 @@ use crate::openapi::{
     Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
     Wanted,
 };
-use crate::validation::{Enforcement, Validation};
+use crate::validation::{Enforcement, LONGEST, Validation};
 
 /// Operations without a route that are listed one by one.
 const LISTED: usize = 20;
@@ -31,6 +31,8 @@ pub(super) struct Described<'a> {
     schemes: Vec<(&'a str, Cursor<'a>)>,
     /// The auths of some of them; `None` where the API says who may call regardless of them.
     auths: Option<Vec<(String, AuthId)>>,
+    /// A limit of bodies beyond the budget of validation was reported.
+    over_budget: bool,
     /// Schemes that lack an auth and were reported.
     missing: Vec<&'a str>,
     /// Where the configuration names the document.
@@ -80,6 +82,7 @@ impl<'a> Resolver<'a> {
             unread: Unread::default(),
             modes: modes(fields, None),
             missing: Vec::new(),
+            over_budget: false,
             at: file.at,
             serve: (serve != "none").then(|| serve.to_owned()),
             except: written.as_ref().map(|w| w.texts("except")).unwrap_or_default(),
@@ -107,12 +110,13 @@ impl<'a> Resolver<'a> {
     }
 
     fn no_operation(&mut self, name: &str, at: Spot, described: &Described<'_>) {
-        let near = nearest(name, described.operations.iter().map(|o| o.name.as_str()));
+        let names = described.operations.iter().map(|o| o.name.as_str());
+        let near = self.report.suggestion(name, names);
         let message = format!("the description has no operation `{name}`");
         self.report
             .error(codes::UNKNOWN_NAME, at, message)
             .related(described.at, "the description")
-            .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+            .maybe_help(near);
     }
 
     /// `auth` of an API as a mapping from schemes; `None` if it is no such mapping and so says
@@ -142,11 +146,9 @@ impl<'a> Resolver<'a> {
                     auths.push((key.clone(), AuthId(index)));
                 }
                 None => {
-                    let near = nearest(key, schemes.iter().map(|(name, _)| *name));
+                    let near = self.report.suggestion(key, schemes.iter().map(|(name, _)| *name));
                     let message = format!("the description has no security scheme `{key}`");
-                    self.report
-                        .error(codes::UNKNOWN_NAME, *at, message)
-                        .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                    self.report.error(codes::UNKNOWN_NAME, *at, message).maybe_help(near);
                 }
             }
         }
@@ -306,10 +308,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What is demanded of a route's requests and answers.
+    /// What is demanded of a route's requests and answers; `body_limit` is of its bodies.
     pub(super) fn validation(
         &mut self,
         fields: &Fields<'_>,
+        body_limit: u64,
         bound: Option<Bound<'_, 'a>>,
     ) -> Option<Box<Validation>> {
         let Some((operation, described)) = bound else {
@@ -326,7 +329,19 @@ impl<'a> Resolver<'a> {
             unread: &mut described.unread,
             report: self.report,
         };
-        Some(Box::new(compiler.validation(operation, modes)))
+        let validation = compiler.validation(operation, modes);
+        if validation.reads_bodies() && body_limit > LONGEST as u64 && !described.over_budget {
+            described.over_budget = true;
+            let message = format!(
+                "bodies of more than {} MiB cannot be validated and are rejected, although \
+                 `limits.body` allows them",
+                LONGEST >> 20
+            );
+            self.report.warning(codes::OVER_BUDGET, described.at, message).help(
+                "lower `limits.body`, or opt out with `validate: {requests: off, responses: off}`",
+            );
+        }
+        Some(Box::new(validation))
     }
 
     /// The reply of a route that is mocked.

@@ -28,12 +28,11 @@ impl Resolver<'_> {
                 let Some(name) = node.text().filter(|name| !operations.contains(name)) else {
                     continue;
                 };
-                let near = crate::finding::nearest(name, operations.iter().copied());
+                let near = self.report.suggestion(name, operations.iter().copied());
                 let message = format!("no route of this API has the `op` `{name}`");
-                self.report.error(codes::UNKNOWN_NAME, node.at, message).help(match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "give the route a name: `op: NAME`".to_owned(),
-                });
+                self.report
+                    .error(codes::UNKNOWN_NAME, node.at, message)
+                    .help(near.unwrap_or_else(|| "give the route a name: `op: NAME`".to_owned()));
             }
         }
     }

@@ -148,9 +148,10 @@ impl<'a> Resolver<'a> {
             }
             (written, _) => written,
         };
+        let body_limit = own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit);
         let validation = match inherited.lost {
             true => None,
-            false => self.validation(fields, again(&mut bound)),
+            false => self.validation(fields, body_limit, again(&mut bound)),
         };
         let request_map = request.and_then(|r| self.body_map(&r, "request"));
         let response_map = response.and_then(|r| self.body_map(&r, reply::ROOT));
@@ -174,7 +175,7 @@ impl<'a> Resolver<'a> {
             path_normalization: normalization(fields, inherited.path_normalization),
             clients,
             rate_limits,
-            body_limit: own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit),
+            body_limit,
             answer_limit: own.and_then(|l| l.size("answer")).or(inherited.answer_limit),
             timeout: own.map_or(inherited.request_time, |l| {
                 server::request_time(&l, inherited.request_time)

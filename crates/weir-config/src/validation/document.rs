@@ -3,9 +3,11 @@
 //! which a tree does; `jsonschema` compares schemas with it as with any representation of JSON.
 //!
 //! Refused is what nests deeper than [`DEPTH`], and an object in which a member stands twice, since
-//! whoever reads it next might take the other one.
+//! whoever reads it next might take the other one. What is longer than [`LONGEST`] or has more than
+//! [`VALUES`] values is over budget.
 
 mod compare;
+mod equal;
 mod read;
 
 pub(crate) use compare::{Documents, Element};
@@ -17,9 +19,11 @@ use std::sync::LazyLock;
 
 /// Deepest nesting of a body.
 pub const DEPTH: usize = 64;
-/// Longest body that is compared with a schema, in bytes: places in it, and in what stands behind it,
-/// have 32 bits.
-pub(super) const LONGEST: usize = u32::MAX as usize / 2;
+/// Longest body that is compared with a schema, in bytes: reading it takes time.
+pub const LONGEST: usize = 16 << 20;
+/// Most values in a body, including lists and objects: each takes 32 bytes, and up to 16 more as a
+/// member.
+pub const VALUES: usize = 1 << 19;
 /// Members of objects with more than these are found by their marks.
 const FEW: usize = 8;
 
@@ -33,6 +37,21 @@ pub(super) struct Document<'t> {
     /// Where the members of the objects stand that have more than [`FEW`], each in the first free
     /// slot from that of its mark on; zero is a free one, since no member stands there.
     slots: Vec<u32>,
+    /// Bytes of the longest path to a value, about (RFC 6901).
+    longest_path: usize,
+    /// Bytes of the schema that an error copies.
+    error_bytes: usize,
+    /// The library needs the whole value where it gives up a pattern.
+    tells_whole: bool,
+}
+
+/// Why a text is no [`Document`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is malformed: how and where.
+    Malformed(String),
+    /// It is over budget: how.
+    OverBudget(&'static str),
 }
 
 /// One value. As small as it can be: that a list of them is written is much of what reading costs.
@@ -91,6 +110,41 @@ impl<'t> Document<'t> {
         let mut document = Self::default();
         document.add("", value);
         document
+    }
+
+    /// Of a text as it is.
+    pub(super) fn of_text(text: &'t str) -> Self {
+        let mut document = Self { text, ..Self::default() };
+        let span = document.span(text);
+        document.push(Span::default(), 0, Data::String(span));
+        document
+    }
+
+    /// Prepares the report of errors: each copies so many bytes of the schema; some hold the whole
+    /// value.
+    pub(super) fn report(&mut self, error_bytes: usize, tells_whole: bool) {
+        self.error_bytes = error_bytes;
+        self.tells_whole = tells_whole;
+    }
+
+    /// How many values there are.
+    pub(super) fn values(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of all texts and names.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len() + self.own.len()
+    }
+
+    /// Bytes of a copy as a tree, about.
+    pub(super) fn copy_bytes(&self) -> usize {
+        self.values() * 128 + self.bytes()
+    }
+
+    /// Bytes of the longest path to a value, about.
+    pub(super) fn longest_path(&self) -> usize {
+        self.longest_path
     }
 
     fn add(&mut self, name: &str, value: &Value) {
@@ -221,6 +275,7 @@ fn number(count: usize) -> u32 {
 }
 
 /// Places of the items of a list or the members of an object.
+#[derive(Clone)]
 struct Inside<'d> {
     entries: &'d [Entry],
     next: u32,

@@ -1,8 +1,8 @@
 //! Parameters of a request, read by style (OAS 3.1 section "Style Values", RFC 6570).
 
-use super::document::Document;
+use super::document::{Document, Unread};
 use super::shape::{Shape, Types};
-use super::{MOST, Place, Schema, Violation, steps};
+use super::{Fault, OVER_BUDGET, Place, Schema, Violation, budget};
 use crate::openapi::percent;
 use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
@@ -59,8 +59,10 @@ pub struct RequestParts<'a> {
     pub headers: &'a dyn Fn(&str) -> Vec<String>,
 }
 
-/// Most items of one parameter.
+/// Most items of one parameter, fields of a query or form, and cookies.
 const ITEMS: usize = 10_000;
+/// What is said of more.
+pub(super) const TOO_MANY: &str = "it has more items than the budget of the validation allows";
 
 /// What a parameter says.
 enum Written {
@@ -70,28 +72,38 @@ enum Written {
     /// What it may mean, the likeliest first.
     Values(Vec<Value>),
     Malformed(String),
+    /// More than [`ITEMS`].
+    TooMany,
 }
 
 impl Parameter {
-    pub(super) fn check(&self, parts: &RequestParts<'_>, out: &mut Vec<Violation>) {
-        let fault = |detail: &str| Violation::new(self.place, &self.name, detail);
+    /// Looks at the parameter of a request.
+    pub(super) fn check(&self, parts: &RequestParts<'_>) -> Result<(), Fault> {
+        let over_budget = |why| Err(Fault::over_budget(self.place, &self.name, why));
+        let fault = |detail: &str| {
+            Err(Fault::Violations(vec![Violation::new(self.place, &self.name, detail)]))
+        };
         let values = match self.read(parts) {
-            Written::Absent if self.required => return out.push(fault("it is required")),
-            Written::Absent => return,
-            Written::Repeated => return out.push(fault("it is given more than once")),
-            Written::Malformed(why) => return out.push(fault(&why)),
+            Written::Absent if self.required => return fault("it is required"),
+            Written::Absent => return Ok(()),
+            Written::Repeated => return fault("it is given more than once"),
+            Written::Malformed(why) => return fault(&why),
+            Written::TooMany => return over_budget(TOO_MANY),
             Written::Values(values) => values,
         };
         if self.empty && matches!(values.first(), Some(Value::String(text)) if text.is_empty()) {
-            return;
+            return Ok(());
         }
-        if values.iter().any(|value| self.schema.is_valid(value)) {
-            return;
+        for value in &values {
+            match self.schema.is_valid(value) {
+                Some(true) => return Ok(()),
+                Some(false) => {}
+                None => return over_budget(OVER_BUDGET),
+            }
         }
-        if let (Some(value), true) = (values.first(), out.len() < MOST) {
-            let value = Document::of(value);
-            self.schema.check(value.root(), (self.place, &self.name), steps::LEAST, out);
-        }
+        let Some(value) = values.first() else { return Ok(()) };
+        let place = (self.place, self.name.as_str());
+        self.schema.check(&mut Document::of(value), place, budget::BASE_STEPS)
     }
 
     fn read(&self, parts: &RequestParts<'_>) -> Written {
@@ -110,12 +122,18 @@ impl Parameter {
             }
             Place::Cookie => {
                 let cookies = (parts.headers)("cookie").join("; ");
+                if has_many(&cookies, b';') {
+                    return Written::TooMany;
+                }
                 let pairs = cookies.split(';').map(|pair| split(pair.trim(), '='));
                 self.fields(&pairs.collect::<Vec<_>>(), percent)
             }
             Place::Query => {
+                if has_many(parts.query, b'&') {
+                    return Written::TooMany;
+                }
                 let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
-                let pairs: Vec<_> = pairs.take(ITEMS).collect();
+                let pairs: Vec<_> = pairs.collect();
                 self.fields(&pairs, |text| crate::form::decode(text.as_bytes()))
             }
             Place::Body | Place::Status => Written::Absent,
@@ -128,7 +146,10 @@ impl Parameter {
         if self.style == Style::Json {
             return as_json(&decode(raw));
         }
-        let items = || raw.split(',').take(ITEMS);
+        if has_many(raw, b',') {
+            return Written::TooMany;
+        }
+        let items = || raw.split(',');
         if shape.types.has(Types::ARRAY) && !raw.is_empty() {
             return list(shape, items().map(decode));
         }
@@ -149,8 +170,11 @@ impl Parameter {
         match self.style {
             Style::Label => {
                 let Some(raw) = raw.strip_prefix('.') else { return malformed(".") };
-                let separator = if self.explode { '.' } else { ',' };
-                let items = || raw.split(separator).take(ITEMS);
+                let separator = if self.explode { b'.' } else { b',' };
+                if has_many(raw, separator) {
+                    return Written::TooMany;
+                }
+                let items = || raw.split(char::from(separator));
                 if shape.types.has(Types::ARRAY) {
                     list(shape, items().map(percent))
                 } else if shape.types.has(Types::OBJECT) {
@@ -168,7 +192,10 @@ impl Parameter {
             }
             Style::Matrix => {
                 let Some(raw) = raw.strip_prefix(';') else { return malformed(";") };
-                let pairs: Vec<_> = raw.split(';').take(ITEMS).map(|p| split(p, '=')).collect();
+                if has_many(raw, b';') {
+                    return Written::TooMany;
+                }
+                let pairs: Vec<_> = raw.split(';').map(|p| split(p, '=')).collect();
                 self.fields(&pairs, percent)
             }
             _ => self.plain(raw, percent),
@@ -210,7 +237,8 @@ impl Parameter {
             Style::Json => return as_json(&decode(first)),
             _ => &[","],
         };
-        let items = || cut_at(first, separators).into_iter().map(&decode);
+        let Some(items) = cut_at(first, separators) else { return Written::TooMany };
+        let items = || items.iter().map(|item| decode(item));
         if shape.types.has(Types::ARRAY) {
             return list(shape, items());
         }
@@ -236,30 +264,40 @@ fn split(text: &str, separator: char) -> (&str, &str) {
     text.split_once(separator).unwrap_or((text, ""))
 }
 
-fn cut_at<'t>(text: &'t str, separators: &[&str]) -> Vec<&'t str> {
+/// Whether a text has more than [`ITEMS`] items.
+fn has_many(text: &str, separator: u8) -> bool {
+    text.len() >= ITEMS && text.bytes().filter(|&b| b == separator).count() >= ITEMS
+}
+
+/// The items of a text; `None` if they are too many.
+fn cut_at<'t>(text: &'t str, separators: &[&str]) -> Option<Vec<&'t str>> {
     let mut items = Vec::new();
     let mut rest = text;
-    while items.len() < ITEMS {
+    loop {
+        if items.len() == ITEMS {
+            return None;
+        }
         let next = separators.iter().filter_map(|s| Some((rest.find(s)?, s.len()))).min();
         let Some((at, length)) = next else { break };
         items.push(&rest[..at]);
         rest = &rest[at + length..];
     }
     items.push(rest);
-    items
+    Some(items)
 }
 
 fn as_json(text: &str) -> Written {
     match Document::parse(text.as_bytes()) {
         Ok(document) => Written::Values(vec![document.root().to_value().into_owned()]),
-        Err(why) => Written::Malformed(why),
+        Err(Unread::Malformed(why)) => Written::Malformed(why),
+        Err(Unread::OverBudget(_)) => Written::TooMany,
     }
 }
 
 fn list(shape: &Shape, items: impl Iterator<Item = String>) -> Written {
     let any = Shape::default();
     let item = shape.items.as_deref().unwrap_or(&any);
-    Written::Values(vec![items.take(ITEMS).map(|text| item.reading(&text)).collect()])
+    Written::Values(vec![items.map(|text| item.reading(&text)).collect()])
 }
 
 /// Names and values in turn.
@@ -279,7 +317,7 @@ fn object(shape: &Shape, pairs: Vec<(String, String)>) -> Written {
 }
 
 /// Members as an object; those that are lists by the schema may repeat. `None`: another does.
-fn members(shape: &Shape, pairs: Vec<(String, String)>) -> Option<Value> {
+fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> Option<Value> {
     let any = Shape::default();
     let mut object = Map::new();
     for (name, text) in pairs {
@@ -298,26 +336,27 @@ fn members(shape: &Shape, pairs: Vec<(String, String)>) -> Option<Value> {
 }
 
 /// The fields of a form as an object. Of fields that repeat where the schema has no list all are
-/// kept, as a list, which no such schema accepts.
-pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Value {
-    let fields = bytes.split(|&b| b == b'&').filter(|f| !f.is_empty()).take(ITEMS);
-    let pairs: Vec<(String, String)> = fields
-        .map(|field| {
+/// kept, as a list, which no such schema accepts. `None`: too many fields.
+pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
+    let fields = || bytes.split(|&b| b == b'&').filter(|f| !f.is_empty());
+    if fields().nth(ITEMS).is_some() {
+        return None;
+    }
+    let pairs = || {
+        fields().map(|field| {
             let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
             let value = field.get(at + 1..).unwrap_or_default();
             (crate::form::decode(&field[..at]), crate::form::decode(value))
         })
-        .collect();
-    let repeated = pairs.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
-    let repeated: Vec<_> = repeated.collect();
-    members(shape, pairs).unwrap_or_else(|| {
+    };
+    Some(members(shape, pairs()).unwrap_or_else(|| {
         let mut object = Map::new();
-        for (name, value) in repeated {
+        for (name, text) in pairs() {
             let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(items) = list {
-                items.push(value);
+                items.push(Value::from(text));
             }
         }
         Value::Object(object)
-    })
+    }))
 }

@@ -1,19 +1,23 @@
-//! Buckets by key: bounded in number, in shards with short locks.
+//! Buckets by key: bounded in number, in shards with short locks. Each limit has a part of every
+//! shard to itself, so that keys that somebody invents for one limit take no room from another.
 
 use super::gcra::{Gcra, Level};
 use aws_lc_rs::digest;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;
 
-/// Most buckets in one shard: 262,144 in all, about 25 MiB with short keys.
+/// Most buckets in one shard, of all limits together: 262,144 in all, about 25 MiB with short keys.
 const SHARD_CAPACITY: usize = 4096;
 
-/// A full shard is searched for buckets to evict no more often than this, in nanoseconds, so that
+/// Buckets in one shard that a limit has room for however many limits there are: 4,096 in all.
+const LEAST_CAPACITY: usize = 64;
+
+/// A full part is searched for buckets to evict no more often than this, in nanoseconds, so that
 /// somebody who invents keys cannot make weir search all the time.
 const SEARCH_PAUSE: u64 = 100_000_000;
 
@@ -70,9 +74,13 @@ pub(super) enum Place {
     Overflow,
 }
 
+/// The parts of a shard by the number of their limit.
+type Shard = HashMap<u32, Part, foldhash::fast::RandomState>;
+
+/// The buckets of one limit in a shard.
 #[derive(Debug, Default)]
-struct Shard {
-    buckets: HashMap<Slot, AtomicU64, foldhash::fast::RandomState>,
+struct Part {
+    buckets: HashMap<Key, AtomicU64, foldhash::fast::RandomState>,
     /// No bucket that can go before this time.
     search_at: u64,
     /// Where new buckets begin. An evicted one was full at that time, so its key loses nothing and,
@@ -80,7 +88,7 @@ struct Shard {
     floor: u64,
 }
 
-impl Shard {
+impl Part {
     /// Drops every bucket that is full again: it has nothing to remember. Gives how many went.
     fn make_room(&mut self, now: u64) -> usize {
         if now < self.search_at {
@@ -105,6 +113,8 @@ impl Shard {
 pub(super) struct Buckets {
     shards: Vec<Mutex<Shard>>,
     hasher: foldhash::fast::RandomState,
+    /// Most buckets in a part.
+    capacity: AtomicUsize,
     evicted: AtomicU64,
     overflowed: AtomicU64,
 }
@@ -114,6 +124,7 @@ impl Default for Buckets {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: foldhash::fast::RandomState::default(),
+            capacity: AtomicUsize::new(SHARD_CAPACITY),
             evicted: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
         }
@@ -130,11 +141,12 @@ impl Buckets {
         now: u64,
     ) -> (Result<Level, u64>, Place) {
         let mut shard = self.shard(slot);
-        if let Some(tat) = shard.buckets.get(slot) {
+        let part = shard.entry(slot.limit).or_default();
+        if let Some(tat) = part.buckets.get(&slot.key) {
             return (gcra.admit(tat, now), Place::Own);
         }
-        if shard.buckets.len() >= SHARD_CAPACITY {
-            let evicted = shard.make_room(now);
+        if part.buckets.len() >= self.capacity.load(Ordering::Relaxed) {
+            let evicted = part.make_room(now);
             self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
             if evicted == 0 {
                 drop(shard);
@@ -142,9 +154,9 @@ impl Buckets {
                 return (gcra.admit(overflow, now), Place::Overflow);
             }
         }
-        let tat = AtomicU64::new(shard.floor);
+        let tat = AtomicU64::new(part.floor);
         let outcome = gcra.admit(&tat, now);
-        shard.buckets.insert(slot.clone(), tat);
+        part.buckets.insert(slot.key.clone(), tat);
         (outcome, Place::Own)
     }
 
@@ -157,16 +169,19 @@ impl Buckets {
         now: u64,
     ) -> Result<Level, u64> {
         let shard = self.shard(slot);
-        if let Some(tat) = shard.buckets.get(slot) {
+        let Some(part) = shard.get(&slot.limit) else {
+            return gcra.look(&AtomicU64::new(0), now);
+        };
+        if let Some(tat) = part.buckets.get(&slot.key) {
             return gcra.look(tat, now);
         }
-        if shard.buckets.len() < SHARD_CAPACITY {
-            return gcra.look(&AtomicU64::new(shard.floor), now);
+        if part.buckets.len() < self.capacity.load(Ordering::Relaxed) {
+            return gcra.look(&AtomicU64::new(part.floor), now);
         }
         let full = |tat: &AtomicU64| tat.load(Ordering::Relaxed) <= now;
-        let makes_room = now >= shard.search_at && shard.buckets.values().any(full);
+        let makes_room = now >= part.search_at && part.buckets.values().any(full);
         // Room is made by going on to `now`.
-        let fresh = AtomicU64::new(shard.floor.max(now));
+        let fresh = AtomicU64::new(part.floor.max(now));
         gcra.look(if makes_room { &fresh } else { overflow }, now)
     }
 
@@ -175,7 +190,8 @@ impl Buckets {
         match place {
             Place::Overflow => gcra.put_back(overflow),
             Place::Own => {
-                if let Some(tat) = self.shard(slot).buckets.get(slot) {
+                let shard = self.shard(slot);
+                if let Some(tat) = shard.get(&slot.limit).and_then(|p| p.buckets.get(&slot.key)) {
                     gcra.put_back(tat);
                 }
             }
@@ -185,17 +201,35 @@ impl Buckets {
     /// Makes the buckets of limits that changed (by number: before, after) follow the new rules.
     pub(super) fn take_over(&self, changed: &HashMap<u32, (Gcra, Gcra)>, now: u64) {
         for shard in &self.shards {
-            for (slot, tat) in &lock(shard).buckets {
-                if let Some((before, after)) = changed.get(&slot.limit) {
-                    after.take_over(*before, tat, now);
-                }
+            for (limit, part) in lock(shard).iter() {
+                let Some((before, after)) = changed.get(limit) else { continue };
+                part.buckets.values().for_each(|tat| after.take_over(*before, tat, now));
             }
+        }
+    }
+
+    /// Divides the room among these limits, by number. Of others only those buckets stay that are
+    /// not full: their limits may come back.
+    pub(super) fn divide(&self, limits: &HashSet<u32>, now: u64) {
+        let capacity = (SHARD_CAPACITY / limits.len().max(1)).max(LEAST_CAPACITY);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        for shard in &self.shards {
+            lock(shard).retain(|limit, part| {
+                if !limits.contains(limit) {
+                    part.buckets.retain(|_, tat| *tat.get_mut() > now);
+                    part.floor = part.floor.max(now);
+                }
+                limits.contains(limit) || !part.buckets.is_empty()
+            });
         }
     }
 
     /// Buckets held, evicted so far, requests counted in overflow buckets so far.
     pub(super) fn statistics(&self) -> (usize, u64, u64) {
-        let held = self.shards.iter().map(|shard| lock(shard).buckets.len()).sum();
+        let held = |shard: &Mutex<Shard>| {
+            lock(shard).values().map(|part| part.buckets.len()).sum::<usize>()
+        };
+        let held = self.shards.iter().map(held).sum::<usize>();
         (held, self.evicted.load(Ordering::Relaxed), self.overflowed.load(Ordering::Relaxed))
     }
 
@@ -272,6 +306,39 @@ mod tests {
             assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_ok());
         }
         assert_eq!(buckets.statistics(), (3, 0, 0));
+    }
+
+    #[test]
+    fn keys_invented_for_one_limit_take_no_room_from_another() {
+        let (buckets, overflow) = (Buckets::default(), AtomicU64::new(0));
+        buckets.divide(&HashSet::from([0, 1]), SECOND);
+        for number in 0..(SHARDS * SHARD_CAPACITY) as u32 {
+            let _ = buckets.admit(&slot(number), &overflow, per_second(1), SECOND);
+        }
+        assert!(buckets.statistics().2 > 0, "the limit is out of room");
+        assert!(buckets.statistics().0 <= SHARDS * SHARD_CAPACITY / 2);
+        for number in 0..10_000 {
+            let other = Slot { limit: 1, ..slot(number) };
+            let admitted = buckets.admit(&other, &overflow, per_second(1), SECOND);
+            assert!(matches!(admitted, (Ok(_), Place::Own)), "{number}");
+        }
+        // A limit that is gone leaves its room once its buckets are full again.
+        buckets.divide(&HashSet::from([1]), SECOND);
+        assert!(buckets.statistics().0 > 10_000);
+        buckets.divide(&HashSet::from([2]), 3 * SECOND);
+        assert_eq!(buckets.statistics().0, 0);
+        let returned = buckets.admit(&slot(1), &overflow, per_second(1), 3 * SECOND);
+        assert!(matches!(returned, (Ok(_), Place::Own)));
+    }
+
+    #[test]
+    fn many_limits_have_some_room_each() {
+        let (buckets, overflow) = (Buckets::default(), AtomicU64::new(0));
+        buckets.divide(&(0..100_000).collect(), SECOND);
+        for number in 0..1000 {
+            let admitted = buckets.admit(&slot(number), &overflow, per_second(1), SECOND);
+            assert!(matches!(admitted, (Ok(_), Place::Own)), "{number}");
+        }
     }
 
     /// Fills every shard with buckets that are full again after a second.

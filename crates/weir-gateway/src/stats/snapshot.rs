@@ -62,6 +62,10 @@ pub struct Snapshot {
     pub invalid_requests: u64,
     /// Answers that are not as their API's description says.
     pub invalid_answers: u64,
+    /// Requests whose validation would have exceeded its budget.
+    pub validation_over_budget_requests: u64,
+    /// Responses whose validation would have exceeded its budget.
+    pub validation_over_budget_responses: u64,
     /// Answers given from a cache.
     pub cache_hits: u64,
     /// Requests that a cache had no fresh answer for.
@@ -234,6 +238,8 @@ impl Snapshot {
             (&mut self.auth_throttled, &worker.auth_throttled),
             (&mut self.invalid_requests, &worker.invalid_requests),
             (&mut self.invalid_answers, &worker.invalid_answers),
+            (&mut self.validation_over_budget_requests, &worker.validation_over_budget_requests),
+            (&mut self.validation_over_budget_responses, &worker.validation_over_budget_responses),
             (&mut self.fallbacks, &worker.fallbacks),
             (&mut self.cache_hits, &worker.cache_hits),
             (&mut self.cache_misses, &worker.cache_misses),

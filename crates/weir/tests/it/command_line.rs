@@ -50,6 +50,33 @@ fn completions_know_the_commands() {
 }
 
 #[test]
+fn unknown_keys_are_reported_in_linear_time() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, count: usize| {
+        let keys: String = (0..count).map(|i| format!("unknown-key-{i}: 1\n")).collect();
+        let names = (0..count).map(|i| format!("    - {{get: /{i}, proxy: unknown-{i}}}\n"));
+        let upstreams = (0..count).map(|i| format!("  up-{i}: {{targets: [\"http://a\"]}}\n"));
+        let routes = format!(
+            "upstreams:\n{}apis:\n  a:\n    base: /\n    routes:\n{}",
+            upstreams.collect::<String>(),
+            names.collect::<String>()
+        );
+        std::fs::write(dir.path().join(name), keys + &routes).expect("a file");
+        let start = std::time::Instant::now();
+        let output = weir(dir.path(), &["check", name]);
+        assert!(!output.status.success());
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(told.contains("unknown key `unknown-key-7`"), "{told}");
+        assert!(told.contains("more findings are not listed"), "{told}");
+        start.elapsed()
+    };
+    let few = check("few.yaml", 1000);
+    let many = check("many.yaml", 20_000);
+    // Twenty times as many: four hundred times the time where it is quadratic.
+    assert!(many < few * 100, "{many:?} for 20,000, {few:?} for 1,000");
+}
+
+#[test]
 fn a_new_key_comes_with_its_hash() {
     let key: Value =
         serde_json::from_str(&stdout(&weir(here(), &["key", "new", "--json"]))).unwrap();

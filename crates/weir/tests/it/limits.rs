@@ -55,6 +55,43 @@ fn hammer(addr: SocketAddr, until: Instant) -> Vec<(Instant, Instant)> {
     admitted
 }
 
+/// Sends requests with these keys; gives how many were admitted.
+fn admitted(client: &mut Client, path: &str, keys: std::ops::Range<usize>) -> usize {
+    let mut admitted = 0;
+    let keys: Vec<usize> = keys.collect();
+    for some in keys.chunks(50) {
+        let requests = some
+            .iter()
+            .map(|key| format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Key: {key}\r\n\r\n"));
+        client.send(requests.collect::<String>());
+        let responses = some.iter().map(|_| client.response().status);
+        admitted += responses.filter(|status| *status == 200).count();
+    }
+    admitted
+}
+
+#[test]
+fn keys_invented_for_one_limit_take_no_room_from_others() {
+    let keyed = |path: &str| {
+        format!(
+            "      - {{get: /{path}, reply: {{text: hello}}, \
+             limit: {{name: {path}, rate: 1/h, burst: 1, key: {{cel: \"request.headers['x-key']\"}}}}}}\n"
+        )
+    };
+    let routes: String = (0..70).map(|i| keyed(&format!("r{i}"))).collect();
+    let server = Weir::new(&format!(
+        "workers: 1\n{PLAIN}\napis:\n  api:\n    base: /\n    routes:\n{routes}"
+    ))
+    .start();
+    let mut client = server.connect();
+    // More than the part of one limit, which is 4,096 where there are many.
+    let first = admitted(&mut client, "/r0", 0..6000);
+    assert!((4000..=4200).contains(&first), "{first}");
+    // Another limit's keys have buckets of their own.
+    assert_eq!(admitted(&mut client, "/r1", 0..1000), 1000);
+    assert_eq!(admitted(&mut client, "/r1", 0..1000), 0);
+}
+
 /// weir decides on a request between its sending and its answer. So of the requests that were sent
 /// after one moment and answered before another, no more than burst + rate·t can have got through,
 /// however slow this machine is.

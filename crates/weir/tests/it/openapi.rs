@@ -2,6 +2,7 @@
 //! its examples, the document itself, and configurations made of it.
 
 mod answers;
+mod budget;
 mod import;
 mod peers;
 

@@ -1,11 +1,20 @@
-//! What schemas are compared with: documents as a representation of `jsonschema`.
+//! What schemas are compared with: documents as a representation of `jsonschema`. Each access takes
+//! a step of the budget; without one left there is nothing in a document.
 
+use super::super::budget::{charge, charge_error, charge_name};
 use super::{Data, Document, Entry, FEW, Inside, Span, mark, slots_of};
 use jsonschema_value::types::JsonType;
 use jsonschema_value::{self as json, Json, LazyInstance, NodeIdentity};
 use serde_json::{Number, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;
+
+/// Most bytes of a text that are told.
+const TOLD: usize = 1024;
+/// Most items of a list that are told.
+const COUNTED: u32 = 1 << 16;
+/// Stands for the value of an error that is void.
+static VOID: Value = Value::Null;
 
 /// Documents, as schemas are compared with them.
 pub(crate) struct Documents;
@@ -35,8 +44,12 @@ impl Json for Documents {
     ) -> T {
         document.entries.clear();
         document.own.clear();
-        let text = document.span(string);
-        document.push(Span::default(), 0, Data::String(text));
+        if charge_name(u32::try_from(string.len()).unwrap_or(u32::MAX)) {
+            let text = document.span(string);
+            document.push(Span::default(), 0, Data::String(text));
+        } else {
+            document.push(Span::default(), 0, Data::Null);
+        }
         f(document.root())
     }
 }
@@ -58,21 +71,64 @@ impl<'d> Element<'d> {
         Self { document, at: 0 }
     }
 
-    fn entry(self) -> &'d Entry {
+    pub(super) fn entry(self) -> &'d Entry {
         &self.document.entries[self.at as usize]
     }
 
-    fn data(self) -> &'d Data {
+    pub(super) fn data(self) -> &'d Data {
         &self.entry().data
     }
 
+    pub(super) fn document(self) -> &'d Document<'d> {
+        self.document
+    }
+
+    /// The member of this name, of an object. Takes no step.
+    pub(super) fn member(self, mark: u32, name: &str) -> Option<Self> {
+        let Data::Object { members, slots } = *self.data() else { return None };
+        let (document, count) = (self.document, members as usize);
+        if count <= FEW {
+            let mut inside = Inside::of(&document.entries, self.at as usize, count);
+            let at = inside.find(|at| document.is(*at, mark, name))?;
+            return Some(Self { document, at });
+        }
+        let slots = document.slots.get(slots as usize..)?.get(..slots_of(count))?;
+        let at = slots[document.slot(slots, mark, name)];
+        (at != 0).then_some(Self { document, at })
+    }
+
+    /// Bytes of a text, nothing for other values. Takes no step.
+    pub(in super::super) fn text_length(self) -> i64 {
+        match self.data() {
+            Data::String(text) => text.length.into(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the names of an object's members. Takes no step.
+    pub(in super::super) fn names_length(self) -> i64 {
+        let Data::Object { members, .. } = *self.data() else { return 0 };
+        let inside = Inside::of(&self.document.entries, self.at as usize, members as usize);
+        inside.map(|at| 1 + i64::from(self.document.entries[at as usize].name.length)).sum()
+    }
+
+    /// Whether an error is void: made when the budget was used up.
+    pub(in super::super) fn is_void(error: &jsonschema::ValidationError<'_>) -> bool {
+        matches!(error.instance(), Cow::Borrowed(value) if std::ptr::eq(*value, &raw const VOID))
+    }
+
+    /// Whether a list has more items than are told.
+    pub(in super::super) fn is_long_list(error: &jsonschema::ValidationError<'_>) -> bool {
+        error.instance().as_array().is_some_and(|items| items.len() >= COUNTED as usize)
+    }
+
     /// As a member of an object.
-    fn name(self) -> &'d str {
+    pub(super) fn name(self) -> &'d str {
         self.document.text(self.entry().name)
     }
 
     /// The values in it, of which it has so many.
-    fn inside(self, count: u32) -> Elements<'d> {
+    pub(super) fn inside(self, count: u32) -> Elements<'d> {
         let inside = Inside::of(&self.document.entries, self.at as usize, count as usize);
         Elements { document: self.document, inside }
     }
@@ -85,13 +141,15 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
 
     fn as_object(&self) -> Option<Members<'d>> {
         match *self.data() {
-            Data::Object { members, slots } => Some(Members { of: *self, members, slots }),
+            _ if !charge(1) => None,
+            Data::Object { members, .. } => Some(Members { of: *self, members }),
             _ => None,
         }
     }
 
     fn as_array(&self) -> Option<Items<'d>> {
         match *self.data() {
+            _ if !charge(1) => None,
             Data::Array(items) => Some(Items { of: *self, items }),
             _ => None,
         }
@@ -99,31 +157,35 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
 
     fn as_string(&self) -> Option<Cow<'d, str>> {
         match self.data() {
-            Data::String(text) => Some(Cow::Borrowed(self.document.text(*text))),
+            // Patterns and formats look at each byte.
+            Data::String(text) if charge(1 + i64::from(text.length)) => {
+                Some(Cow::Borrowed(self.document.text(*text)))
+            }
             _ => None,
         }
     }
 
     fn as_number(&self) -> Option<&'d Number> {
         match self.data() {
-            Data::Number(number) => Some(number),
+            Data::Number(number) if charge(1) => Some(number),
             _ => None,
         }
     }
 
     fn as_boolean(&self) -> Option<bool> {
         match self.data() {
-            Data::Bool(value) => Some(*value),
+            Data::Bool(value) if charge(1) => Some(*value),
             _ => None,
         }
     }
 
     fn is_null(&self) -> bool {
-        matches!(self.data(), Data::Null)
+        charge(1) && matches!(self.data(), Data::Null)
     }
 
     fn json_type(&self) -> JsonType {
         match self.data() {
+            _ if !charge(1) => JsonType::Null,
             Data::Null => JsonType::Null,
             Data::Bool(_) => JsonType::Boolean,
             Data::Number(_) => JsonType::Number,
@@ -134,23 +196,16 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
     }
 
     fn string_length(&self) -> Option<u64> {
-        let text = self.as_string()?;
+        let Data::String(span) = self.data() else { return None };
+        if !charge(1 + i64::from(span.length / 16)) {
+            return None;
+        }
+        let text = self.document.text(*span);
         Some(if text.is_ascii() { text.len() } else { text.chars().count() } as u64)
     }
 
     fn equals_value(&self, expected: &Value) -> bool {
-        match (self.data(), expected) {
-            (Data::Null, Value::Null) => true,
-            (Data::Bool(value), Value::Bool(expected)) => value == expected,
-            (Data::String(text), Value::String(expected)) => self.document.text(*text) == expected,
-            (Data::Number(number), Value::Number(expected)) => {
-                json::cmp::equal_numbers(&number, expected)
-            }
-            (Data::Array(_), Value::Array(_)) | (Data::Object { .. }, Value::Object(_)) => {
-                json::cmp::equal(&self.to_value(), expected)
-            }
-            _ => false,
-        }
+        super::equal::equals_value(*self, expected)
     }
 
     fn to_value(&self) -> Cow<'d, Value> {
@@ -172,13 +227,22 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
     }
 
     /// Of what is wrong only texts are ever told, as names of members, and how many items there are;
-    /// a copy of each value, one in the other, would be much work.
+    /// a copy of each value, one in the other, would be much work. Each error asks for it once.
     fn lazy_value(&self) -> LazyInstance<'d> {
+        if !charge_error(self.document.longest_path + self.document.error_bytes) {
+            return LazyInstance::Ready(Cow::Borrowed(&VOID));
+        }
+        if self.at == 0 && self.document.tells_whole {
+            return LazyInstance::Ready(self.to_value());
+        }
         let text = |bytes: &[u8], _| Value::String(String::from_utf8_lossy(bytes).into_owned());
         let list = |_: &[u8], items: u32| Value::Array(vec![Value::Null; items as usize]);
         let (bytes, tag, make): (_, _, fn(&[u8], u32) -> Value) = match self.data() {
-            Data::String(span) => (self.document.text(*span).as_bytes(), 0, text),
-            Data::Array(items) => (&[], *items, list),
+            Data::String(span) => {
+                let bytes = self.document.text(*span).as_bytes();
+                (&bytes[..bytes.len().min(TOLD)], 0, text)
+            }
+            Data::Array(items) => (&[], (*items).min(COUNTED), list),
             _ => (&[], 0, |_, _| Value::Null),
         };
         LazyInstance::Deferred { bytes, tag, make, cell: OnceLock::new() }
@@ -190,6 +254,7 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
 }
 
 /// The values in a list or an object.
+#[derive(Clone)]
 pub(crate) struct Elements<'d> {
     document: &'d Document<'d>,
     inside: Inside<'d>,
@@ -199,6 +264,9 @@ impl<'d> Iterator for Elements<'d> {
     type Item = Element<'d>;
 
     fn next(&mut self) -> Option<Element<'d>> {
+        if self.inside.left == 0 || !charge(1) {
+            return None;
+        }
         Some(Element { document: self.document, at: self.inside.next()? })
     }
 
@@ -224,13 +292,16 @@ impl<'d> json::Array<'d, Documents> for Items<'d> {
     fn elements(&self) -> Elements<'d> {
         self.of.inside(self.items)
     }
+
+    fn is_unique(&self) -> bool {
+        super::equal::are_unique(self.of, self.items)
+    }
 }
 
 /// An object.
 pub(crate) struct Members<'d> {
     of: Element<'d>,
     members: u32,
-    slots: u32,
 }
 
 impl<'d> json::Object<'d, Documents> for Members<'d> {
@@ -243,13 +314,7 @@ impl<'d> json::Object<'d, Documents> for Members<'d> {
     }
 
     fn get(&self, key: &Key) -> Option<Element<'d>> {
-        let document = self.of.document;
-        if self.len() <= FEW {
-            return self.of.inside(self.members).find(|e| document.is(e.at, key.mark, &key.name));
-        }
-        let slots = document.slots.get(self.slots as usize..)?.get(..slots_of(self.len()))?;
-        let at = slots[document.slot(slots, key.mark, &key.name)];
-        (at != 0).then_some(Element { document, at })
+        if charge(1) { self.of.member(key.mark, &key.name) } else { None }
     }
 
     fn members(&self) -> NamedElements<'d> {
@@ -265,6 +330,6 @@ impl<'d> Iterator for NamedElements<'d> {
 
     fn next(&mut self) -> Option<(&'d str, Element<'d>)> {
         let element = self.0.next()?;
-        Some((element.name(), element))
+        charge_name(element.entry().name.length).then(|| (element.name(), element))
     }
 }

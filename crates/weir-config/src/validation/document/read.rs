@@ -1,37 +1,50 @@
 //! Reading a text into a [`Document`], in one pass.
 
-use super::{DEPTH, Data, Document, Span, mark};
+use super::{DEPTH, Data, Document, Span, Unread, VALUES, mark};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use std::fmt;
 
 /// Bytes of a text for each of its values, about: what the list is made for at first.
 const BYTES_PER_VALUE: usize = 16;
+/// Bytes of an index in a path, about.
+const INDEX: usize = 8;
+/// What is said of a text with more values than a document holds.
+const MANY: &str = "the body has more values than the budget of the validation allows";
 
 impl<'t> Document<'t> {
     /// Reads a text.
     ///
     /// # Errors
     /// What is wrong with it and where, without a word of what stands there.
-    pub(in super::super) fn parse(bytes: &'t [u8]) -> Result<Self, String> {
+    pub(in super::super) fn parse(bytes: &'t [u8]) -> Result<Self, Unread> {
+        let mut document = Self::default();
+        match document.read(bytes) {
+            Ok(()) => Ok(document),
+            Err(_) if document.entries.len() >= VALUES => Err(Unread::OverBudget(MANY)),
+            Err(why) => Err(Unread::Malformed(why)),
+        }
+    }
+
+    fn read(&mut self, bytes: &'t [u8]) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
             let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
             format!("no JSON at line {line} column {column}: it is not UTF-8")
         })?;
-        let entries = Vec::with_capacity(bytes.len() / BYTES_PER_VALUE + 1);
-        let mut document = Self { text, entries, ..Self::default() };
+        self.text = text;
+        self.entries = Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(VALUES));
         let mut reader = serde_json::Deserializer::from_str(text);
-        let seed = Seed { document: &mut document, name: Span::default(), mark: 0, depth: DEPTH };
+        let (name, mark) = (Span::default(), 0);
+        let seed = Seed { document: self, name, mark, depth: DEPTH, path: 0 };
         seed.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
             let what = match error.classify() {
                 serde_json::error::Category::Data => error.to_string(),
                 _ => format!("no JSON at line {} column {}", error.line(), error.column()),
             };
             what.chars().take(200).collect::<String>()
-        })?;
-        Ok(document)
+        })
     }
 }
 
@@ -41,14 +54,25 @@ struct Seed<'d, 't> {
     name: Span,
     mark: u32,
     depth: usize,
+    /// Bytes of the path to the value, about.
+    path: usize,
 }
 
 impl<'t> Seed<'_, 't> {
-    fn push(self, data: Data) {
+    fn push<E: Error>(self, data: Data) -> Result<(), E> {
+        self.room()?;
         self.document.push(self.name, self.mark, data);
+        Ok(())
     }
 
+    /// Whether there is room for one more value.
+    fn room<E: Error>(&self) -> Result<(), E> {
+        if self.document.entries.len() < VALUES { Ok(()) } else { Err(E::custom(MANY)) }
+    }
+
+    /// Levels that are left below this one.
     fn below<E: Error>(&self) -> Result<usize, E> {
+        self.room()?;
         let deep = || E::custom(format_args!("nested deeper than {DEPTH} levels"));
         self.depth.checked_sub(1).ok_or_else(deep)
     }
@@ -69,47 +93,44 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.push(Data::Null);
-        Ok(())
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.push(Data::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.push(Data::Bool(value));
-        Ok(())
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.push(Data::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.push(Data::Number(value.into()));
-        Ok(())
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.push(Data::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.push(Data::Number(value.into()));
-        Ok(())
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.push(Data::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.push(Number::from_f64(value).map_or(Data::Null, Data::Number));
-        Ok(())
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.push(Number::from_f64(value).map_or(Data::Null, Data::Number))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         let text = self.document.span(text);
-        self.push(Data::String(text));
-        Ok(())
+        self.push(Data::String(text))
     }
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut items: A) -> Result<(), A::Error> {
         let depth = self.below::<A::Error>()?;
-        let Self { document, name, mark, .. } = self;
+        let Self { document, name, mark, path, .. } = self;
         let at = document.open(name, mark);
+        let path = path + INDEX;
+        document.longest_path = document.longest_path.max(path);
         let mut count = 0;
         while let Some(()) = items.next_element_seed(Seed {
             document: &mut *document,
             name: Span::default(),
             mark: 0,
             depth,
+            path,
         })? {
             count += 1;
         }
@@ -119,11 +140,14 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
 
     fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<(), A::Error> {
         let depth = self.below::<A::Error>()?;
-        let Self { document, name, mark, .. } = self;
+        let Self { document, name, mark, path, .. } = self;
         let at = document.open(name, mark);
         let mut count = 0;
         while let Some((name, mark)) = members.next_key_seed(Name(&mut *document))? {
-            members.next_value_seed(Seed { document: &mut *document, name, mark, depth })?;
+            let path = path + 1 + name.length as usize;
+            document.longest_path = document.longest_path.max(path);
+            let seed = Seed { document: &mut *document, name, mark, depth, path };
+            members.next_value_seed(seed)?;
             count += 1;
         }
         if document.close_object(at, count) {

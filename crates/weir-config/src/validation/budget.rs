@@ -1,0 +1,166 @@
+//! How much work and memory one validation may take. The library that compares a schema with a
+//! document knows no limits: an `anyOf` that refers to itself doubles the work with each level, and
+//! the errors of all branches are kept as a tree. So documents count each access to a value, a name
+//! or a text (a step), and each error and name that may be kept (memory). Once either is used up,
+//! documents appear empty and the schemas that others refer to match nothing, so that the comparison
+//! ends soon; its result is then void.
+
+use super::document::{Documents, Element};
+use jsonschema::paths::Location;
+use jsonschema::{Keyword, ValidationError};
+use jsonschema_value::Node as _;
+use serde_json::{Map, Value};
+use std::cell::Cell;
+
+/// Steps of any value.
+pub(super) const BASE_STEPS: i64 = 50_000;
+/// Steps of a body for each of its bytes.
+const STEPS_PER_BYTE: i64 = 32;
+/// Most steps of a body, however long. A step takes some 4 ns.
+const MOST_STEPS: i64 = 8_000_000;
+/// Most steps of collecting errors: steps that make errors take longer.
+pub(super) const MOST_ERROR_STEPS: i64 = 3_000_000;
+/// Most bytes that the errors and name sets of one comparison take.
+pub(super) const MEMORY: i64 = 12 << 20;
+/// Bytes of one error at most, without its path and its copies of the schema.
+const ERROR: i64 = 1024;
+/// Bytes of a name that is kept, without its text.
+const NAME: i64 = 64;
+/// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
+const VISIT: i64 = 16;
+
+/// Keyword that counts steps. No document can have it: members with `x-` are left out of copies.
+pub(crate) const KEYWORD: &str = "x-weir-steps";
+
+thread_local! {
+    /// What is left to the comparison that this thread runs; negative: exhausted.
+    static LEFT: Cell<Left> = const { Cell::new(Left::UNLIMITED) };
+}
+
+/// What is left.
+#[derive(Clone, Copy)]
+struct Left {
+    steps: i64,
+    memory: i64,
+}
+
+impl Left {
+    /// Outside of a comparison nothing is counted.
+    const UNLIMITED: Self = Self { steps: i64::MAX, memory: i64::MAX };
+}
+
+/// Restores what is left of the comparison around this one, also when unwinding.
+struct Outer(Left);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        LEFT.set(self.0);
+    }
+}
+
+/// Steps of a body of this length in bytes.
+pub(super) fn of_body(bytes: usize) -> i64 {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(BASE_STEPS).min(MOST_STEPS)
+}
+
+/// Runs a comparison within so many steps and bytes, and within what is left of the one around it.
+/// `None`: they were not enough.
+pub(super) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
+    let mut outer = Outer(LEFT.get());
+    let given = Left { steps: steps.min(outer.0.steps), memory: memory.min(outer.0.memory) };
+    LEFT.set(given);
+    let done = work();
+    let left = LEFT.get();
+    if outer.0.steps != i64::MAX {
+        outer.0.steps -= given.steps - left.steps.max(0);
+    }
+    (left.steps >= 0).then_some(done)
+}
+
+/// Takes steps; whether there were enough.
+#[inline]
+pub(super) fn charge(steps: i64) -> bool {
+    let mut left = LEFT.get();
+    left.steps = left.steps.saturating_sub(steps);
+    LEFT.set(left);
+    left.steps >= 0
+}
+
+/// Takes a step for a name of this length, and the memory that a copy of it takes.
+#[inline]
+pub(super) fn charge_name(length: u32) -> bool {
+    let mut left = LEFT.get();
+    left.steps = left.steps.saturating_sub(1 + i64::from(length / 16));
+    left.memory = left.memory.saturating_sub(NAME + i64::from(length));
+    if left.memory < 0 {
+        left.steps = -1;
+    }
+    LEFT.set(left);
+    left.steps >= 0
+}
+
+/// Takes the memory of an error with so many bytes of path and copies; whether there was enough. An
+/// error that is made once there is not is void.
+pub(super) fn charge_error(bytes: usize) -> bool {
+    let mut left = LEFT.get();
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    left.memory = left.memory.saturating_sub(bytes).saturating_sub(ERROR);
+    if left.memory < 0 {
+        left.steps = -1;
+    }
+    LEFT.set(left);
+    left.steps >= 0
+}
+
+/// What the schema behind a [`KEYWORD`] costs that accesses to the document do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// Steps of each visit.
+    pub(super) visit: i64,
+    /// Steps of each byte of a text.
+    pub(super) byte: i64,
+    /// Steps of each byte of the members' names.
+    pub(super) name: i64,
+}
+
+impl Weight {
+    /// As the value of the keyword.
+    pub(super) fn to_value(self) -> Value {
+        Value::from(vec![self.visit, self.byte, self.name])
+    }
+}
+
+impl<'i> Keyword<'i, Documents> for Weight {
+    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(instance) {
+            return Ok(());
+        }
+        Err(ValidationError::custom("the budget of the validation is used up"))
+    }
+
+    fn is_valid(&self, instance: Element<'i>) -> bool {
+        let mut steps = VISIT + self.visit;
+        if self.byte > 0 {
+            steps += self.byte.saturating_mul(instance.text_length());
+        }
+        if self.name > 0 && instance.as_object().is_some() {
+            let names = instance.names_length();
+            steps += self.name.saturating_mul(names);
+        }
+        charge(steps)
+    }
+}
+
+/// Makes the keyword.
+pub(crate) fn keyword<'a>(
+    _parent: &'a Map<String, Value>,
+    value: &'a Value,
+    _path: Location,
+) -> Result<Box<dyn for<'i> Keyword<'i, Documents>>, ValidationError<'a>> {
+    let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
+    Ok(Box::new(Weight { visit: number(0), byte: number(1), name: number(2) }))
+}
+
+#[cfg(test)]
+mod tests;

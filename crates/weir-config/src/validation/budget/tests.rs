@@ -1,0 +1,198 @@
+//! Tests of budgets: what multiplies work or memory is given up, in both passes; all else is
+//! compared as before.
+
+use super::super::*;
+use serde_json::{Map, Value, json};
+
+/// A body that is compared with this schema.
+fn content(mut schema: Value) -> Content {
+    let plain = schema.clone();
+    weights::add(&mut schema);
+    let patterns = jsonschema::PatternOptions::fancy_regex().backtrack_limit(1000);
+    let validator = jsonschema::ValidationOptions::default()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(patterns)
+        .with_keyword(budget::KEYWORD, budget::keyword)
+        .build(&schema)
+        .expect("a schema");
+    let check = BodyCheck::Json(Some(Arc::new(Schema::new(validator, &plain))));
+    Content { range: "application/json".to_owned(), check }
+}
+
+fn is_over_budget(content: &Content, body: &str) -> bool {
+    match content.check(body.as_bytes()) {
+        Err(Fault::OverBudget(_)) => true,
+        Err(Fault::Violations(_)) | Ok(()) => false,
+        Err(Fault::Malformed(why)) => panic!("{why}"),
+    }
+}
+
+fn violations(content: &Content, body: &str) -> Vec<Violation> {
+    match content.check(body.as_bytes()) {
+        Err(Fault::Violations(violations)) => violations,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `one` once for each level, around `leaf`.
+fn nested(levels: usize, one: &str, leaf: &str, end: &str) -> String {
+    format!("{}{leaf}{}", one.repeat(levels), end.repeat(levels))
+}
+
+/// A schema that refers to itself from several branches.
+fn doubling() -> Value {
+    let branch = || json!({"properties": {"a": {"$ref": "#/$defs/0"}}});
+    let node = json!({"anyOf": [branch(), branch(), branch()], "type": ["object", "integer"]});
+    json!({"$ref": "#/$defs/0", "$defs": {"0": node}})
+}
+
+#[test]
+fn a_schema_that_doubles_the_work_with_each_level_is_given_up() {
+    let content = content(doubling());
+    let nested = |leaf: &str| nested(50, "{\"a\":", leaf, "}");
+    assert_eq!(content.check(nested("1").as_bytes()), Ok(()));
+    // Without a budget this would go on for 3 to the 50th.
+    assert!(is_over_budget(&content, &nested("\"x\"")));
+    // The next one begins anew.
+    assert_eq!(content.check(nested("1").as_bytes()), Ok(()));
+}
+
+#[test]
+fn the_errors_of_branches_are_bounded() {
+    // A list of which each item is wrong in every branch, which are kept as a tree.
+    let branches: Vec<_> = (0..20).map(|i| json!({"required": [format!("m{i}")]})).collect();
+    let list = content(json!({"items": {"oneOf": branches}}));
+    let found = violations(&list, &format!("[{}{{}}]", "{},".repeat(100_000)));
+    assert_eq!(found.len(), MOST);
+    assert_eq!((found[3].pointer.as_str(), found[3].place), ("/3", Place::Body));
+    // Errors that copy what `not` says.
+    let long: Vec<_> = (0..2000).map(|i| json!({"const": format!("{i:0>100}")})).collect();
+    let list = content(json!({"items": {"not": {"not": {"anyOf": long}}}}));
+    assert_eq!(violations(&list, &format!("[{}1]", "1,".repeat(900))).len(), MOST);
+    // Names of which none is expected, by branches.
+    let branches: Vec<_> = (0..200)
+        .map(|i| json!({"additionalProperties": false, "properties": {format!("p{i}"): true, "q": true}}))
+        .collect();
+    let members: Vec<_> = (0..5000).map(|i| format!("\"m{i}\":1")).collect();
+    let object = content(json!({"allOf": [{"anyOf": branches}]}));
+    assert!(is_over_budget(&object, &format!("{{{}}}", members.join(","))));
+}
+
+#[test]
+fn paths_with_long_names_are_told_as_a_whole() {
+    let content = content(json!({"additionalProperties": {"items": {"type": "integer"}}}));
+    let found =
+        violations(&content, &format!("{{\"{}\": [{}1]}}", "k".repeat(1 << 20), "\"\",".repeat(9)));
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].pointer.as_str(), found[0].detail.as_str()),
+        ("", "it does not match the schema")
+    );
+}
+
+#[test]
+fn schemas_that_multiply_without_coming_back_are_given_up() {
+    let mut defs = Map::new();
+    for level in 0..60 {
+        let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
+        defs.insert(level.to_string(), json!({"allOf": [{"anyOf": [next.clone(), next]}]}));
+    }
+    defs.insert("60".to_owned(), json!({"type": "string"}));
+    let content = content(json!({"$ref": "#/$defs/0", "$defs": defs}));
+    assert!(is_over_budget(&content, "0"));
+    assert!(!is_over_budget(&content, "\"text\""));
+}
+
+#[test]
+fn long_bodies_and_many_values_are_over_budget() {
+    let content = content(json!({"type": "array"}));
+    let zeros = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+    assert_eq!(content.check(zeros(VALUES - 1).as_bytes()), Ok(()));
+    assert!(is_over_budget(&content, &zeros(VALUES)));
+    assert!(is_over_budget(&content, &nested(60, "[", &zeros(VALUES), "]")));
+    let text = |length: usize| format!("[\"{}\"]", "x".repeat(length - 4));
+    assert_eq!(content.check(text(LONGEST).as_bytes()), Ok(()));
+    assert!(is_over_budget(&content, &text(LONGEST + 1)));
+}
+
+#[test]
+fn lists_without_equals_are_found_in_any_order_and_size() {
+    let content = content(json!({"items": {"uniqueItems": true}}));
+    let unique = |body: &str| content.check(body.as_bytes()).is_ok();
+    let many: Vec<String> =
+        (0..20_000).map(|i| format!("{{\"a\":{i},\"b\":[1,\"{i}\"]}}")).collect();
+    assert!(unique(&format!("[[{}]]", many.join(","))));
+    assert!(!unique(&format!("[[{},{}]]", many.join(","), "{\"b\":[1.0,\"77\"],\"a\":77.0}")));
+    // Integers that are the same as floating-point numbers.
+    let large: Vec<String> = (0..5000).map(|i| (u64::MAX / 2 - i).to_string()).collect();
+    assert!(unique(&format!("[[{}]]", large.join(","))));
+    assert!(!unique(&format!("[[{},{}]]", large.join(","), large[2500])));
+    assert!(!unique("[[0,1,2,3,4,5,6,7,8,9,10,11,12,13,-0.0]]"));
+}
+
+#[test]
+fn a_pattern_that_is_given_up_refuses_and_says_so() {
+    let pattern = "^(?=(x+)+$)(a|a|aa|b)+$(?!c)";
+    let content = content(json!({"type": "object", "required": ["z"], "properties": {
+        "text": {"pattern": pattern}, "names": {"patternProperties": {pattern: {"type": "null"}}}}}));
+    let long = "x".repeat(3000);
+    let bodies = [
+        format!("{{\"text\": \"{long}y\", \"z\": 1}}"),
+        format!("{{\"names\": {{\"{long}y\": 1}}, \"z\": 1}}"),
+        format!("{{\"names\": {{\"{long}y\": 1}}, \"text\": \"{long}\"}}"),
+        format!("{{\"text\": \"{long}y\", \"z\": \"{}\"}}", "z".repeat(1 << 20)),
+    ];
+    for body in bodies {
+        // Whatever is said of it: no panic, and bounded.
+        let _ = content.check(body.as_bytes());
+    }
+}
+
+#[test]
+fn forms_and_queries_with_too_many_fields_are_over_budget() {
+    let mut schema = json!({"properties": {"p": {"type": "integer"}}});
+    weights::add(&mut schema);
+    let validator = jsonschema::ValidationOptions::default().build(&schema).expect("a schema");
+    let schema = Arc::new(Schema::new(validator, &schema));
+    let check = BodyCheck::Form(Arc::clone(&schema));
+    let form = Content { range: "application/x-www-form-urlencoded".to_owned(), check };
+    // Fields behind the last one that is looked at would pass as they are.
+    let fields: String = (0..10_000).map(|i| format!("f{i}&")).collect();
+    assert!(is_over_budget(&form, &format!("{fields}p=x")));
+    assert!(form.check(&vec![b'x'; LONGEST + 1]).is_err());
+    let parameter = Parameter {
+        name: "p".to_owned(),
+        place: Place::Query,
+        required: false,
+        empty: false,
+        style: Style::Form,
+        explode: true,
+        schema,
+    };
+    let query = format!("{}p=x", "f&".repeat(10_000));
+    let parts = RequestParts { path: &[], query: &query, headers: &|_| Vec::new() };
+    let validation = Validation {
+        requests: Enforcement::Enforce,
+        responses: Enforcement::Off,
+        parameters: vec![parameter],
+        body: None,
+        answers: Vec::new(),
+    };
+    assert!(matches!(validation.check_parameters(&parts), Err(Fault::OverBudget(_))));
+}
+
+#[test]
+fn only_schemas_that_multiply_work_are_counted() {
+    let mut plain = json!({"$ref": "#/$defs/0", "$defs": {
+        "0": {"items": {"$ref": "#/$defs/1"}}, "1": {"type": "string", "format": "uuid"}}});
+    let before = plain.clone();
+    assert!(!weights::add(&mut plain));
+    assert_eq!(plain, before);
+    let mut round = json!({"$ref": "#/$defs/0", "$defs": {
+        "0": {"items": {"$ref": "#/$defs/1"}}, "1": {"not": {"$ref": "#/$defs/0"}}}});
+    assert!(weights::add(&mut round));
+    let mut costly = json!({"format": "regex", "$defs": {"0": true}});
+    assert!(weights::add(&mut costly));
+    assert_eq!((&costly["then"]["format"], &costly["$defs"]["0"]), (&json!("regex"), &json!(true)));
+}

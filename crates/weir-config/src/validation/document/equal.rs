@@ -1,0 +1,150 @@
+//! Equality of values, as `const`, `enum` and `uniqueItems` ask for it, without copies. Each value
+//! that is looked at takes a step.
+
+use super::super::budget::charge;
+use super::Data;
+use super::compare::Element;
+use foldhash::fast::RandomState;
+use jsonschema_value as json;
+use serde_json::{Number, Value};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::LazyLock;
+
+/// Lists with more items than these are compared by hashes.
+const FEW: usize = 12;
+
+/// Takes the steps of looking at a value.
+fn looked_at(element: Element<'_>) -> bool {
+    let length = match element.data() {
+        Data::String(text) => text.length,
+        _ => 0,
+    };
+    charge(1 + i64::from((element.entry().name.length + length) / 16))
+}
+
+/// Whether a value of a document is this one; numbers compare mathematically.
+pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
+    if !looked_at(element) {
+        return false;
+    }
+    match (element.data(), expected) {
+        (Data::Null, Value::Null) => true,
+        (Data::Bool(value), Value::Bool(expected)) => value == expected,
+        (Data::String(text), Value::String(expected)) => element.document().text(*text) == expected,
+        (Data::Number(number), Value::Number(expected)) => {
+            json::cmp::equal_numbers(&number, expected)
+        }
+        (Data::Array(items), Value::Array(expected)) => {
+            *items as usize == expected.len()
+                && element
+                    .inside(*items)
+                    .zip(expected)
+                    .all(|(item, expected)| equals_value(item, expected))
+        }
+        (Data::Object { members, .. }, Value::Object(expected)) => {
+            *members as usize == expected.len()
+                && element.inside(*members).all(|member| {
+                    let expected = expected.get(member.name());
+                    expected.is_some_and(|expected| equals_value(member, expected))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// Whether two values of documents are the same.
+fn equal(one: Element<'_>, other: Element<'_>) -> bool {
+    if !(looked_at(one) && looked_at(other)) {
+        return false;
+    }
+    match (one.data(), other.data()) {
+        (Data::Null, Data::Null) => true,
+        (Data::Bool(one), Data::Bool(other)) => one == other,
+        (Data::String(a), Data::String(b)) => {
+            a.length == b.length && one.document().text(*a) == other.document().text(*b)
+        }
+        (Data::Number(one), Data::Number(other)) => json::cmp::equal_numbers(&one, other),
+        (Data::Array(a), Data::Array(b)) => {
+            a == b && one.inside(*a).zip(other.inside(*b)).all(|(one, other)| equal(one, other))
+        }
+        (Data::Object { members: a, .. }, Data::Object { members: b, .. }) => {
+            a == b
+                && one.inside(*a).all(|member| {
+                    let same = other.member(member.entry().mark, member.name());
+                    same.is_some_and(|other| equal(member, other))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// Whether no two items of a list, of which there are so many, are the same.
+pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
+    static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+    if items as usize <= FEW {
+        let mut items = list.inside(items);
+        while let Some(item) = items.next() {
+            if items.clone().any(|other| equal(item, other)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    let hashed = list.inside(items).map(|item| {
+        let mut hasher = STATE.build_hasher();
+        hash(item, &mut hasher, &STATE);
+        (hasher.finish(), item)
+    });
+    let mut hashed: Vec<_> = hashed.collect();
+    hashed.sort_unstable_by_key(|(hash, _)| *hash);
+    // Few items have the same hash and different values: hashes cannot be foreseen.
+    hashed.chunk_by(|one, other| one.0 == other.0).all(|same| {
+        let mut pairs = same.iter().enumerate();
+        pairs.all(|(at, one)| !same[..at].iter().any(|other| equal(one.1, other.1)))
+    })
+}
+
+/// Hashes what is equal to the same.
+fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
+    if !looked_at(element) {
+        return;
+    }
+    match element.data() {
+        Data::Null => 0u8.hash(hasher),
+        Data::Bool(value) => value.hash(hasher),
+        Data::Number(number) => bits(number).hash(hasher),
+        Data::String(text) => element.document().text(*text).hash(hasher),
+        Data::Array(items) => {
+            items.hash(hasher);
+            element.inside(*items).for_each(|item| hash(item, hasher, state));
+        }
+        Data::Object { members, .. } => {
+            // In whatever order the members stand.
+            let sum = element.inside(*members).fold(0u64, |sum, member| {
+                let mut own = state.build_hasher();
+                member.name().hash(&mut own);
+                hash(member, &mut own, state);
+                sum.wrapping_add(own.finish())
+            });
+            sum.hash(hasher);
+        }
+    }
+}
+
+/// The same for numbers that are mathematically equal.
+#[expect(clippy::cast_possible_truncation, reason = "a whole number of 63 bits")]
+fn bits(number: &Number) -> u64 {
+    /// 2 to the 63rd.
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    if let Some(number) = number.as_i64() {
+        return number.cast_unsigned();
+    }
+    match number.as_f64() {
+        Some(number) if number.fract() == 0.0 && (-END..END).contains(&number) => {
+            (number as i64).cast_unsigned()
+        }
+        // Integers above, too: what is equal to one is the nearest number with a fraction.
+        Some(number) => number.to_bits(),
+        None => 0,
+    }
+}

@@ -1,0 +1,208 @@
+//! Which schemas count steps of their own: those that others refer to, where following references
+//! could multiply the work, and those with work that accesses to a document do not show.
+
+use super::budget::{KEYWORD, Weight};
+use serde_json::{Map, Value, json};
+
+/// Schemas that one may stand for, references followed, before the ones referred to are counted.
+const EXPANDED: u64 = 10_000;
+/// Alternatives of a keyword that are not counted.
+const FEW: usize = 16;
+/// Formats that are costly to check, and steps a byte.
+const FORMATS: [(&str, i64); 3] = [("regex", 24), ("idn-hostname", 24), ("idn-email", 24)];
+
+/// Members with one schema as their value.
+const ONE: [&str; 11] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+/// Members with a list of schemas.
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Members with schemas by name.
+const TABLES: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+
+/// What limits the comparison with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// Bytes of the schema that one error may copy.
+    pub(super) copied: usize,
+    /// It keeps sets of names and items (`unevaluatedProperties`, `unevaluatedItems`).
+    pub(super) keeps_sets: bool,
+    /// It has a pattern that may be given up without a result (look-around, back-references).
+    pub(super) backtracks: bool,
+}
+
+impl Traits {
+    /// Of a schema that stands alone.
+    pub(super) fn of(schema: &Value) -> Self {
+        let mut traits = Self::default();
+        traits.add(schema);
+        traits
+    }
+
+    fn add(&mut self, schema: &Value) {
+        let Some(members) = schema.as_object() else { return };
+        for (key, value) in members {
+            match key.as_str() {
+                "not" => self.copied = self.copied.max(4 * value.to_string().len()),
+                "pattern" => {
+                    let pattern = value.as_str().unwrap_or_default();
+                    self.copied = self.copied.max(pattern.len());
+                    self.backtracks |= backtracks(pattern);
+                }
+                "patternProperties" => {
+                    let patterns = value.as_object().into_iter().flatten();
+                    self.backtracks |= patterns.map(|(p, _)| p).any(|p| backtracks(p));
+                }
+                "unevaluatedItems" | "unevaluatedProperties" => self.keeps_sets = true,
+                _ => {}
+            }
+        }
+        for_each_below(members, &mut |below| self.add(below));
+    }
+}
+
+/// Whether a pattern has look-around or back-references, or may have.
+fn backtracks(pattern: &str) -> bool {
+    let escaped = |c: u8| c.is_ascii_digit() || c == b'k';
+    ["(?=", "(?!", "(?<"].iter().any(|look| pattern.contains(look))
+        || pattern.as_bytes().windows(2).any(|two| two[0] == b'\\' && escaped(two[1]))
+}
+
+fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
+    for (key, value) in members {
+        match (key.as_str(), value) {
+            (key, value) if ONE.contains(&key) => each(value),
+            (key, Value::Array(list)) if LISTS.contains(&key) => list.iter().for_each(&mut *each),
+            (key, Value::Object(table)) if TABLES.contains(&key) => {
+                table.values().for_each(&mut *each);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Has schemas count steps where they must. Says whether any does.
+pub(crate) fn add(schema: &mut Value) -> bool {
+    let counts_references = is_large(schema);
+    let mut added = add_below(schema);
+    if let (true, Some(Value::Object(defs))) = (counts_references, schema.get_mut("$defs")) {
+        defs.values_mut().for_each(|def| wrap(def, Weight::default()));
+        added = true;
+    }
+    added
+}
+
+/// The weights of all schemas in one, and its own.
+fn add_below(schema: &mut Value) -> bool {
+    let Value::Object(members) = schema else { return false };
+    let weight = weight(members);
+    let mut added = false;
+    for (key, value) in members.iter_mut() {
+        match (key.as_str(), value) {
+            (key, value) if ONE.contains(&key) => added |= add_below(value),
+            (key, Value::Array(list)) if LISTS.contains(&key) => {
+                list.iter_mut().for_each(|below| added |= add_below(below));
+            }
+            (key, Value::Object(table)) if TABLES.contains(&key) => {
+                table.values_mut().for_each(|below| added |= add_below(below));
+            }
+            _ => {}
+        }
+    }
+    // References lead into `$defs` of the root, which so must stay where it is.
+    let defs = members.remove("$defs");
+    if weight != Weight::default() {
+        wrap(schema, weight);
+        added = true;
+    }
+    if let (Some(defs), Value::Object(members)) = (defs, schema) {
+        members.insert("$defs".to_owned(), defs);
+    }
+    added
+}
+
+fn wrap(schema: &mut Value, weight: Weight) {
+    let counted = schema.take();
+    *schema = json!({"if": {KEYWORD: weight.to_value()}, "then": counted, "else": false});
+}
+
+/// Of what stands in a schema itself.
+fn weight(members: &Map<String, Value>) -> Weight {
+    let mut weight = Weight::default();
+    let mut alternatives = 0;
+    for (key, value) in members {
+        match key.as_str() {
+            "format" => {
+                let known = FORMATS.iter().find(|(name, _)| Some(*name) == value.as_str());
+                weight.byte += known.map_or(0, |(_, steps)| *steps);
+            }
+            "pattern" => {
+                alternatives += value.as_str().unwrap_or_default().matches('|').count();
+            }
+            "patternProperties" => {
+                weight.name += value.as_object().map_or(0, |patterns| patterns.len() as i64);
+            }
+            // Neither `true` nor `false` looks at the document.
+            "allOf" | "anyOf" | "oneOf" => {
+                let list = value.as_array().into_iter().flatten();
+                alternatives += list.filter(|schema| schema.is_boolean()).count();
+            }
+            "dependentRequired" | "dependentSchemas" => {
+                alternatives += value.as_object().map_or(0, Map::len);
+            }
+            _ => {}
+        }
+    }
+    if alternatives > FEW {
+        weight.visit = i64::try_from(alternatives).unwrap_or(i64::MAX / 2);
+    }
+    weight
+}
+
+/// Whether a schema stands for too many, or for any number as it comes back to itself.
+fn is_large(schema: &Value) -> bool {
+    let Some(Value::Object(defs)) = schema.get("$defs") else { return false };
+    let mut sizes = vec![1u64; defs.len()];
+    let mut targets = vec![Vec::new(); defs.len()];
+    for at in 0..defs.len() {
+        let Some(def) = defs.get(&at.to_string()) else { return true };
+        references(def, &mut sizes[at], &mut targets[at]);
+    }
+    let mut users = vec![Vec::new(); defs.len()];
+    for (at, targets) in targets.iter().enumerate() {
+        targets.iter().for_each(|target| users[*target].push(at));
+    }
+    // Those that lead nowhere come first, then those that lead to them; circles are left over.
+    let mut missing: Vec<usize> = targets.iter().map(Vec::len).collect();
+    let mut ready: Vec<usize> = (0..defs.len()).filter(|at| missing[*at] == 0).collect();
+    let mut done = 0;
+    while let Some(at) = ready.pop() {
+        done += 1;
+        for &user in &users[at] {
+            sizes[user] = sizes[user].saturating_add(sizes[at]);
+            missing[user] -= 1;
+            if missing[user] == 0 {
+                ready.push(user);
+            }
+        }
+    }
+    done < defs.len() || sizes.iter().any(|size| *size > EXPANDED)
+}
+
+fn references(schema: &Value, size: &mut u64, found: &mut Vec<usize>) {
+    let Some(members) = schema.as_object() else { return };
+    *size += 1;
+    let target = members.get("$ref").and_then(Value::as_str);
+    found.extend(target.and_then(|t| t.strip_prefix("#/$defs/")?.parse::<usize>().ok()));
+    for_each_below(members, &mut |below| references(below, size, found));
+}

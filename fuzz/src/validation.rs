@@ -1,0 +1,131 @@
+//! Properties of validation that hold for any schema and any body.
+//!
+//! An input is a schema (JSON) on its first line and a body behind it. The body is compared as it
+//! is, as the items of a long list, and at the end of a deep nest of objects and lists: what
+//! multiplies work or memory does it there.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use weir_config::Config;
+use weir_config::validation::{BodyCheck, Content};
+
+/// Most memory that the comparison may take beyond the body, in bytes.
+const MEMORY: usize = 64 << 20;
+/// Most time of the thread that it may take: 100 ms, with leave for checks of overflow in this build
+/// and for what else the machine does.
+const TIME: Duration = Duration::from_millis(600);
+/// Longest list and most levels that a body is put into.
+const LIST: usize = 256 << 10;
+const LEVELS: usize = 40;
+
+/// Counts what a thread has allocated.
+struct Counting;
+
+thread_local! {
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // Not while a thread ends.
+    let _ = NOW.try_with(|now| {
+        now.set(now.get().saturating_add(bytes));
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(now.get())));
+    });
+}
+
+// SAFETY: all work is the system allocator's; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Compares bodies with the schema: never a panic, and always within the budget.
+pub fn validation(bytes: &[u8]) {
+    let end = bytes.iter().position(|&b| b == b'\n').unwrap_or(bytes.len());
+    let (Ok(schema), body) = (std::str::from_utf8(&bytes[..end]), &bytes[end..]) else { return };
+    let body = body.trim_ascii();
+    let Some(config) = config(schema) else { return };
+    for content in contents(&config) {
+        within_budget(content, body);
+        if matches!(content.check, BodyCheck::Json(_)) && !body.is_empty() {
+            within_budget(content, &list(body));
+            within_budget(content, &nest(body, b"{\"a\":", b"}"));
+            within_budget(content, &nest(body, b"[", b"]"));
+            within_budget(content, &nest(&list(body), b"[{\"a\":", b"}]"));
+        }
+    }
+}
+
+fn list(body: &[u8]) -> Vec<u8> {
+    let mut list = b"[".to_vec();
+    while list.len() + body.len() < LIST {
+        list.extend_from_slice(body);
+        list.push(b',');
+    }
+    list.extend_from_slice(body);
+    list.push(b']');
+    list
+}
+
+fn nest(body: &[u8], open: &[u8], close: &[u8]) -> Vec<u8> {
+    let levels = LEVELS / open.iter().filter(|b| matches!(b, b'[' | b'{')).count().max(1);
+    [open.repeat(levels).as_slice(), body, close.repeat(levels).as_slice()].concat()
+}
+
+/// The time that this thread has run. The machine may do other things meanwhile.
+fn ran(start: Instant) -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = told.and_then(|t| t.split_ascii_whitespace().next()?.parse().ok());
+    nanos.map_or_else(|| start.elapsed(), Duration::from_nanos)
+}
+
+fn within_budget(content: &Content, body: &[u8]) {
+    let (start, before) = (Instant::now(), NOW.get());
+    PEAK.set(before);
+    let begun = ran(start);
+    let _ = content.check(body);
+    let took = ran(start).saturating_sub(begun);
+    let memory = usize::try_from(PEAK.get() - before).unwrap_or_default();
+    assert!(memory <= MEMORY, "{memory} bytes for a body of {}", body.len());
+    assert!(took <= TIME, "{took:?} for a body of {} bytes", body.len());
+}
+
+pub fn contents(config: &Config) -> impl Iterator<Item = &Content> {
+    let routes = config.apis.iter().flat_map(|api| &api.routes);
+    let bodies = routes.filter_map(|route| route.validation.as_ref()?.body.as_ref());
+    bodies.flat_map(|body| &body.contents)
+}
+
+/// A configuration with this schema for JSON, forms and texts; `None` if it is none.
+pub fn config(schema: &str) -> Option<Config> {
+    serde_json::from_str::<serde_json::Value>(schema).ok()?;
+    let media = "{schema: {$ref: '#/components/schemas/S'}}";
+    let document = format!(
+        "openapi: 3.1.0\ninfo: {{title: T, version: '1'}}\ncomponents: {{schemas: {{S: {schema}}}}}\n\
+         paths:\n  /a:\n    post:\n      operationId: a\n      requestBody:\n        content:\n          \
+         application/json: {media}\n          application/x-www-form-urlencoded: {media}\n          \
+         text/plain: {media}\n      responses: {{'200': {{description: d}}}}\n"
+    );
+    let folder = std::env::temp_dir().join(format!("weir-fuzz-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).ok()?;
+    std::fs::write(folder.join("d.yaml"), document).ok()?;
+    std::fs::write(
+        folder.join("weir.yaml"),
+        "apis: {a: {base: /, openapi: d.yaml, routes: [{op: a, reply: {status: 200}}]}}\n",
+    )
+    .ok()?;
+    let source = weir_config::Source { path: folder.join("weir.yaml"), overrides: Vec::new() };
+    weir_config::load(&source).ok().map(|(config, _)| config)
+}
