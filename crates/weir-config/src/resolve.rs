@@ -39,7 +39,7 @@ pub(crate) use upstream::target;
 
 use crate::config::{Config, Upstream};
 use crate::draft::{Draft, Member, Node, Spot};
-use crate::finding::{Report, codes, nearest};
+use crate::finding::{Report, codes};
 use crate::keys;
 use fields::Fields;
 use rustls::RootCertStore;

@@ -3,7 +3,7 @@
 use super::{Fields, Resolver};
 use crate::config::{Api, Consumer, ConsumerId, CountRule, Counts, Monitor, Plan};
 use crate::draft::Node;
-use crate::finding::{codes, nearest};
+use crate::finding::codes;
 use crate::keys;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::config::{
     Representation, Route,
 };
 use crate::draft::{Member, Node, Spot};
-use crate::finding::{codes, nearest};
+use crate::finding::codes;
 use crate::keys;
 use crate::openapi::{
     Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,

@@ -75,7 +75,7 @@ fn keys_invented_for_one_limit_take_no_room_from_others() {
     let keyed = |path: &str| {
         format!(
             "      - {{get: /{path}, reply: {{text: hello}}, \
-             limit: {{name: {path}, rate: 1/h, burst: 1, key: {{cel: \"request.headers['x-key']\"}}}}}}\n"
+             limit: {{rate: 1/h, burst: 1, key: {{cel: \"request.headers['x-key']\"}}}}}}\n"
         )
     };
     let routes: String = (0..70).map(|i| keyed(&format!("r{i}"))).collect();
