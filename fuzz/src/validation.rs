@@ -102,14 +102,14 @@ fn within_budget(content: &Content, body: &[u8]) {
     assert!(took <= TIME, "{took:?} for a body of {} bytes", body.len());
 }
 
-pub fn contents(config: &Config) -> impl Iterator<Item = &Content> {
+fn contents(config: &Config) -> impl Iterator<Item = &Content> {
     let routes = config.apis.iter().flat_map(|api| &api.routes);
     let bodies = routes.filter_map(|route| route.validation.as_ref()?.body.as_ref());
     bodies.flat_map(|body| &body.contents)
 }
 
 /// A configuration with this schema for JSON, forms and texts; `None` if it is none.
-pub fn config(schema: &str) -> Option<Config> {
+fn config(schema: &str) -> Option<Config> {
     serde_json::from_str::<serde_json::Value>(schema).ok()?;
     let media = "{schema: {$ref: '#/components/schemas/S'}}";
     let document = format!(

@@ -21,13 +21,13 @@ const MOST_STEPS: i64 = 8_000_000;
 /// Most steps of collecting errors: steps that make errors take longer.
 pub(super) const MOST_ERROR_STEPS: i64 = 3_000_000;
 /// Most bytes that the errors and name sets of one comparison take.
-pub(super) const MEMORY: i64 = 12 << 20;
+pub(super) const MEMORY: i64 = 8 << 20;
 /// Bytes of one error at most, without its path and its copies of the schema.
 const ERROR: i64 = 1024;
 /// Bytes of a name that is kept, without its text.
 const NAME: i64 = 64;
 /// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
-const VISIT: i64 = 16;
+const VISIT: i64 = 32;
 
 /// Keyword that counts steps. No document can have it: members with `x-` are left out of copies.
 pub(crate) const KEYWORD: &str = "x-weir-steps";

@@ -5,8 +5,6 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Number;
 use std::fmt;
 
-/// Bytes of a text for each of its values, about: what the list is made for at first.
-const BYTES_PER_VALUE: usize = 16;
 /// Bytes of an index in a path, about.
 const INDEX: usize = 8;
 /// What is said of a text with more values than a document holds.
@@ -34,7 +32,11 @@ impl<'t> Document<'t> {
             format!("no JSON at line {line} column {column}: it is not UTF-8")
         })?;
         self.text = text;
-        self.entries = Vec::with_capacity((bytes.len() / BYTES_PER_VALUE + 1).min(VALUES));
+        // Each value stands behind one of these, or is the first. A list that had to grow would
+        // for a moment be there twice.
+        let before = |b: &&u8| matches!(**b, b',' | b'[' | b'{');
+        let most = bytes.iter().filter(before).count() + 1;
+        self.entries = Vec::with_capacity(most.min(VALUES));
         let mut reader = serde_json::Deserializer::from_str(text);
         let (name, mark) = (Span::default(), 0);
         let seed = Seed { document: self, name, mark, depth: DEPTH, path: 0 };
