@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 
 /// Most bytes of a text that are told.
 const TOLD: usize = 1024;
+/// Bytes of both paths of an error for each byte of its path through the document, about.
+const PATHS: usize = 8;
 /// Most items of a list that are told.
 const COUNTED: u32 = 1 << 16;
 /// Stands for the value of an error that is void.
@@ -229,7 +231,9 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
     /// Of what is wrong only texts are ever told, as names of members, and how many items there are;
     /// a copy of each value, one in the other, would be much work. Each error asks for it once.
     fn lazy_value(&self) -> LazyInstance<'d> {
-        if !charge_error(self.document.longest_path + self.document.error_bytes) {
+        // The path through the schema is longer than the one through the document.
+        let paths = self.document.longest_path.saturating_mul(PATHS);
+        if !charge_error(paths + self.document.error_bytes) {
             return LazyInstance::Ready(Cow::Borrowed(&VOID));
         }
         if self.at == 0 && self.document.tells_whole {
