@@ -277,6 +277,7 @@ impl LimitPlan {
         if !changed.is_empty() {
             self.limiter.buckets.take_over(&changed, now.nanos);
         }
+        limits_in_use.extend(self.failures.as_ref().map(Failures::number));
         self.limiter.buckets.divide(&limits_in_use, now.nanos);
     }
 

@@ -30,6 +30,11 @@ impl Failures {
         Some(Self { gcra, counter })
     }
 
+    /// Number of the limit in the registry.
+    pub(super) fn number(&self) -> u32 {
+        self.counter.number
+    }
+
     fn slot(&self, address: IpAddr) -> Slot {
         Slot { limit: self.counter.number, key: Key::address(address) }
     }
