@@ -30,6 +30,7 @@ mod server;
 mod telemetry;
 mod tls;
 mod tracker;
+mod underscores;
 mod upstream;
 mod xml;
 
@@ -130,6 +131,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
         native_roots: None,
     };
     let root = Fields::new(&draft.root, &keys::ROOT);
+    let members = upstreams.clone();
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
     let pools = pools.iter().map(|m| resolver.pool(m)).collect::<Vec<_>>();
     let auths = auths.iter().map(|m| resolver.auth(m)).collect::<Vec<_>>();
@@ -152,6 +154,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
     tracker.triggers = resolver.triggers(&root, &apis);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
+    resolver.warn_of_underscores(&members, &upstreams, &auths, &apis);
     resolver.warn_unused();
     resolver.warn_of_exposure(&root, &listen, &admin, &data);
     Some(Config {

@@ -48,7 +48,7 @@ fn sockets(listeners: &[Listener]) -> String {
         .iter()
         .map(|l| {
             let tls = if l.tls.is_some() { " with TLS" } else { "" };
-            let proxy = if l.proxy_protocol { " behind the PROXY protocol" } else { "" };
+            let proxy = if l.proxy_protocol.is_some() { " behind the PROXY protocol" } else { "" };
             format!("{}{tls}{proxy}", l.addr)
         })
         .collect();

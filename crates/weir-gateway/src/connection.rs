@@ -61,7 +61,12 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     let live = worker.live();
     let settings = &live.site.config.listen[listener];
     let patience = live.site.config.limits.header_time;
-    let peer = if settings.proxy_protocol {
+    let peer = if let Some(senders) = &settings.proxy_protocol {
+        let sender = peer.ip().to_canonical();
+        if !senders.iter().any(|network| network.contains(&sender)) {
+            worker.stats.proxy_protocol_failures.add(1);
+            return;
+        }
         match Box::pin(timeout(patience, read_proxy_header(&tcp))).await {
             Ok(Ok(source)) => source.unwrap_or(peer),
             Ok(Err(_)) | Err(_) => {

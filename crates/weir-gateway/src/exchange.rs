@@ -210,8 +210,9 @@ impl Exchange {
         let now = worker.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
         let live = worker.live();
-        let trust = &live.site.config.listen[listener].trust;
-        self.client = Client::identify(self.peer.ip(), https, trust, &self.request.headers);
+        let listener = &live.site.config.listen[listener];
+        let trust = (listener.trust.as_slice(), listener.trust_headers.as_slice());
+        self.client = Client::identify(self.peer.ip(), https, trust, &mut self.request.headers);
         self.start(live, now);
     }
 
@@ -221,6 +222,7 @@ impl Exchange {
         let now = self.worker.unix_time(self.started);
         self.id = TransactionId::of(uuid::Uuid::from_bytes(id));
         self.client = client;
+        crate::forwarded::strip(&mut self.request.headers, &[]);
         self.start(self.worker.live(), now);
         self.resubmission = Some(Box::new(in_hand));
     }
@@ -229,9 +231,6 @@ impl Exchange {
         self.unix = now.as_secs();
         self.received_us = now.as_micros() as u64;
         self.recording = Recording::start(self.worker);
-        if !self.client.trusted {
-            crate::forwarded::strip(&mut self.request.headers);
-        }
         crate::console_cookie::strip_request(&mut self.request.headers);
         self.host.clear();
         let authority = self.client.host.as_deref().unwrap_or(self.request.authority());

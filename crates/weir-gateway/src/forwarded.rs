@@ -28,12 +28,19 @@ impl Client {
     /// Walks from the peer towards the client as long as the hops are trusted.
     ///
     /// `peer` is the connection's other end (or the source named by the PROXY protocol), `https`
-    /// whether that connection is TLS, `trust` the listener's list. The client is the rightmost
+    /// whether that connection is TLS, `trust` the listener's list, `believed` the headers that
+    /// trusted peers may set: what is not among them is removed. The client is the rightmost
     /// address that is not trusted. An entry that is no address (`unknown`, `_hidden`, garbage)
     /// ends the walk at the hop that reported it: what stands left of it could be anybody's words.
-    pub fn identify(peer: IpAddr, https: bool, trust: &[IpNet], headers: &Headers) -> Self {
+    pub fn identify(
+        peer: IpAddr,
+        https: bool,
+        (trust, believed): (&[IpNet], &[String]),
+        headers: &mut Headers,
+    ) -> Self {
         let peer = peer.to_canonical();
         let trusted = is_trusted(peer, trust);
+        strip(headers, if trusted { believed } else { &[] });
         let mut client = Self { address: peer, trusted, https, host: None };
         if !trusted {
             return client;
@@ -42,6 +49,9 @@ impl Client {
             client.walk(trust, rightmost_first(headers, Known::XForwardedFor), parse_node);
         } else if headers.known(Known::Forwarded).is_some() {
             client.walk_forwarded(trust, headers);
+            if !is_listed(believed, Known::XForwardedHost.name().as_bytes()) {
+                client.host = None;
+            }
         }
         client.believe_lines(headers);
         client
@@ -129,12 +139,24 @@ impl Client {
     }
 }
 
-/// Removes what only a trusted peer may say: `Forwarded`, `X-Forwarded-*`, `weir-*`.
-pub fn strip(headers: &mut Headers) {
+/// Removes what only a trusted peer may say (`Forwarded`, `X-Forwarded-*`, `weir-*`), but what is
+/// listed in `believed`, in lower case, perhaps with `*` at the end.
+pub fn strip(headers: &mut Headers, believed: &[String]) {
+    let goes =
+        |known: Known, name: &[u8]| is_said_by_proxies(known, name) && !is_listed(believed, name);
     // Most requests carry none of them, and looking is cheaper than rebuilding the list.
-    if headers.names().any(|(known, name)| is_said_by_proxies(known, name)) {
-        headers.retain(|known, name, _| !is_said_by_proxies(known, name.as_bytes()));
+    if headers.names().any(|(known, name)| goes(known, name)) {
+        headers.retain(|known, name, _| !goes(known, name.as_bytes()));
     }
+}
+
+fn is_listed(listed: &[String], name: &[u8]) -> bool {
+    listed.iter().any(|listed| match listed.strip_suffix('*') {
+        None => name.eq_ignore_ascii_case(listed.as_bytes()),
+        Some(start) => {
+            name.get(..start.len()).is_some_and(|n| n.eq_ignore_ascii_case(start.as_bytes()))
+        }
+    })
 }
 
 fn is_said_by_proxies(known: Known, name: &[u8]) -> bool {

@@ -44,6 +44,26 @@ fn nominated(headers: &Headers) -> Vec<String> {
         .collect()
 }
 
+/// Removes request headers with an underscore in their name, but those in `passed` (in lower case;
+/// `*` is all of them), and gives how many. To programs that see headers as variables `X_User` is
+/// `X-User`, so that it would bypass edits and pass for what proxies say.
+pub(crate) fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 {
+    // Few requests have any, and looking is cheaper than rebuilding the list.
+    let goes = |known: Known, name: &[u8]| known == Known::Other && is_underscored(name, passed);
+    if !headers.names().any(|(known, name)| goes(known, name)) {
+        return 0;
+    }
+    let before = headers.len();
+    headers.retain(|known, name, _| !goes(known, name.as_bytes()));
+    (before - headers.len()) as u64
+}
+
+/// Whether a header has an underscore in its name and is not in `passed`.
+pub(crate) fn is_underscored(name: &[u8], passed: &[String]) -> bool {
+    memchr::memchr(b'_', name).is_some()
+        && !passed.iter().any(|p| p == "*" || name.eq_ignore_ascii_case(p.as_bytes()))
+}
+
 /// Removes, then sets.
 pub(crate) fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
     for name in &edits.remove {
@@ -52,6 +72,73 @@ pub(crate) fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
     for (name, value) in &edits.set {
         headers.set(name, value.as_bytes());
     }
+}
+
+/// Removes what may not stand in trailers, and what `edited` names: a trailer that a recipient merges
+/// with the header would undo the edit.
+pub(crate) fn filter_trailers(trailers: &mut HeaderMap, edited: impl Fn(&str) -> bool) {
+    let goes = |name: &&HeaderName| !may_be_trailer(name.as_str()) || edited(name.as_str());
+    let gone: Vec<HeaderName> = trailers.keys().filter(goes).cloned().collect();
+    for name in &gone {
+        trailers.remove(name);
+    }
+}
+
+/// Whether edits remove or replace a header.
+pub(crate) fn is_edited(edits: &HeaderEdits, name: &str) -> bool {
+    let is_it = |other: &str| other.eq_ignore_ascii_case(name);
+    edits.remove.iter().any(|other| is_it(other)) || edits.set.iter().any(|(other, _)| is_it(other))
+}
+
+/// Whether a field may stand in trailers (RFC 9110 section 6.5.1): it does not frame, route, modify
+/// or authenticate a message, says nothing about its body or how to treat the response, and is none
+/// that weir or other proxies vouch for. `name` is in lower case.
+fn may_be_trailer(name: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["access-control-", "if-", "proxy-", "weir-", "x-forwarded-"];
+    // In alphabetical order. `Content-Digest` and `ETag` may well be known at the end only.
+    const NAMES: [&str; 40] = [
+        "age",
+        "authorization",
+        "cache-control",
+        "connection",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-location",
+        "content-range",
+        "content-security-policy",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "expires",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "location",
+        "max-forwards",
+        "origin",
+        "pragma",
+        "range",
+        "refresh",
+        "retry-after",
+        "set-cookie",
+        "strict-transport-security",
+        "te",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "vary",
+        "via",
+        "warning",
+        "www-authenticate",
+        "x-accel-redirect",
+    ];
+    NAMES.binary_search(&name).is_err() && !PREFIXES.iter().any(|start| name.starts_with(start))
 }
 
 /// Adds a field to those of HTTP/2. One whose name or value HTTP/2 does not have is left out.
@@ -81,6 +168,58 @@ pub(crate) fn text(value: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trailers_have_nothing_that_belongs_into_a_head() {
+        let names = [
+            "grpc-status",
+            "grpc-message",
+            "server-timing",
+            "x-checksum",
+            "content-length",
+            "content-type",
+            "transfer-encoding",
+            "host",
+            "authorization",
+            "set-cookie",
+            "if-none-match",
+            "weir-transaction-id",
+            "x-forwarded-for",
+            "x-removed",
+            "x-replaced",
+        ];
+        let mut trailers = HeaderMap::new();
+        for name in names {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("1"));
+        }
+        let edits = HeaderEdits {
+            set: vec![("x-replaced".to_owned(), "1".to_owned())],
+            remove: vec!["x-removed".to_owned()],
+        };
+        filter_trailers(&mut trailers, |name| is_edited(&edits, name));
+        let kept: Vec<_> = trailers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(kept, &names[..4]);
+    }
+
+    #[test]
+    fn headers_with_an_underscore_go_unless_they_are_listed() {
+        let named = |names: &[&str]| {
+            let mut headers = Headers::new();
+            names.iter().for_each(|name| headers.push(name, b"1"));
+            headers
+        };
+        for (passed, dropped, left) in [
+            (&[][..], 2, &["x-user", "accept"][..]),
+            (&["x_user"], 1, &["X_User", "x-user", "accept"]),
+            (&["*"], 0, &["X_User", "x-user", "weir_mirrored", "accept"]),
+        ] {
+            let passed: Vec<String> = passed.iter().map(|name| (*name).to_owned()).collect();
+            let mut headers = named(&["X_User", "x-user", "weir_mirrored", "accept"]);
+            assert_eq!(drop_underscored(&mut headers, &passed), dropped, "{passed:?}");
+            let names: Vec<_> = headers.iter().map(|(_, name, _)| name).collect();
+            assert_eq!(names, left, "{passed:?}");
+        }
+    }
 
     #[test]
     fn what_each_request_has_anew_stays_out_of_the_table_of_http2() {

@@ -128,19 +128,19 @@ fn prepare(exchange: &mut Exchange, route: &Route, passed: &[String]) {
     withhold(&mut exchange.request.headers, passed, |known, name| {
         live.site.masks.is_masked(known, name)
     });
-    head::prepare(exchange, route, None);
+    head::prepare(exchange, route, None, passed);
 }
 
-/// Removes what programs are not to see unless it is listed: credentials, and names that programs
-/// cannot tell from others, because in the names of variables a dash is an underscore. `Proxy` would
-/// become `HTTP_PROXY`, which many take for the address of a proxy to use.
+/// Removes what programs are not to see unless it is listed: credentials. (Names with an underscore go
+/// as they do for every upstream.) `Proxy` would become `HTTP_PROXY`, which many take for the address
+/// of a proxy to use.
 fn withhold(headers: &mut Headers, passed: &[String], secret: impl Fn(Known, &str) -> bool) {
     headers.retain(|known, name, _| {
         if name.eq_ignore_ascii_case("proxy") {
             return false;
         }
         let listed = passed.iter().any(|listed| listed.eq_ignore_ascii_case(name));
-        listed || !(name.contains('_') || secret(known, name))
+        listed || !secret(known, name)
     });
 }
 

@@ -33,7 +33,7 @@ use hedge::Hedge;
 use sending::Sending;
 use std::rc::Rc;
 use std::time::Duration;
-use weir_config::{Credential, Instead, Protocol, Proxy, Route, UpstreamId};
+use weir_config::{Instead, Protocol, Proxy, Route, Upstream, UpstreamId};
 use weir_wire::{Framing, HeadLimits};
 
 /// Bounds on an answer's head. Not a client's doing, so not a setting.
@@ -67,7 +67,7 @@ pub(crate) async fn forward<'a>(
     }
     // Before the headers are the upstream's.
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
+    prepare(exchange, route, proxy, settings, &mut body);
 
     // The reading of the request's start, if nothing has been waited for since.
     let started = clock::recent();
@@ -143,15 +143,16 @@ fn prepare(
     exchange: &mut Exchange,
     route: &Route,
     proxy: &Proxy,
-    credential: Option<&Credential>,
+    settings: &Upstream,
     body: &mut RequestBody<'_>,
 ) {
+    let passed = &settings.underscores_in_headers;
     if exchange.mirrors.is_empty() {
-        head::prepare(exchange, route, Some(&proxy.headers));
+        head::prepare(exchange, route, Some(&proxy.headers), passed);
     } else {
-        mirror::prepare(exchange, route, proxy, body);
+        mirror::prepare(exchange, route, proxy, passed, body);
     }
-    head::sign(&mut exchange.request.headers, credential);
+    head::sign(&mut exchange.request.headers, settings.credential.as_ref());
 }
 
 /// Another upstream that a request goes to, if one takes it.
@@ -199,7 +200,7 @@ pub(crate) fn outline(
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
-    head::prepare(exchange, route, Some(&proxy.headers));
+    head::prepare(exchange, route, Some(&proxy.headers), &settings.underscores_in_headers);
     head::sign(&mut exchange.request.headers, settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];
     let way = head::Way { proxy, upgrade, beside: None };

@@ -338,6 +338,7 @@ pub(crate) struct WorkerStats {
     pub(crate) handshake_failures: Counter,
     pub(crate) proxy_protocol_failures: Counter,
     pub(crate) bad_requests: Counter,
+    pub(crate) dropped_headers: Counter,
     pub(crate) active: Counter,
     pub(crate) aborted: Counter,
     pub(crate) timeouts: Counter,

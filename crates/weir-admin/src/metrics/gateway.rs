@@ -47,6 +47,11 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
             stats.bad_requests,
         ),
         Family::counter(
+            "weir_headers_dropped_total",
+            "Request headers that were not passed on because of an underscore in their name.",
+            stats.dropped_headers,
+        ),
+        Family::counter(
             "weir_aborted_requests_total",
             "Requests whose client went away or whose answer broke off.",
             stats.aborted,

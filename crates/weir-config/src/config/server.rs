@@ -19,11 +19,14 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Which certificates clients show; they are not asked for any when absent.
     pub clients: Option<ClientCertificates>,
-    /// Peers whose `Forwarded`, `X-Forwarded-*` and `weir-*` request headers are believed.
+    /// Peers whose request headers of `trust_headers` are believed.
     pub trust: Vec<IpNet>,
-    /// Every connection starts with a PROXY protocol header, version 1 or 2; one without it is
-    /// closed.
-    pub proxy_protocol: bool,
+    /// Names in lower case of `Forwarded`, `X-Forwarded-*` and `weir-*`, those that end in `*`
+    /// stand for all that begin so; the others are removed, whoever sends them.
+    pub trust_headers: Vec<String>,
+    /// Every connection starts with a PROXY protocol header, version 1 or 2, and comes from one of
+    /// these networks; any other is closed. `None`: there is no such header.
+    pub proxy_protocol: Option<Vec<IpNet>>,
 }
 
 /// Where a listener's certificates come from.

@@ -45,6 +45,9 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// The credential that weir itself presents.
     pub credential: Option<Credential>,
+    /// Request headers that are passed on although their name has an underscore, in lower case;
+    /// `*` is all of them.
+    pub underscores_in_headers: Vec<String>,
 }
 
 /// One server.

@@ -150,13 +150,19 @@ pub(crate) static LISTENER: Shape = Shape {
             Key::new(
                 "trust",
                 Kind::List(&Kind::Form(Form::Network)),
-                "Peers whose `Forwarded`, `X-Forwarded-*` and `weir-*` request headers are believed.",
+                "Peers whose request headers of `trust_headers` are believed: proxies that set them whatever their clients send.",
             )
             .default("nobody"),
             Key::new(
+                "trust_headers",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Headers of trusted peers that are believed and passed on, of `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` are all that begin so. The others of these names are removed, whoever sends them. The host of `Forwarded` is believed with `x-forwarded-host` only.",
+            )
+            .default("forwarded, x-forwarded-for and x-forwarded-proto"),
+            Key::new(
                 "proxy_protocol",
-                Kind::Bool,
-                "Every connection starts with a PROXY protocol header, version 1 or 2.",
+                Kind::Either(&[Kind::Bool, Kind::List(&Kind::Form(Form::Network))]),
+                "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` is everybody.",
             )
             .default("false"),
         ],

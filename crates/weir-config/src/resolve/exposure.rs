@@ -90,7 +90,7 @@ impl Resolver<'_> {
         let open = listen.iter().find(|listener| {
             let is_remote = !listener.addr.ip().to_canonical().is_loopback();
             // Where hops in front are believed, they speak TLS for this listener.
-            let has_proxy = !listener.trust.is_empty() || listener.proxy_protocol;
+            let has_proxy = !listener.trust.is_empty() || listener.proxy_protocol.is_some();
             is_remote && listener.tls.is_none() && !has_proxy
         });
         if let Some(open) = open {

@@ -7,6 +7,7 @@ use crate::config::{
 use crate::draft::{Data, Node};
 use crate::finding::codes;
 use crate::keys;
+use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,9 +28,25 @@ pub(super) fn request_time(fields: &Fields<'_>, default: Option<Duration>) -> Op
     }
 }
 
+/// Headers of trusted peers that are believed unless the listener lists others.
+fn believed() -> Vec<String> {
+    ["forwarded", "x-forwarded-for", "x-forwarded-proto"].map(str::to_owned).to_vec()
+}
+
+fn networks(texts: &[String]) -> Vec<IpNet> {
+    texts.iter().filter_map(|text| keys::network(text)).collect()
+}
+
 /// A listener without TLS that trusts nobody.
 fn plain(addr: SocketAddr) -> Listener {
-    Listener { addr, tls: None, clients: None, trust: Vec::new(), proxy_protocol: false }
+    Listener {
+        addr,
+        tls: None,
+        clients: None,
+        trust: Vec::new(),
+        trust_headers: believed(),
+        proxy_protocol: None,
+    }
 }
 
 impl Resolver<'_> {
@@ -77,9 +94,57 @@ impl Resolver<'_> {
             addr: fields.text("addr")?.parse().ok()?,
             tls,
             clients,
-            trust: fields.texts("trust").iter().filter_map(|t| keys::network(t)).collect(),
-            proxy_protocol: fields.bool("proxy_protocol").unwrap_or(false),
+            trust: networks(&fields.texts("trust")),
+            trust_headers: self.trust_headers(&fields),
+            proxy_protocol: self.proxy_protocol(&fields),
         })
+    }
+
+    /// The headers that trusted peers may set.
+    fn trust_headers(&mut self, fields: &Fields<'_>) -> Vec<String> {
+        let Some(node) = fields.get("trust_headers") else {
+            if let Some(node) =
+                fields.get("trust").filter(|_| !networks(&fields.texts("trust")).is_empty())
+            {
+                let message = "of what these peers say only `Forwarded`, `X-Forwarded-For` and \
+                               `X-Forwarded-Proto` are believed";
+                self.report.warning(codes::TRUSTED_HEADERS, node.at, message).help(
+                    "list what they set themselves, whatever their clients send: `trust_headers: \
+                     [x-forwarded-for, x-forwarded-proto, x-forwarded-host]`",
+                );
+            }
+            return believed();
+        };
+        let names = fields.texts("trust_headers");
+        let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let is_one = |name: &String| {
+            name == "forwarded" || name.starts_with("x-forwarded-") || name.starts_with("weir-")
+        };
+        for other in names.iter().filter(|name| !is_one(name)) {
+            let message = format!("`{other}` is passed on whoever sends it");
+            self.report
+                .error(codes::BAD_VALUE, node.at, message)
+                .help("`forwarded`, `x-forwarded-…`, `weir-…`, or `x-forwarded-*` and `weir-*`");
+        }
+        names
+    }
+
+    /// Who may send PROXY protocol headers, if they are read at all.
+    fn proxy_protocol(&mut self, fields: &Fields<'_>) -> Option<Vec<IpNet>> {
+        let node = fields.get("proxy_protocol")?;
+        let listed = fields.texts("proxy_protocol");
+        match fields.bool("proxy_protocol") {
+            Some(false) => None,
+            Some(true) => {
+                let message = "whoever reaches this listener may say who it is";
+                self.report.warning(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
+                    "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \
+                     \"::/0\"]` is everybody",
+                );
+                Some(networks(&["0.0.0.0/0".to_owned(), "::/0".to_owned()]))
+            }
+            None => Some(networks(&listed)),
+        }
     }
 
     fn client_certificates(

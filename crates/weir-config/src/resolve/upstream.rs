@@ -185,6 +185,7 @@ impl Resolver<'_> {
             retries: None,
             tls,
             credential: None,
+            underscores_in_headers: Vec::new(),
         });
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Some((id, path))
@@ -268,6 +269,10 @@ impl Resolver<'_> {
             credential: match fields.object("auth", &keys::CREDENTIAL) {
                 Some(auth) => Some(self.credential(&auth)?),
                 None => None,
+            },
+            underscores_in_headers: {
+                let names = fields.texts("underscores_in_headers");
+                names.iter().map(|name| name.to_ascii_lowercase()).collect()
             },
         })
     }

@@ -16,8 +16,14 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
             Some(Tls::SelfSigned) => "self-signed".to_owned(),
             Some(Tls::Certificates(keys)) => format!("{} certificates", keys.len()),
         };
-        writeln!(out, "listen {} {tls} trust {:?} proxy {}", l.addr, l.trust, l.proxy_protocol)
-            .expect("writes");
+        let proxy = match &l.proxy_protocol {
+            None => "false".to_owned(),
+            Some(senders) => format!("{senders:?}"),
+        };
+        writeln!(out, "listen {} {tls} trust {:?} proxy {proxy}", l.addr, l.trust).expect("writes");
+        if !l.trust.is_empty() {
+            writeln!(out, "  headers {:?}", l.trust_headers).expect("writes");
+        }
         if let Some(clients) = &l.clients {
             let (ca, lists) = (clients.ca.len(), clients.revoked.len());
             let optional = clients.optional;

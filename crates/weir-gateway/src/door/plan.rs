@@ -203,7 +203,7 @@ fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let mut client = Client::recorded(request.client.unwrap_or(nobody), &headers);
     client.https |= request.https;
-    crate::forwarded::strip(&mut headers);
+    crate::forwarded::strip(&mut headers, &[]);
     // With what `Connection` names: that was for the connection of then.
     let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);
     strip_hop_by_hop(&mut headers, ours);

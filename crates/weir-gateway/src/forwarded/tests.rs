@@ -17,8 +17,44 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
+/// All that trusted peers can be believed.
+fn all() -> Vec<String> {
+    ["forwarded", "x-forwarded-*", "weir-*"].map(str::to_owned).to_vec()
+}
+
 fn client(peer: &str, fields: &[(&str, &str)]) -> Client {
-    Client::identify(ip(peer), false, &trust(), &headers(fields))
+    Client::identify(ip(peer), false, (&trust(), &all()), &mut headers(fields))
+}
+
+#[test]
+fn of_a_trusted_peer_only_what_is_listed_is_believed_and_kept() {
+    let said = [
+        ("X-Forwarded-For", "1.1.1.1"),
+        ("X-Forwarded-Host", "evil"),
+        ("x-forwarded-port", "81"),
+        ("weir-mirrored", "1"),
+    ];
+    for (listed, host, left) in [
+        (&["x-forwarded-for"][..], None, &["X-Forwarded-For"][..]),
+        (
+            &["x-forwarded-for", "x-forwarded-host"],
+            Some("evil"),
+            &["X-Forwarded-For", "X-Forwarded-Host"],
+        ),
+        (&["x-forwarded-for", "weir-*"], None, &["X-Forwarded-For", "weir-mirrored"]),
+    ] {
+        let listed: Vec<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+        let mut headers = headers(&said);
+        let seen = Client::identify(ip("10.0.0.1"), false, (&trust(), &listed), &mut headers);
+        assert_eq!(seen.address, ip("1.1.1.1"), "{listed:?}");
+        assert_eq!(seen.host.as_deref(), host, "{listed:?}");
+        let names: Vec<_> = headers.iter().map(|(_, name, _)| name).collect();
+        assert_eq!(names, left, "{listed:?}");
+    }
+    let listed = ["forwarded".to_owned()];
+    let mut headers = headers(&[("forwarded", "for=1.1.1.1;host=evil;proto=https")]);
+    let seen = Client::identify(ip("10.0.0.1"), false, (&trust(), &listed), &mut headers);
+    assert_eq!((seen.address, seen.https, seen.host), (ip("1.1.1.1"), true, None));
 }
 
 #[test]
@@ -146,17 +182,14 @@ fn strip_removes_what_proxies_say_and_nothing_else() {
         ("via", "1.1 x"),
         ("host", "h"),
     ]);
-    strip(&mut headers);
+    strip(&mut headers, &[]);
     let left: Vec<_> = headers.iter().map(|(_, name, _)| name.to_owned()).collect();
     assert_eq!(left, ["x-forwarded", "weird", "via", "host"]);
 }
 
 fn announced(peer: &str, host: &str, fields: &[(&str, &str)]) -> Headers {
     let mut headers = headers(fields);
-    let client = Client::identify(ip(peer), true, &trust(), &headers);
-    if !client.trusted {
-        strip(&mut headers);
-    }
+    let client = Client::identify(ip(peer), true, (&trust(), &all()), &mut headers);
     let hop = Hop { peer: ip(peer), host: host.as_bytes(), version: "1.1" };
     announce(&mut headers, &hop, &client);
     headers
@@ -228,12 +261,12 @@ proptest! {
     fn what_weir_announces_it_reads_back(bits: [u16; 8], v6: bool, host in "[a-z]{1,9}(:[0-9]{1,4})?") {
         let address = if v6 { IpAddr::from(bits) } else { IpAddr::from([1, 2, bits[0] as u8, bits[1] as u8]) };
         let mut told = Headers::new();
-        let client = Client::identify(address, true, &[], &told);
+        let client = Client::identify(address, true, (&[], &[]), &mut told);
         announce(&mut told, &Hop { peer: address, host: host.as_bytes(), version: "2" }, &client);
         for without in ["forwarded", "x-forwarded-for"] {
             let mut told = told.clone();
             told.remove(without);
-            let seen = Client::identify(ip("10.0.0.1"), false, &trust(), &told);
+            let seen = Client::identify(ip("10.0.0.1"), false, (&trust(), &all()), &mut told);
             prop_assert_eq!(seen.address, address.to_canonical());
             prop_assert!(seen.https);
             prop_assert_eq!(seen.host.as_deref(), Some(&host[..]));

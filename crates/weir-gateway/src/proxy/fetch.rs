@@ -45,7 +45,7 @@ pub(super) struct Answered {
 }
 
 /// Sends a request to an upstream over the worker's own connections. Its answer has at most
-/// `limit` bytes of body. `span` is that of the request that it is for, if that is traced.
+/// `limit` bytes of body. The caller has seen to headers with an underscore. `span` is that of the request that it is for, if that is traced.
 pub(crate) async fn fetch(
     live: &Live,
     upstream: UpstreamId,

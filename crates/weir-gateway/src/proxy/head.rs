@@ -3,7 +3,7 @@
 use crate::console_cookie;
 use crate::exchange::Exchange;
 use crate::forwarded::{self, Hop};
-use crate::headers::{apply_edits, strip_hop_by_hop};
+use crate::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
 use crate::outgoing::Outgoing;
 use crate::path;
 use crate::trace_context::TraceContext;
@@ -11,10 +11,20 @@ use std::borrow::Cow;
 use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
 use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 
-/// Turns the client's headers into the upstream's, in place: hop-by-hop ones go, the edits of
-/// route and handler are made, the way so far is told. What is left is to [`sign`] them.
-pub(crate) fn prepare(exchange: &mut Exchange, route: &Route, edits: Option<&HeaderEdits>) {
+/// Turns the client's headers into the upstream's, in place: hop-by-hop ones go and those with an
+/// underscore that are not in `passed`, the edits of route and handler are made, the way so far is
+/// told. What is left is to [`sign`] them.
+pub(crate) fn prepare(
+    exchange: &mut Exchange,
+    route: &Route,
+    edits: Option<&HeaderEdits>,
+    passed: &[String],
+) {
     let version = exchange.version_name();
+    let dropped = drop_underscored(&mut exchange.request.headers, passed);
+    if dropped > 0 && exchange.trace.is_none() {
+        exchange.worker.stats.dropped_headers.add(dropped);
+    }
     let request = &mut exchange.request;
     strip_hop_by_hop(&mut request.headers, |known| {
         matches!(

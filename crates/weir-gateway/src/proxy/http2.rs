@@ -10,6 +10,7 @@ mod request;
 
 pub(crate) use answer::StreamBody;
 pub(crate) use request::Outflow;
+use request::TrailerRules;
 
 use super::sending::SendingError;
 use super::{Choice, Limits, Lost, TARGETS_TRIED, head, not_connected, not_taken, retry};
@@ -33,7 +34,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use weir_config::{Proxy, Route, Scheme};
+use weir_config::{Proxy, Route, Scheme, UpstreamId};
 use weir_wire::{Framing, Headers, Method, ResponseHead};
 
 /// Why one try failed.
@@ -77,7 +78,7 @@ pub(super) async fn forward<'a>(
     if is_grpc && let Some(timeout) = grpc::timeout(&exchange.request.headers) {
         exchange.deadline.bring_forward(exchange.started + timeout);
     }
-    super::prepare(exchange, route, proxy, settings.credential.as_ref(), &mut body);
+    super::prepare(exchange, route, proxy, settings, &mut body);
     head::announce_try(exchange, proxy);
     let retrying = upstream.retrying.as_ref();
     if let Some(retrying) = retrying {
@@ -85,7 +86,7 @@ pub(super) async fn forward<'a>(
         limits.first_byte = retrying.try_time(limits.first_byte);
     }
     let scheme = settings.targets.first().map_or(Scheme::Http, |target| target.scheme);
-    let mut outflow = Some(Outflow::new(body));
+    let mut outflow = Some(Outflow::new(body, TrailerRules::new(exchange, UpstreamId(id))));
     let mut tries = Tries {
         choice: Choice { upstream, key, tried: Vec::new(), span: exchange.span.clone() },
         proxy,
@@ -140,7 +141,7 @@ pub(crate) async fn once(
     let method = Method::of(request.method().as_str());
     let seated = target.seat(deadline).await;
     let (seat, send) = seated.map_err(|error| not_connected(target, error).refusal)?;
-    let asked = ask(seat, send, request, Outflow::new(body), deadline, limits).await;
+    let asked = ask(seat, send, request, Outflow::new(body, None), deadline, limits).await;
     let Asked { seat, outflow, response: answer } =
         asked.map_err(|failure| lost(target, failure).refusal)?;
     let (parts, incoming) = answer.into_parts();

@@ -13,6 +13,7 @@ use super::head;
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::grpc;
+use crate::headers::drop_underscored;
 use crate::stats::Mirrored;
 use crate::worker::{Live, Worker};
 use std::cell::Cell;
@@ -46,10 +47,11 @@ pub(super) fn prepare(
     exchange: &mut Exchange,
     route: &Route,
     proxy: &Proxy,
+    passed: &[String],
     body: &mut RequestBody<'_>,
 ) {
     let trailers = grpc::is_call(&exchange.request.headers);
-    head::prepare(exchange, route, Some(&proxy.headers));
+    head::prepare(exchange, route, Some(&proxy.headers), passed);
     let framing = body.framing();
     let mut copies = Vec::new();
     for index in std::mem::take(&mut exchange.mirrors) {
@@ -126,6 +128,9 @@ impl Draft {
             notes.properties.push(("mirrored_to".to_owned(), settings.name.clone()));
         }
         let mut headers: Headers = exchange.request.headers.clone();
+        // What goes to the upstream itself need not go here.
+        let dropped = drop_underscored(&mut headers, &settings.underscores_in_headers);
+        exchange.worker.stats.dropped_headers.add(dropped);
         head::sign(&mut headers, settings.credential.as_ref());
         headers.set(HEADER, b"1");
         if trailers && settings.protocol == Protocol::Http2 {

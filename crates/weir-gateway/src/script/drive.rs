@@ -3,6 +3,7 @@
 use super::seat::{Order, Slot, Thread};
 use super::{console, finished};
 use crate::exchange::Exchange;
+use crate::headers;
 use crate::problem::Problem;
 use crate::proxy;
 use crate::refusal::Refusal;
@@ -60,7 +61,7 @@ impl Doings {
     }
 }
 
-fn fetching(exchange: &Exchange, route: &Route, script: &Script, fetch: Fetch) -> Doing {
+fn fetching(exchange: &Exchange, route: &Route, script: &Script, mut fetch: Fetch) -> Doing {
     let found = script.fetch.iter().find(|(name, _)| *name == fetch.upstream);
     let Some(&(_, upstream)) = found else {
         let names: Vec<&str> = script.fetch.iter().map(|(name, _)| name.as_str()).collect();
@@ -75,6 +76,10 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, fetch: Fetch) -
         return Box::pin(std::future::ready(Outcome::Failed(why)));
     };
     let (live, limit) = (Rc::clone(exchange.live()), route.body_limit);
+    let passed = &live.site.config.upstreams[upstream.0].underscores_in_headers;
+    let before = fetch.headers.len();
+    fetch.headers.retain(|(name, _)| !headers::is_underscored(name.as_bytes(), passed));
+    exchange.worker.stats.dropped_headers.add((before - fetch.headers.len()) as u64);
     let (id, span) = (exchange.id, exchange.span.clone());
     Box::pin(async move {
         match proxy::fetch(&live, upstream, fetch, id, limit, span).await {

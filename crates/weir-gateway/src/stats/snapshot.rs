@@ -26,10 +26,13 @@ pub struct Snapshot {
     pub descriptors_exhausted: u64,
     /// TLS handshakes that failed or took too long.
     pub handshake_failures: u64,
-    /// Connections that did not start with the PROXY protocol header they should have.
+    /// Connections that did not start with the PROXY protocol header they should have, or came from
+    /// nobody who may send one.
     pub proxy_protocol_failures: u64,
     /// Requests refused because their bytes are not acceptable HTTP.
     pub bad_requests: u64,
+    /// Request headers that were not passed on because of an underscore in their name.
+    pub dropped_headers: u64,
     /// Requests in flight now.
     pub active: u64,
     /// Requests whose client went away, or whose answer broke off.
@@ -227,6 +230,7 @@ impl Snapshot {
             (&mut self.handshake_failures, &worker.handshake_failures),
             (&mut self.proxy_protocol_failures, &worker.proxy_protocol_failures),
             (&mut self.bad_requests, &worker.bad_requests),
+            (&mut self.dropped_headers, &worker.dropped_headers),
             (&mut self.active, &worker.active),
             (&mut self.aborted, &worker.aborted),
             (&mut self.timeouts, &worker.timeouts),

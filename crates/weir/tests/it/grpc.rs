@@ -2,6 +2,7 @@
 //! them, and frame by frame what those do not do.
 
 pub(crate) mod frames;
+mod trailers;
 
 use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobody};
 use frames::{Call, answering, call, odd, refusing};

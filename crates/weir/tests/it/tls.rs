@@ -189,6 +189,29 @@ fn the_proxy_protocol_names_the_client_on_plain_and_tls_listeners() {
 }
 
 #[test]
+fn only_listed_load_balancers_may_send_proxy_headers() {
+    let start = |senders: &str| {
+        let listen = format!("listen: [{{addr: \"127.0.0.1:0\", proxy_protocol: [{senders}]}}]\n");
+        Weir::new(&format!("{listen}workers: 1\n{APIS}")).start()
+    };
+    let front = "PROXY TCP4 192.0.2.7 192.0.2.9 12345 443\r\n";
+    let server = start("127.0.0.0/8, \"::1\"");
+    let mut client = server.connect();
+    client.send(front);
+    assert_eq!(client.get("/").json()["address"], "192.0.2.7");
+    // The address that a header names is no sender's.
+    let server = start("192.0.2.0/24");
+    for front in [front, ""] {
+        let mut client = server.connect();
+        client.send(format!("{front}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+        let (bytes, _) = client.rest_or_reset();
+        assert!(bytes.is_empty(), "{}", String::from_utf8_lossy(&bytes));
+    }
+    let failures = || server.metric("weir_proxy_protocol_failures_total", &[]);
+    eventually("they are counted", || failures() == 2.0);
+}
+
+#[test]
 fn a_connection_without_its_proxy_header_is_closed() {
     let (server, _) = behind_proxy_protocol();
     for front in

@@ -5,6 +5,7 @@ use crate::body::AnswerError;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::grpc;
+use crate::headers::{filter_trailers, is_edited};
 use crate::upstream::Seat;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
@@ -131,13 +132,15 @@ impl<'a> StreamBody<'a> {
         moved
     }
 
-    /// It is over: what follows it, noted of the call.
+    /// It is over: what follows it, noted of the call, without what the client is not to get.
     pub(crate) fn end(&mut self, exchange: &mut Exchange) -> Option<HeaderMap> {
-        let trailers = self.trailers.take()?;
+        let mut trailers = self.trailers.take()?;
         if self.is_grpc {
             grpc::note(exchange, self.seat.target(), &trailers);
         }
-        Some(trailers)
+        let edits = exchange.matched().map(|(_, route)| &route.response_headers);
+        filter_trailers(&mut trailers, |name| edits.is_some_and(|edits| is_edited(edits, name)));
+        Some(trailers).filter(|trailers| !trailers.is_empty())
     }
 
     fn failed(&mut self, error: &h2::Error) -> AnswerError {

@@ -1,11 +1,16 @@
 //! The body of a request on its way to an upstream that speaks HTTP/2.
 
 use crate::body::RequestBody;
+use crate::exchange::Exchange;
+use crate::headers::{filter_trailers, is_edited, is_underscored};
 use crate::proxy::sending::SendingError;
+use crate::worker::Live;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_config::{Handler, UpstreamId};
 use weir_wire::Framing;
 
 /// Most bytes that are taken of a body at once.
@@ -16,6 +21,8 @@ pub(crate) struct Outflow<'a> {
     /// There once the head has gone.
     stream: Option<SendStream<Bytes>>,
     body: RequestBody<'a>,
+    /// What its trailers may be; `None`: the request is one of weir's own.
+    trailers: Option<TrailerRules>,
     framing: Framing,
     /// Taken from the body and not yet sent.
     front: Bytes,
@@ -26,6 +33,35 @@ pub(crate) struct Outflow<'a> {
     moved: bool,
     /// The client, not the upstream, is what is waited for.
     waits_for_client: bool,
+}
+
+/// Which trailers of a request do not go on: those of headers that edits remove or replace, that
+/// carry weir's own credential, or that have an underscore in their name.
+pub(crate) struct TrailerRules {
+    live: Rc<Live>,
+    /// Index of API and route.
+    route: (usize, usize),
+    upstream: UpstreamId,
+}
+
+impl TrailerRules {
+    /// Those of a request that goes to this upstream.
+    pub(crate) fn new(exchange: &Exchange, upstream: UpstreamId) -> Option<Self> {
+        let live = Rc::clone(exchange.live());
+        Some(Self { live, route: exchange.route?, upstream })
+    }
+
+    fn forbid(&self, name: &str) -> bool {
+        let config = &self.live.site.config;
+        let route = &config.apis[self.route.0].routes[self.route.1];
+        let upstream = &config.upstreams[self.upstream.0];
+        let by_handler =
+            matches!(&route.handler, Handler::Proxy(proxy) if is_edited(&proxy.headers, name));
+        by_handler
+            || is_edited(&route.request_headers, name)
+            || is_underscored(name.as_bytes(), &upstream.underscores_in_headers)
+            || upstream.credential.as_ref().is_some_and(|own| own.header == name)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +76,7 @@ enum State {
 
 impl<'a> Outflow<'a> {
     /// Begins with what is at hand of a body.
-    pub(crate) fn new(mut body: RequestBody<'a>) -> Self {
+    pub(crate) fn new(mut body: RequestBody<'a>, trailers: Option<TrailerRules>) -> Self {
         let framing = body.framing();
         let front = body.take(PIECE);
         let mut outflow = Self {
@@ -52,6 +88,7 @@ impl<'a> Outflow<'a> {
             moved: false,
             waits_for_client: false,
             body,
+            trailers,
         };
         if outflow.body.is_done() && !outflow.body.has_trailers() {
             outflow.whole = Some(outflow.front.clone());
@@ -70,6 +107,7 @@ impl<'a> Outflow<'a> {
         let mut again = Self {
             stream: None,
             body: RequestBody::empty(),
+            trailers: None,
             framing: self.framing,
             front: whole.clone(),
             whole: Some(whole),
@@ -157,7 +195,12 @@ impl<'a> Outflow<'a> {
 
     /// The body is over: its trailers, or an end.
     fn finish(&mut self) -> Poll<Result<(), SendingError>> {
-        let trailers = self.body.take_trailers();
+        let mut trailers = self.body.take_trailers();
+        if let Some(trailers) = &mut trailers {
+            let rules = self.trailers.as_ref();
+            filter_trailers(trailers, |name| rules.is_none_or(|rules| rules.forbid(name)));
+        }
+        let trailers = trailers.filter(|trailers| !trailers.is_empty());
         let Some(stream) = &mut self.stream else { return self.broken() };
         let sent = match trailers {
             Some(trailers) => stream.send_trailers(trailers),

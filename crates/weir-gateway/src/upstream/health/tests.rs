@@ -36,6 +36,7 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         retries: None,
         tls: None,
         credential: None,
+        underscores_in_headers: Vec::new(),
     }
 }
 

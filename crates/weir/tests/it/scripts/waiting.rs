@@ -36,6 +36,22 @@ fn a_fetch_goes_over_kept_connections_with_all_the_script_says() {
     }
 }
 
+/// A script that passes headers on is no way around what upstreams do not get.
+#[test]
+fn a_fetch_has_no_headers_with_an_underscore_unless_the_upstream_lists_them() {
+    let echo = harness::echo(&[]);
+    let text = "export default async (r) => (await fetch('http://up/headers', { headers: { 'X_User': r.headers.get('x_user') ?? 'none', 'x-mine': 'm' } })).json()";
+    for (listed, passed) in [("", &[][..]), (", underscores_in_headers: x_user", &["root"][..])] {
+        let upstreams =
+            upstreams(echo.listen[0]).replace("timeout: 60s", &format!("timeout: 60s{listed}"));
+        let route = "{get: /a, script: {file: a.js, fetch: [up]}}";
+        let server = weir(&[route], &[("a.js", text)], &upstreams).start();
+        let told = server.connect().request("GET", "/a", &[("X_User", "root")], "").json();
+        assert_eq!(crate::transform::seen(&told, "x_user"), passed, "{told}");
+        assert_eq!(crate::transform::seen(&told, "x-mine"), ["m"], "{told}");
+    }
+}
+
 #[test]
 fn a_call_that_waits_holds_up_nobody_and_ends_with_its_request() {
     let silent = Upstream::by_hand();

@@ -100,19 +100,89 @@ fn an_upstream_is_told_the_way_so_far() {
     assert_eq!(seen(&told, "weir-transaction-id")[0].len(), 36, "{told}");
 }
 
+const SAID: [(&str, &str); 7] = [
+    ("x-forwarded-for", "1.2.3.4"),
+    ("x-forwarded-proto", "https"),
+    ("x-forwarded-host", "shop.example"),
+    ("x-forwarded-prefix", "/admin"),
+    ("forwarded", "for=1.2.3.4"),
+    ("via", "1.1 front"),
+    ("weir-consumer", "acme"),
+];
+
+/// A proxy that sets some headers passes the others on as its clients write them.
+#[test]
+fn of_a_trusted_peer_only_listed_headers_are_believed() {
+    let echo = harness::echo(&[]);
+    for (listed, host, prefix) in [
+        ("", "localhost", None),
+        (", trust_headers: [x-forwarded-for, x-forwarded-proto]", "localhost", None),
+        (
+            ", trust_headers: [x-forwarded-for, x-forwarded-host, x-forwarded-proto]",
+            "shop.example",
+            None,
+        ),
+        (
+            ", trust_headers: [x-forwarded-for, x-forwarded-proto, x-forwarded-prefix]",
+            "localhost",
+            Some("/admin"),
+        ),
+    ] {
+        let trust = format!("127.0.0.0/8]{listed}");
+        // The list that is last is closed by the configuration around it.
+        let server = server(echo.listen[0], trust.trim_end_matches(']'));
+        let told = told(&server, "/v1/headers", &SAID);
+        assert_eq!(seen(&told, "x-forwarded-for"), ["1.2.3.4, 127.0.0.1"], "{listed}: {told}");
+        assert_eq!(seen(&told, "x-forwarded-proto"), ["https"], "{listed}: {told}");
+        assert_eq!(seen(&told, "x-forwarded-host"), [host], "{listed}: {told}");
+        let prefix: Vec<&str> = prefix.into_iter().collect();
+        assert_eq!(seen(&told, "x-forwarded-prefix"), prefix, "{listed}: {told}");
+        assert!(seen(&told, "weir-consumer").is_empty(), "{listed}: {told}");
+    }
+}
+
+/// To many programs `X_Secret` is `X-Secret`, and `X_Forwarded_For` what a proxy says.
+#[test]
+fn headers_with_an_underscore_reach_no_upstream_unless_they_are_listed() {
+    let echo = harness::echo(&[]);
+    let sent = [
+        ("X_Secret", "1"),
+        ("x-other", "1"),
+        ("X_Forwarded_For", "1.2.3.4"),
+        ("weir_mirrored", "1"),
+        ("x-secret", "1"),
+    ];
+    for (listed, passed) in [
+        ("", &[][..]),
+        (", underscores_in_headers: x_secret", &["x_secret"]),
+        (", underscores_in_headers: [\"*\"]", &["x_secret", "x_forwarded_for", "weir_mirrored"]),
+    ] {
+        let server = server(echo.listen[0], NOBODY);
+        let config = std::fs::read_to_string(server.dir().join("weir.yaml")).unwrap();
+        let target = format!("up: {{targets: [\"http://{}\"]", echo.listen[0]);
+        let server = Weir::new(&config.replace(&target, &format!("{target}{listed}"))).start();
+        let told = told(&server, "/v1/headers", &sent);
+        for name in ["x_secret", "x_forwarded_for", "weir_mirrored"] {
+            let expected: &[&str] = match (passed.contains(&name), name) {
+                (false, _) => &[],
+                (true, "x_forwarded_for") => &["1.2.3.4"],
+                (true, _) => &["1"],
+            };
+            assert_eq!(seen(&told, name), expected, "{name} with `{listed}`: {told}");
+        }
+        assert_eq!(seen(&told, "x-other"), ["1"], "{told}");
+        assert!(seen(&told, "x-secret").is_empty(), "{told}");
+        let dropped = server.metric("weir_headers_dropped_total", &[]);
+        assert_eq!(dropped, (3 - passed.len()) as f64, "`{listed}`");
+    }
+}
+
 #[test]
 fn what_a_trusted_peer_says_is_appended_to() {
     let echo = harness::echo(&[]);
-    let server = server(echo.listen[0], "127.0.0.0/8");
-    let said = [
-        ("x-forwarded-for", "1.2.3.4"),
-        ("x-forwarded-proto", "https"),
-        ("x-forwarded-host", "shop.example"),
-        ("forwarded", "for=1.2.3.4"),
-        ("via", "1.1 front"),
-        ("weir-consumer", "acme"),
-    ];
-    let told = told(&server, "/v1/headers", &said);
+    let trust = "127.0.0.0/8], trust_headers: [forwarded, x-forwarded-*, weir-*";
+    let server = server(echo.listen[0], trust);
+    let told = told(&server, "/v1/headers", &SAID);
     for (name, expected) in [
         ("x-forwarded-for", "1.2.3.4, 127.0.0.1"),
         ("x-forwarded-proto", "https"),

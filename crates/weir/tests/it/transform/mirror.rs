@@ -47,6 +47,23 @@ fn same(head: &str) -> Vec<String> {
     lines
 }
 
+/// What is listed for one upstream is not for another one.
+#[test]
+fn a_copy_has_no_underscores_that_its_own_upstream_does_not_get() {
+    let ((main, asked), (mirror, copies)) = (keeping(OK), keeping(COPY));
+    let weir = before(&main, mirror.addr, "", "");
+    let config = std::fs::read_to_string(weir.dir().join("weir.yaml")).unwrap();
+    let listed = "of-shop}, underscores_in_headers: x_one}";
+    let weir = Weir::new(&config.replace("of-shop}}", listed)).start();
+    let answer = weir.connect().request("GET", "/", &[("X_One", "1"), ("X_Two", "2")], "");
+    assert_eq!(answer.text(), "main");
+    let (head, _) = asked.recv().unwrap();
+    let (copy, _) = copies.recv().unwrap();
+    let has = |text: &str, name: &str| text.to_ascii_lowercase().contains(name);
+    assert!(has(&head, "x_one") && !has(&head, "x_two"), "{head}");
+    assert!(!has(&copy, "x_one") && !has(&copy, "x_two"), "{copy}");
+}
+
 #[test]
 fn a_copy_is_the_same_but_for_its_mark_and_its_credential() {
     for (of_mirror, credential) in [
@@ -56,7 +73,7 @@ fn a_copy_is_the_same_but_for_its_mark_and_its_credential() {
         let ((main, asked), (mirror, copies)) = (keeping(OK), keeping(COPY));
         let weir = before(&main, mirror.addr, "", of_mirror);
         let mut client = weir.connect();
-        let fields = "Host: a\r\nAuthorization: Bearer of-client\r\nX-Gone: x\r\nWeir-Mirrored: 1";
+        let fields = "Host: a\r\nAuthorization: Bearer of-client\r\nX-Gone: x\r\nX_Gone: x\r\nWeir-Mirrored: 1\r\nweir_mirrored: 1";
         let long = "x".repeat(60_000);
         for request in [
             format!("GET /a?b=c HTTP/1.1\r\n{fields}\r\n\r\n"),
