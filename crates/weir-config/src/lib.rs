@@ -23,6 +23,7 @@ mod keys;
 pub mod map;
 mod openapi;
 pub mod price;
+pub mod redaction;
 mod reference;
 mod resolve;
 mod restart;

@@ -10,7 +10,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
-use weir_gateway::explain::AskError;
+use weir_config::redaction;
+use weir_gateway::explain::{Ask, AskError};
 
 /// Try a request
 ///
@@ -35,6 +36,11 @@ pub(super) async fn attempt(
         ));
     }
     let ask = asked.ask().map_err(Problem::from)?;
+    if let Some(place) = masked(&ask) {
+        return Err(super::transaction::bad(format!(
+            "{place} is `***`, which stands for a value that was masked: write its value."
+        )));
+    }
     // Without its query, which may hold what is masked.
     let path = ask.target.split(['?', '#']).next().unwrap_or_default();
     let subject: String = format!("{} {path}", ask.method).chars().take(1024).collect();
@@ -44,6 +50,16 @@ pub(super) async fn attempt(
         Some((sources.attempt)(ask, &by).map_err(Failed))
     });
     tried.await.map(|tried| Json(TriedAnswer::of(tried)))
+}
+
+/// Where a masked value of a recorded request is left in it.
+fn masked(ask: &Ask) -> Option<String> {
+    let query = ask.target.split('#').next().and_then(|target| target.split_once('?'));
+    if let Some(name) = query.and_then(|(_, query)| redaction::in_query(query)) {
+        return Some(format!("The query parameter `{name}`"));
+    }
+    let header = ask.headers.iter().find(|(_, value)| redaction::in_header(value.as_bytes()));
+    header.map(|(name, _)| format!("The header `{name}`"))
 }
 
 /// Why there is no answer.

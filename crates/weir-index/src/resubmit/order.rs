@@ -2,6 +2,7 @@
 
 use super::reason::Reason;
 use std::net::IpAddr;
+use weir_config::redaction::{self, MASKED};
 use weir_config::{CaptureLevel, Config};
 use weir_journal::{BodyFacts, Outcome, Transaction};
 
@@ -13,9 +14,6 @@ pub(super) const MOST_EDITS: usize = 100;
 pub(super) const LONGEST_QUERY: usize = 8192;
 /// Longest value of a header, in bytes.
 const LONGEST_VALUE: usize = 8192;
-
-/// What stands for a value that was masked.
-const MASKED: &[u8] = b"***";
 
 /// What is sent instead of what was recorded. Who sent it, host, API and path stay.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -75,6 +73,30 @@ impl Edit {
         }
     }
 
+    /// Finds a value that was masked in the record and is left so: sent, it would replace the value.
+    ///
+    /// # Errors
+    /// The text says where it stands.
+    pub(super) fn check_masked(&self, before: &Transaction) -> Result<(), String> {
+        let left = |place: &str| {
+            Err(format!(
+                "{place} is still `{MASKED}`, as it was masked: write its value, or remove it"
+            ))
+        };
+        if let Some(name) = self.query.as_deref().and_then(redaction::in_query) {
+            return left(&format!("the query parameter `{name}`"));
+        }
+        if let Some((name, _)) =
+            self.set.iter().find(|(_, value)| redaction::in_header(value.as_bytes()))
+        {
+            return left(&format!("the header `{name}`"));
+        }
+        match self.body.as_deref().and_then(redaction::in_body) {
+            Some(path) if !was_sent(before) => left(&format!("`{path}` of the body")),
+            _ => Ok(()),
+        }
+    }
+
     /// What is different, without any value: those are in the records of both, masked.
     #[must_use]
     pub fn difference(&self, before: &Transaction) -> String {
@@ -103,6 +125,14 @@ impl Edit {
         let mut names = self.set.iter().map(|(name, _)| name).chain(&self.remove);
         names.any(|other| other.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whether the client itself sent the mark in its body: all of that is recorded, unmasked.
+fn was_sent(before: &Transaction) -> bool {
+    let facts = &before.request;
+    let whole = facts.length > 0 && facts.stored == facts.length && !facts.aborted;
+    let is_whole = whole && facts.withheld.is_none() && !before.damaged && !before.expired;
+    is_whole && !facts.masked && redaction::in_body(&before.request_body).is_some()
 }
 
 fn check_name(name: &str, config: &Config) -> Result<(), String> {
@@ -311,7 +341,7 @@ fn headers(
         if config.is_credential_header(&name) || edit.touches(&name) || coding || key {
             continue;
         }
-        if is_masked(value) {
+        if redaction::in_header(value) {
             // Where somebody came from is not what a server acts on.
             if name.eq_ignore_ascii_case("referer") {
                 continue;
@@ -325,12 +355,6 @@ fn headers(
     Ok(headers)
 }
 
-/// Whether a header's value was masked, all of it or a parameter of a URL in it.
-fn is_masked(value: &[u8]) -> bool {
-    let in_url = |sign: &[u8]| memchr::memmem::find(value, &[sign, MASKED].concat()).is_some();
-    value == MASKED || in_url(b"=") || in_url(b"%3D") || in_url(b"%3d")
-}
-
 /// Path and query that are sent: without parameters that carry credentials.
 fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -338,7 +362,7 @@ fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> 
         return Ok(if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") });
     }
     let carries = |part: &&str| config.is_credential_parameter(&parameter(part));
-    let masked = |part: &&str| part.split_once('=').is_some_and(|(_, v)| v.as_bytes() == MASKED);
+    let masked = |part: &&str| part.split_once('=').is_some_and(|(_, v)| v == MASKED);
     let kept: Vec<&str> = query.split('&').filter(|part| !carries(part)).collect();
     if kept.iter().any(masked) {
         return Err(Reason::Masked);

@@ -75,6 +75,7 @@ impl Resubmitter {
         let config = (shared.gate.config)();
         wish.edit.check(&config).map_err(Failure::Edit)?;
         let transaction = shared.index.show(id)?.ok_or(Failure::NotFound)?;
+        wish.edit.check_masked(&transaction).map_err(Failure::Edit)?;
         let to = wish.to.as_deref();
         let made = order::order(&transaction, &wish.edit, to, &config, fresh_id());
         let made = made.map_err(Failure::Refused)?;

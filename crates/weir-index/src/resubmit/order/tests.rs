@@ -102,6 +102,36 @@ fn what_was_masked_has_to_be_edited_itself() {
 }
 
 #[test]
+fn an_edit_must_not_leave_what_was_masked() {
+    let body = |text: &str| Edit { body: Some(text.into()), ..Edit::default() };
+    let query = |text: &str| Edit { query: Some(text.to_owned()), ..Edit::default() };
+    let header =
+        |text: &str| Edit { set: vec![("x-own".to_owned(), text.to_owned())], ..Edit::default() };
+    let mut one = recorded();
+    one.request.masked = true;
+    for (edit, place) in [
+        (body("{\"card\": {\"number\": \"***\"}}"), "`$.card.number` of the body"),
+        (body("a=b&pin=***"), "`pin` of the body"),
+        (query("x=1&pin=***"), "query parameter `pin`"),
+        (header("***"), "header `x-own`"),
+        (header("http://a/?pin=***&b=c"), "header `x-own`"),
+    ] {
+        let why = edit.check_masked(&one).unwrap_err();
+        assert!(why.contains(place), "{why}");
+    }
+    for edit in [body("{\"card\": \"4\"}"), query("pin=4"), header("a"), Edit::default()] {
+        assert_eq!(edit.check_masked(&one), Ok(()));
+    }
+    // What the client itself sent is no mask.
+    let text = b"{\"a\": \"***\"}".to_vec();
+    let facts = BodyFacts { length: 12, stored: 12, ..BodyFacts::default() };
+    let one = Transaction { request_body: text, request: facts, ..recorded() };
+    assert_eq!(body("{\"a\": \"***\", \"b\": 1}").check_masked(&one), Ok(()));
+    let lost = Transaction { expired: true, ..one };
+    assert!(body("{\"a\": \"***\"}").check_masked(&lost).is_err());
+}
+
+#[test]
 fn after_a_crash_the_head_says_whether_the_body_is_whole() {
     let interrupted = |method: &str, framing: &str, body: &[u8]| Transaction {
         outcome: Outcome::Interrupted,

@@ -1,7 +1,7 @@
 //! What cannot be resubmitted, and what an edit makes of it.
 
 use super::{
-    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, refused, refused_later, resubmit,
+    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, refused_later, resubmit,
     succeeds,
 };
 use crate::harness::{Weir, eventually};
@@ -44,6 +44,42 @@ fn what_was_masked_truncated_or_withheld_goes_only_edited() {
     succeeds(&weir, &whole, &as_it_was());
     succeeds(&weir, &truncated, &json!({"body_base64": "eHg="}));
     assert_eq!(backend.last().body, "xx");
+}
+
+#[test]
+fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, MASKS)).start();
+    let json = [("content-type", "application/json"), ("x-secret", "1")];
+    let body = "{\"card\": {\"number\": 4711}, \"count\": 1}";
+    let sent = call(&weir, "POST", "/orders/a?pin=1&b=2", &json, body);
+    backend.answer(200);
+    let before = backend.got().len();
+    let header = |value: &str| json!({"set": [{"name": "x-secret", "value": value}]});
+    for (wish, place) in [
+        (json!({"body": "{\"card\": \"***\", \"count\": 2}"}), "`$.card` of the body"),
+        (json!({"body": "card=***&count=2"}), "`card` of the body"),
+        (json!({"query": "pin=***&b=3"}), "the query parameter `pin`"),
+        (json!({"query": "pin=%2a%2a%2a"}), "the query parameter `pin`"),
+        (json!({"headers": header("***")}), "the header `x-secret`"),
+    ] {
+        let answer = resubmit(&weir, &sent, &wish);
+        assert_eq!(answer.status, 400, "{wish}: {}", answer.text());
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
+    }
+    assert_eq!(backend.got().len(), before, "nothing was sent");
+    let whole = "{\"card\": {\"number\": 1}, \"count\": 2}";
+    succeeds(&weir, &sent, &json!({"body": whole, "query": "pin=2", "headers": header("3")}));
+    assert_eq!(backend.last().body, whole);
+
+    for (target, headers) in
+        [("/orders/a?pin=***", json!([])), ("/orders/a", json!([{"name": "x", "value": "***"}]))]
+    {
+        let tried = post(&weir, "/v1/try", &json!({"target": target, "headers": headers}));
+        assert_eq!(tried.status, 400, "{}", tried.text());
+        assert!(tried.text().contains("masked"), "{}", tried.text());
+    }
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! The mark that stands for a value that was not recorded, and where it is left in a request.
+//!
+//! What was masked is gone: a request made of a recorded one must not carry the mark in its place.
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::fmt::{self, Write as _};
+
+/// What stands for a value that is not recorded.
+pub const MASKED: &str = "***";
+
+/// The name of the first parameter of a query (without its question mark) whose value is the mark.
+#[must_use]
+pub fn in_query(query: &str) -> Option<String> {
+    in_fields(query.as_bytes(), b"&")
+}
+
+/// Whether the value of a header is the mark, or a URL in it has a parameter whose value is.
+#[must_use]
+pub fn in_header(value: &[u8]) -> bool {
+    let in_url = |sign: &[u8]| {
+        let mark = [sign, MASKED.as_bytes()].concat();
+        value.windows(mark.len()).any(|window| window == mark)
+    };
+    value.trim_ascii() == MASKED.as_bytes() || in_url(b"=") || in_url(b"%3D") || in_url(b"%3d")
+}
+
+/// Where the mark stands in a body: a JSONPath, the name of a form's field, or `its text` where the
+/// body is neither.
+#[must_use]
+pub fn in_body(body: &[u8]) -> Option<String> {
+    let mut search = Search::default();
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let whole = At(&mut search).deserialize(&mut json).is_ok() && json.end().is_ok();
+    if whole || search.found.is_some() {
+        return search.found;
+    }
+    // A form, or JSON that is not whole.
+    let quoted = || body.windows(5).any(|window| window == b"\"***\"");
+    in_fields(body, b"&;").or_else(|| quoted().then(|| "its text".to_owned()))
+}
+
+/// The name of the first field whose decoded value is the mark.
+fn in_fields(fields: &[u8], separators: &[u8]) -> Option<String> {
+    fields.split(|byte| separators.contains(byte)).find_map(|field| {
+        let equals = field.iter().position(|byte| *byte == b'=')?;
+        let value = crate::form::decode(&field[equals + 1..]);
+        (value.trim() == MASKED).then(|| crate::form::decode(&field[..equals]))
+    })
+}
+
+/// The way through a document, and the first mark on it.
+#[derive(Default)]
+struct Search {
+    path: String,
+    found: Option<String>,
+}
+
+impl Search {
+    fn name(&mut self, name: &str) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        // A String takes whatever is written to it.
+        let _ = match !name.is_empty() && name.chars().all(plain) {
+            true => write!(self.path, ".{name}"),
+            false => write!(self.path, "[{}]", serde_json::Value::from(name)),
+        };
+    }
+}
+
+/// A value of the document; every member is visited, those of the same name, too.
+struct At<'s>(&'s mut Search);
+
+impl<'de> DeserializeSeed<'de> for At<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for At<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if text == MASKED && self.0.found.is_none() {
+            self.0.found = Some(format!("${}", self.0.path));
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let before = self.0.path.len();
+        for index in 0_usize.. {
+            let _ = write!(self.0.path, "[{index}]");
+            let more = items.next_element_seed(At(self.0))?;
+            self.0.path.truncate(before);
+            if more.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let before = self.0.path.len();
+        while let Some(name) = members.next_key::<std::borrow::Cow<'_, str>>()? {
+            self.0.name(&name);
+            members.next_value_seed(At(self.0))?;
+            self.0.path.truncate(before);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_found_wherever_it_stands_in_a_body() {
+        for (body, place) in [
+            (r#"{"card": {"number": "***"}}"#, Some("$.card.number")),
+            (r#"{"a": [1, {"b c": "***"}]}"#, Some("$.a[1][\"b c\"]")),
+            (r#"{"pin": "***", "pin": 1}"#, Some("$.pin")),
+            (r#"{"pin": "\u002a**"}"#, Some("$.pin")),
+            (r#""***""#, Some("$")),
+            (r#"{"pin": "***","#, Some("$.pin")),
+            (r#"{pin: "***"}"#, Some("its text")),
+            ("a=1&card[number]=***", Some("card[number]")),
+            ("a=1;pin=%2A**", Some("pin")),
+            (r#"{"a": "**", "b": "a *** b", "***": 1, "c": null, "d": [true, -1, 1.5]}"#, None),
+            ("a=****&b=c", None),
+            ("", None),
+            ("\u{0}\u{1}", None),
+        ] {
+            assert_eq!(in_body(body.as_bytes()).as_deref(), place, "{body}");
+        }
+        let deep = format!("{}\"***\"{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert!(in_body(deep.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn the_mark_is_found_in_queries_and_headers() {
+        assert_eq!(in_query("a=1&pin=***").as_deref(), Some("pin"));
+        assert_eq!(in_query("a=1&p%69n=%2a%2A*").as_deref(), Some("pin"));
+        assert_eq!(in_query("a=****&***&b=*"), None);
+        for value in [
+            "***",
+            " *** ",
+            "http://a/?token=***",
+            "<http://a/?t=***&x=1>",
+            "a=***, b",
+            "/to?u=%2Fa%3Ft%3D***",
+        ] {
+            assert!(in_header(value.as_bytes()), "{value}");
+        }
+        for value in ["", "**", "a***", "*/*"] {
+            assert!(!in_header(value.as_bytes()), "{value}");
+        }
+    }
+}
