@@ -95,6 +95,7 @@ pub(crate) struct Api {
         live::follow,
         live::history,
         live::traffic,
+        live::rejections,
         live::pools,
         lab::state,
         lab::progress,
@@ -114,6 +115,7 @@ pub(crate) struct Api {
         transaction::export,
         transaction::tail,
         transaction::show,
+        transaction::explanation,
         transaction::body,
         usage::usage,
         usage::rebuild,
@@ -213,6 +215,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .route("/apis", needs(Role::Viewer, get(configuration::routes)))
         .route("/apis/{api}/openapi", needs(Role::Viewer, get(configuration::openapi)))
         .route("/traffic", needs(Role::Viewer, get(live::traffic)))
+        .route("/rejections", needs(Role::Viewer, get(live::rejections)))
         .route("/configuration", needs(Role::Operator, get(configuration::state)))
         .route("/configuration/check", needs(Role::Operator, post(configuration::check)))
         .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
@@ -239,6 +242,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))
         .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
         .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
+        .route("/transactions/{id}/explanation", needs(Role::Viewer, get(transaction::explanation)))
         .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
         .route("/usage", needs(Role::Viewer, get(usage::usage)))
         .route("/monitor/rebuild", needs(Role::Operator, post(usage::rebuild)))

@@ -1,6 +1,9 @@
 //! What may be asked about a request that is not sent, and requests that are only tried.
 
 pub mod curl;
+mod recorded;
+
+pub(crate) use recorded::RecordedExplanation;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

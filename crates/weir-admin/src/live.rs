@@ -7,6 +7,7 @@
 mod history;
 mod pools;
 mod rates;
+mod rejections;
 mod traffic;
 
 use crate::gap::Missing;
@@ -25,6 +26,7 @@ use weir_gateway::limit::LimitStandings;
 
 pub(crate) use history::{History, LONGEST};
 pub(crate) use pools::PoolHistory;
+pub(crate) use rejections::Rejections;
 pub(crate) use traffic::Traffic;
 
 /// Between two snapshots.
@@ -51,7 +53,11 @@ pub(crate) struct Pulse {
     pub(crate) client_errors: u64,
     /// Of them, those answered with 5xx.
     pub(crate) server_errors: u64,
-    /// Microseconds that half of them took at most, estimated; none if there were none.
+    /// Of them, those that weir turned away with 401, 403, 429 or 503.
+    pub(crate) rejected: u64,
+    /// Why it did, the most frequent reason first.
+    pub(crate) rejections: Vec<Rejected>,
+    /// Microseconds that half of them took at most, within 1 %; none if there were none.
     pub(crate) p50_us: Option<u64>,
     /// The same of 90 %.
     pub(crate) p90_us: Option<u64>,
@@ -81,6 +87,17 @@ pub(crate) struct Pulse {
     pub(crate) journal: Option<JournalPulse>,
 }
 
+/// Requests that weir turned away for a reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Rejected {
+    /// The last part of the problem's type: `token-expired`, `rate-limited`, `pool-busy`.
+    pub(crate) reason: String,
+    /// The status that weir answered with.
+    pub(crate) status: u16,
+    /// Requests.
+    pub(crate) requests: u64,
+}
+
 /// Requests of an API in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ApiPulse {
@@ -90,7 +107,7 @@ pub(crate) struct ApiPulse {
     pub(crate) requests: u64,
     /// Of them, those answered with 5xx.
     pub(crate) server_errors: u64,
-    /// Microseconds that 99 % of them took at most, estimated.
+    /// Microseconds that 99 % of them took at most, within 1 %.
     pub(crate) p99_us: Option<u64>,
 }
 

@@ -81,7 +81,7 @@ pub struct Queue {
     pub max: usize,
 }
 
-/// Times in seconds; percentiles are known to 6 %.
+/// Times in seconds; percentiles are known to 1 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Times {
     /// How many.

@@ -445,6 +445,7 @@ fn write_end(
         outcome,
         status: exchange.response.status,
         problem: exchange.problem.filter(|_| !alone).map(Problem::slug).unwrap_or_default(),
+        detail: exchange.reason.as_deref().filter(|_| !alone).unwrap_or_default(),
         upstream: if alone { "" } else { upstream_name(exchange) },
         head: &head,
         stages: stages.finish(now, total),

@@ -80,6 +80,8 @@ pub(crate) struct Exchange {
     pub(crate) notes: Option<Box<weir_script::Notes>>,
     /// What weir itself answered with.
     pub(crate) problem: Option<Problem>,
+    /// Why, as it is recorded.
+    pub(crate) reason: Option<String>,
     /// Bytes of the answer's body that were sent.
     pub(crate) sent: u64,
     /// Interim answers that the client is still to get, as they stand on the wire.
@@ -186,6 +188,7 @@ impl Exchange {
             upgraded: None,
             notes: None,
             problem: None,
+            reason: None,
             sent: 0,
             interim: Rc::default(),
             protocol: Protocol::Http1,
@@ -249,6 +252,7 @@ impl Exchange {
         self.mirrors.clear();
         self.standing = None;
         self.problem = None;
+        self.reason = None;
         self.upgraded = None;
         self.notes = None;
         self.resubmission = None;

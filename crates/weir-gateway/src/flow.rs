@@ -24,7 +24,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
-use weir_config::{BodyMap, Handler, Route};
+use weir_config::{AuthId, BodyMap, Config, Handler, Route};
 use weir_journal::stage;
 use weir_wire::{Known, Method};
 
@@ -310,12 +310,33 @@ fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> 
             .header("retry-after", seconds.to_string());
     }
     let challenge = failure.challenge(&site.config, &route.access);
-    Refusal::new(failure.problem()).header("www-authenticate", challenge)
+    let refusal = Refusal::new(failure.problem()).header("www-authenticate", challenge);
+    refusal.recorded(rejected_by(failure, &site.config, route))
 }
 
 /// When the request came, as limits want it.
 fn moment(exchange: &Exchange) -> Moment {
     exchange.worker.shared.limiter.moment(exchange.started, exchange.unix)
+}
+
+/// Which auth did not let the request in, and why.
+fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
+    let name = |auth: AuthId| config.auths[auth.0].name.as_str();
+    let Some(auth) = failure.auth() else {
+        let ways: Vec<&str> = route.access.any_of.iter().map(|rule| name(rule.auth)).collect();
+        return format!("no credential for {}", ways.join(", "));
+    };
+    match failure.kind() {
+        FailureKind::Repeated => format!("auth {}: the credential is sent twice", name(auth)),
+        FailureKind::InsufficientScope => {
+            let rules = route.access.any_of.iter().filter(|rule| rule.auth == auth);
+            let own = config.auths[auth.0].kind.token().map_or(&[][..], |token| &token.scopes);
+            let wanted = own.iter().chain(rules.flat_map(|rule| &rule.scopes));
+            let wanted: Vec<&str> = wanted.map(String::as_str).collect();
+            format!("auth {}: it wants the scopes {}", name(auth), wanted.join(" "))
+        }
+        _ => format!("auth {}", name(auth)),
+    }
 }
 
 /// Gets what is not known and may let the request in: another key set may have the key, and the
@@ -399,7 +420,10 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             let over_quota = rejection.problem == Problem::QuotaExhausted;
             let counter = if over_quota { &stats.over_quota } else { &stats.limited };
             counter.add(1);
-            Err(rejection.problem.into())
+            let wait = rejection.standing.retry_after.unwrap_or_default();
+            let limit = limits.policy_of(&rejection.standing);
+            let why = format!("limit {limit} is used up; the next request after {wait} s");
+            Err(Refusal::new(rejection.problem).recorded(why))
         }
     }
 }
@@ -463,6 +487,7 @@ fn share(exchange: &mut Exchange) {
 
 /// Answers with a problem document; a call of gRPC with its outcome.
 pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
+    exchange.reason = refusal.reason().filter(|_| exchange.recording.is_shown());
     let Refusal { problem, detail, headers, violations, .. } = refusal;
     exchange.problem = Some(problem);
     if problem == Problem::DescriptorsExhausted {

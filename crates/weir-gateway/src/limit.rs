@@ -441,6 +441,11 @@ impl LimitPlan {
         special.unwrap_or_else(|| Key::address(asked.caller.address))
     }
 
+    /// The limit that a standing is about, as its headers name it: a structured string.
+    pub(crate) fn policy_of(&self, standing: &Standing) -> &str {
+        self.policies.get(standing.policy).map_or("", Policy::quoted)
+    }
+
     /// Writes `RateLimit-Policy`, `RateLimit` and, for a refusal, `Retry-After` into the answer's
     /// headers. `scratch` is a buffer to reuse.
     pub fn write_headers(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {

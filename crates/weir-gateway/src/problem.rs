@@ -286,6 +286,19 @@ impl Problem {
         matches!(self, Self::RequestTimeout | Self::UpstreamTimeout | Self::DeadlineExceeded)
     }
 
+    /// weir turned the request away: who calls is not let in, a limit is used up, or there is no
+    /// room for the request now.
+    #[must_use]
+    pub fn is_rejection(self) -> bool {
+        matches!(self.status(), 401 | 403 | 429 | 503)
+    }
+
+    /// The problem with a slug.
+    #[must_use]
+    pub fn of_slug(slug: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|problem| problem.slug() == slug)
+    }
+
     /// Appends the document to `out`.
     ///
     /// `detail` tells this occurrence apart and must hold neither credentials nor bodies;

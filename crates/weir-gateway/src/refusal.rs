@@ -8,12 +8,17 @@ use std::borrow::Cow;
 use weir_config::validation::Violation;
 use weir_wire::HeadError;
 
+/// Most characters of what is recorded of an occurrence.
+const LONGEST_REASON: usize = 1000;
+
 /// Why a request is not answered by its handler.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) problem: Problem,
     /// This occurrence; never a credential, never a body.
     pub(crate) detail: Option<Cow<'static, str>>,
+    /// Why, for the record and not for the client: which auth, which limit.
+    pub(crate) recorded: Option<String>,
     /// `WWW-Authenticate`, `Retry-After`, `Allow` and the like.
     pub(crate) headers: Vec<(&'static str, String)>,
     /// Where and how the request does not match the description.
@@ -24,12 +29,42 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(problem: Problem) -> Self {
-        Self { problem, detail: None, headers: Vec::new(), violations: Vec::new(), unheard: false }
+        Self {
+            problem,
+            detail: None,
+            recorded: None,
+            headers: Vec::new(),
+            violations: Vec::new(),
+            unheard: false,
+        }
     }
 
     pub(crate) fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
+    }
+
+    /// Says why for the record. Like the detail: never a credential, never a body.
+    pub(crate) fn recorded(mut self, why: String) -> Self {
+        self.recorded = Some(why);
+        self
+    }
+
+    /// This occurrence in words, as it is recorded; nothing if the problem says all there is.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let violations = self.violations.iter().map(|one| {
+            let place = format!("{} {}{}", one.place.as_str(), one.name, one.pointer);
+            format!("{}: {}", place.trim_end(), one.detail)
+        });
+        let detail = self.detail.as_deref().map(str::to_owned);
+        let parts: Vec<String> =
+            self.recorded.iter().cloned().chain(detail).chain(violations).collect();
+        let mut reason = parts.join("; ");
+        if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+            reason.truncate(end);
+            reason.push('…');
+        }
+        (!reason.is_empty()).then_some(reason)
     }
 
     pub(crate) fn violations(mut self, violations: Vec<Violation>) -> Self {

@@ -1,13 +1,19 @@
 //! Statistics: counters that one worker writes and anybody reads, and their sum over workers.
 
+mod rejections;
+mod sketch;
 mod snapshot;
 
 use crate::grpc;
 use crate::spans::{Mark, Spans};
 pub use crate::upgrade::Ended;
 pub use crate::upstream::Out;
+pub use rejections::RejectionSeries;
+pub(crate) use rejections::Rejections;
+pub use sketch::Sketch;
 pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
+use sketch::Recorder;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +65,8 @@ pub(crate) struct Durations {
     /// One count a bucket, the last for everything above; not cumulative.
     buckets: [Counter; BUCKETS.len() + 1],
     sum_ns: Counter,
+    /// The same as whole microseconds, for quantiles; requests to targets have none.
+    sketch: Option<Box<Recorder>>,
     /// The last traced request of each bucket; nothing as long as there was none.
     exemplars: Mutex<Vec<(usize, Exemplar)>>,
 }
@@ -75,6 +83,11 @@ pub struct Exemplar {
 }
 
 impl Durations {
+    /// Of requests of clients, whose quantiles are told.
+    fn with_sketch() -> Self {
+        Self { sketch: Some(Box::default()), ..Self::default() }
+    }
+
     /// Counts one; `span` is there if it is traced.
     pub(crate) fn record(&self, duration: Duration, span: Option<Mark>) {
         let nanos = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
@@ -82,6 +95,10 @@ impl Durations {
         let bucket = bucket.unwrap_or(BUCKETS.len());
         self.buckets[bucket].add(1);
         self.sum_ns.add(nanos);
+        if let Some(sketch) = &self.sketch {
+            // As a record has it.
+            sketch.record(u32::try_from(nanos / 1000).unwrap_or(u32::MAX));
+        }
         if let Some(span) = span {
             let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let exemplar = Exemplar { span, seconds: duration.as_secs_f64(), at };
@@ -370,6 +387,8 @@ pub(crate) struct WorkerStats {
     pub(crate) upgrades: [Counter; Ended::ALL.len()],
     /// Traced requests that are over.
     pub(crate) spans: Spans,
+    /// Requests that weir turned away, by reason and consumer.
+    pub(crate) rejections: Rejections,
     requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
     targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }
@@ -386,7 +405,8 @@ impl WorkerStats {
         };
         let full = all.keys().filter(is_same).count() >= COMBINATIONS;
         let key = if full { SeriesKey { method: "", status: 0, ..key } } else { key };
-        (key.method, Arc::clone(all.entry(key).or_default()))
+        let made = || Arc::new(Durations::with_sketch());
+        (key.method, Arc::clone(all.entry(key).or_insert_with(made)))
     }
 
     /// The statistics of one target of one upstream, made on first use.

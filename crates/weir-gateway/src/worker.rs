@@ -227,6 +227,12 @@ impl Worker {
     pub(crate) fn observe(&self, exchange: &Exchange, duration: Duration) {
         let span = exchange.span.as_deref().map(Open::mark);
         exchange.live().series(exchange, &self.stats).record(duration, span);
+        if let Some(problem) = exchange.problem {
+            let consumer = exchange.principal.as_deref().and_then(|p| p.consumer());
+            let config = &exchange.live().site.config;
+            let consumer = consumer.map_or("", |id| config.consumers[id.0].name.as_str());
+            self.stats.rejections.record(problem, consumer);
+        }
         self.log(exchange, duration, false);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a row of fields, each a `u32` with the tag in the
 //! lowest 8 bits and the length in the upper 24, then the value. Readers skip tags they do not
-//! know. Tags 1–18 come from [`Received`], 32–44 and 47–49 from [`Completed`], 45 (damaged) and 46
+//! know. Tags 1–18 come from [`Received`], 32–44 and 47–50 from [`Completed`], 45 (damaged) and 46
 //! (ticket number and position behind it, `u64` each) from sealing; pairs and rows repeat a tag. Tag
 //! 47 stands before all that it does not speak of.
 
@@ -165,6 +165,8 @@ pub struct Completed<'a> {
     pub status: u16,
     /// Problem code.
     pub problem: &'a str,
+    /// What of this occurrence the problem was about: which auth, which limit, which rule.
+    pub detail: &'a str,
     /// Name of the upstream.
     pub upstream: &'a str,
     /// Response header lines, masked.
@@ -226,6 +228,7 @@ pub struct Transaction {
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
+    pub detail: String,
     pub upstream: String,
     pub response_head: Vec<u8>,
     pub stages: Vec<(u8, u32)>,
@@ -344,6 +347,7 @@ impl Transaction {
             outcome,
             status,
             problem,
+            detail,
             upstream,
             response_head,
             stages,
@@ -381,6 +385,7 @@ impl Transaction {
             auth,
             scopes,
             problem,
+            detail,
             upstream,
         ] {
             text.clear();
@@ -475,6 +480,7 @@ impl Transaction {
                 let position = u64::from_le_bytes(value.try_into().ok()?);
                 self.unsure = Some(Position::from_bits(position));
             }
+            50 => set(&mut self.detail, value),
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

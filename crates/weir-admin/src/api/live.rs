@@ -3,7 +3,7 @@
 use super::stream::events;
 use super::transaction::bad;
 use super::{Api, busy};
-use crate::live::{History, LONGEST, PoolHistory, Pulse, Traffic};
+use crate::live::{History, LONGEST, PoolHistory, Pulse, Rejections, Traffic};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -72,6 +72,20 @@ pub(super) async fn history(
 pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
     let told = api.asked(&api.turns, super::no_access, |sources| {
         Some(Ok::<_, crate::tracker::Failure>(Traffic::of(&(sources.gateway)())))
+    });
+    told.await.map(Json)
+}
+
+/// Requests that weir turned away since the start
+///
+/// By consumer and reason: what weir itself answered with 401, 403, 429 or 503. An upstream's
+/// answers are none of them.
+#[utoipa::path(get, path = "/v1/rejections", tag = "live",
+    extensions(("x-weir-role" = json!("viewer"))),
+    responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
+pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejections>, Problem> {
+    let told = api.asked(&api.turns, super::no_access, |sources| {
+        Some(Ok::<_, crate::tracker::Failure>(Rejections::of(&(sources.gateway)())))
     });
     told.await.map(Json)
 }

@@ -4,6 +4,7 @@ use super::stream::{Pace, line, lines, respond};
 use super::{Api, busy};
 use crate::access::forbidden;
 use crate::audit::Action;
+use crate::explain::RecordedExplanation;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
@@ -214,6 +215,28 @@ pub(super) async fn show(
         api.audit(&caller, Action::Show(transaction.summary.id.clone())).await?;
     }
     Ok(Json(transaction))
+}
+
+/// Explain what happened to a transaction
+///
+/// By its record alone: how it ended, the problem that weir answered with and what that was about.
+/// What would be done with such a request now is another question, for `POST /v1/explain`.
+#[utoipa::path(get, path = "/v1/transactions/{id}/explanation", tag = "transactions",
+    extensions(("x-weir-role" = json!("viewer"))),
+    params(("id" = String, Path, description = "The transaction id.")),
+    responses(
+        (status = 200, description = "What happened to it, and why.", body = RecordedExplanation),
+        (status = 400, description = "This is no transaction id."),
+        (status = 404, description = "It is not kept here."),
+        (status = 409, description = "Nothing is recorded or indexed here."),
+        (status = 503, description = "The index is behind: it may be there.")))]
+pub(super) async fn explanation(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+) -> Result<Json<RecordedExplanation>, Problem> {
+    let id = transaction_id(&id)?;
+    let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), false))).await?;
+    Ok(Json(RecordedExplanation::of(found.ok_or_else(none)?)))
 }
 
 /// Give a recorded body, byte by byte as it was sent

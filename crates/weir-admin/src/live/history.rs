@@ -5,6 +5,7 @@ use super::rates::{Sums, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use utoipa::ToSchema;
+use weir_gateway::stats::Sketch;
 
 /// Seconds of a point, and how many points there are: 15 minutes, 6 hours, a week.
 const RINGS: [(u64, usize); 3] = [(1, 900), (10, 2160), (60, 10_080)];
@@ -28,8 +29,7 @@ pub(crate) struct History {
     pub(crate) server_errors: Vec<u64>,
     /// Most requests in flight.
     pub(crate) in_flight: Vec<u64>,
-    /// Microseconds that half of them took at most, estimated; of more than one point together,
-    /// the highest.
+    /// Microseconds that half of them took at most, within 1 %.
     pub(crate) p50_us: Vec<Option<u64>>,
     /// The same of 90 %.
     pub(crate) p90_us: Vec<Option<u64>>,
@@ -37,14 +37,23 @@ pub(crate) struct History {
     pub(crate) p99_us: Vec<Option<u64>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Point {
     at: u64,
     requests: u64,
     client_errors: u64,
     server_errors: u64,
     in_flight: u64,
-    quantiles_us: [Option<u64>; 3],
+    /// How long they took: a sketch, encoded.
+    sketch: Box<[u8]>,
+}
+
+/// Points that are told as one.
+#[derive(Default)]
+struct Together {
+    points: u64,
+    sum: Point,
+    sketch: Sketch,
 }
 
 #[derive(Debug)]
@@ -92,17 +101,15 @@ impl Past {
         let count = points.clone().count() as u64;
         let together = count.div_ceil(MOST).max(1);
         let mut history = History { step_seconds: ring.step * together, ..History::default() };
-        let mut sum: Option<(u64, Point)> = None;
+        let mut sum = Together::default();
         for point in points {
-            let (number, merged) = sum.map_or((1, *point), |(n, sum)| (n + 1, sum.with(point)));
-            sum = Some((number, merged));
-            if number == together {
-                history.push(&merged);
-                sum = None;
+            sum.add(point);
+            if sum.points == together {
+                history.push(&std::mem::take(&mut sum));
             }
         }
-        if let Some((_, rest)) = sum {
-            history.push(&rest);
+        if sum.points > 0 {
+            history.push(&sum);
         }
         history
     }
@@ -111,15 +118,15 @@ impl Past {
 impl Ring {
     fn add(&mut self, now: u64, sums: &Sums, in_flight: u64) {
         self.in_flight = self.in_flight.max(in_flight);
-        let Some((begun, before)) = self.begun else {
-            self.begun = Some((now, *sums));
+        let Some((begun, before)) = &self.begun else {
+            self.begun = Some((now, sums.clone()));
             return;
         };
         // A clock that was set back begins a new point.
-        if now >= begun && now - begun < self.step {
+        if now >= *begun && now - begun < self.step {
             return;
         }
-        let since = sums.since(&before);
+        let since = sums.since(before);
         if self.points.len() >= self.most {
             self.points.pop_front();
         }
@@ -129,35 +136,34 @@ impl Ring {
             client_errors: since.client_errors,
             server_errors: since.server_errors,
             in_flight: self.in_flight,
-            quantiles_us: [0.5, 0.9, 0.99].map(|share| since.quantile_us(share)),
+            sketch: since.encoded(),
         });
-        self.begun = Some((now, *sums));
+        self.begun = Some((now, sums.clone()));
         self.in_flight = 0;
     }
 }
 
-impl Point {
-    fn with(self, next: &Self) -> Self {
-        let [a, b] = [self.quantiles_us, next.quantiles_us];
-        Self {
-            at: next.at,
-            requests: self.requests + next.requests,
-            client_errors: self.client_errors + next.client_errors,
-            server_errors: self.server_errors + next.server_errors,
-            in_flight: self.in_flight.max(next.in_flight),
-            quantiles_us: [0, 1, 2].map(|at| a[at].max(b[at])),
-        }
+impl Together {
+    fn add(&mut self, next: &Point) {
+        self.points += 1;
+        self.sum.at = next.at;
+        self.sum.requests += next.requests;
+        self.sum.client_errors += next.client_errors;
+        self.sum.server_errors += next.server_errors;
+        self.sum.in_flight = self.sum.in_flight.max(next.in_flight);
+        self.sketch.add_encoded(&next.sketch);
     }
 }
 
 impl History {
-    fn push(&mut self, point: &Point) {
+    fn push(&mut self, together: &Together) {
+        let point = &together.sum;
         self.at.push(point.at);
         self.requests.push(point.requests);
         self.client_errors.push(point.client_errors);
         self.server_errors.push(point.server_errors);
         self.in_flight.push(point.in_flight);
-        let [p50, p90, p99] = point.quantiles_us;
+        let [p50, p90, p99] = [50, 90, 99].map(|percent| together.sketch.percentile(percent));
         self.p50_us.push(p50);
         self.p90_us.push(p90);
         self.p99_us.push(p99);

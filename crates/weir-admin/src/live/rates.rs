@@ -1,26 +1,28 @@
 //! Differences of counters.
 
-use super::{ApiPulse, Lost, Pulse, TargetPulse};
+use super::{ApiPulse, Lost, Pulse, Rejected, TargetPulse};
 use std::collections::BTreeMap;
-use weir_gateway::stats::{BUCKETS, Snapshot};
+use weir_gateway::stats::{RequestSeries, Sketch, Snapshot};
 
 /// Sums of what only grows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) all: Sums,
     apis: BTreeMap<String, Sums>,
+    /// By the problem's slug.
+    rejections: BTreeMap<&'static str, Rejected>,
     request_bytes: u64,
     response_bytes: u64,
 }
 
 /// Requests, and how they ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) requests: u64,
     pub(super) client_errors: u64,
     pub(super) server_errors: u64,
-    /// Requests up to each bound, cumulative.
-    buckets: [u64; BUCKETS.len()],
+    /// How long they took.
+    sketch: Sketch,
 }
 
 impl Totals {
@@ -31,17 +33,24 @@ impl Totals {
             ..Self::default()
         };
         for series in &snapshot.requests {
-            let buckets = &series.durations.buckets;
-            let count = series.durations.count;
-            totals.all.add(series.status, count, buckets);
+            totals.all.add(series);
             match totals.apis.get_mut(&series.api) {
-                Some(sums) => sums.add(series.status, count, buckets),
+                Some(sums) => sums.add(series),
                 None => {
                     let mut sums = Sums::default();
-                    sums.add(series.status, count, buckets);
+                    sums.add(series);
                     totals.apis.insert(series.api.clone(), sums);
                 }
             }
+        }
+        for one in &snapshot.rejections {
+            let reason = one.problem.slug();
+            let sum = totals.rejections.entry(reason).or_insert_with(|| Rejected {
+                reason: reason.to_owned(),
+                status: one.problem.status(),
+                requests: 0,
+            });
+            sum.requests += one.requests;
         }
         totals
     }
@@ -49,6 +58,7 @@ impl Totals {
     /// What came since `before`: numbers of requests; the busiest APIs first.
     pub(super) fn since(&self, before: &Self) -> Pulse {
         let all = self.all.since(&before.all);
+        let rejections = rejections(&self.rejections, before);
         let none = Sums::default();
         let apis = self
             .apis
@@ -60,7 +70,7 @@ impl Totals {
                 api: api.clone(),
                 requests: sums.requests,
                 server_errors: sums.server_errors,
-                p99_us: sums.quantile_us(0.99),
+                p99_us: sums.percentile_us(99),
             })
             .collect();
         apis.sort_by_key(|api| std::cmp::Reverse(api.requests));
@@ -68,9 +78,11 @@ impl Totals {
             requests: all.requests,
             client_errors: all.client_errors,
             server_errors: all.server_errors,
-            p50_us: all.quantile_us(0.5),
-            p90_us: all.quantile_us(0.9),
-            p99_us: all.quantile_us(0.99),
+            rejected: rejections.iter().map(|one| one.requests).sum(),
+            rejections,
+            p50_us: all.percentile_us(50),
+            p90_us: all.percentile_us(90),
+            p99_us: all.percentile_us(99),
             request_bytes: self.request_bytes.saturating_sub(before.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(before.response_bytes),
             apis,
@@ -80,49 +92,46 @@ impl Totals {
 }
 
 impl Sums {
-    pub(super) fn add(&mut self, status: u16, count: u64, buckets: &[u64; BUCKETS.len()]) {
+    pub(super) fn add(&mut self, series: &RequestSeries) {
+        let count = series.durations.count;
         self.requests += count;
-        match status / 100 {
+        match series.status / 100 {
             4 => self.client_errors += count,
             5 => self.server_errors += count,
             _ => {}
         }
-        for (sum, bucket) in self.buckets.iter_mut().zip(buckets) {
-            *sum += bucket;
-        }
+        self.sketch.merge(&series.durations.sketch);
     }
 
     pub(super) fn since(&self, before: &Self) -> Self {
-        let mut buckets = self.buckets;
-        for (sum, old) in buckets.iter_mut().zip(before.buckets) {
-            *sum = sum.saturating_sub(old);
-        }
         Self {
             requests: self.requests.saturating_sub(before.requests),
             client_errors: self.client_errors.saturating_sub(before.client_errors),
             server_errors: self.server_errors.saturating_sub(before.server_errors),
-            buckets,
+            sketch: self.sketch.since(&before.sketch),
         }
     }
 
-    /// A quantile in microseconds, on a straight line within its bucket as Prometheus does it; of
-    /// what lies above the last bound, that bound.
-    pub(super) fn quantile_us(&self, share: f64) -> Option<u64> {
-        if self.requests == 0 {
-            return None;
-        }
-        let rank = share * self.requests as f64;
-        let (mut below, mut low) = (0, 0.0);
-        for (bound, upto) in BUCKETS.into_iter().zip(self.buckets) {
-            if upto as f64 >= rank {
-                let inside = (upto - below).max(1) as f64;
-                let at = low + (bound - low) * ((rank - below as f64) / inside);
-                return Some((at * 1e6).round() as u64);
-            }
-            (below, low) = (upto, bound);
-        }
-        Some((low * 1e6) as u64)
+    /// How long they took, to be kept in memory.
+    pub(super) fn encoded(&self) -> Box<[u8]> {
+        self.sketch.encode()
     }
+
+    /// What so many of a hundred took at most, in microseconds, within 1 %.
+    pub(super) fn percentile_us(&self, percent: u32) -> Option<u64> {
+        self.sketch.percentile(percent)
+    }
+}
+
+/// Requests that weir turned away since `before`, by reason, the most frequent first.
+fn rejections(now: &BTreeMap<&'static str, Rejected>, before: &Totals) -> Vec<Rejected> {
+    let since = now.iter().map(|(reason, now)| {
+        let old = before.rejections.get(reason).map_or(0, |old| old.requests);
+        Rejected { requests: now.requests.saturating_sub(old), ..now.clone() }
+    });
+    let mut since: Vec<Rejected> = since.filter(|one| one.requests > 0).collect();
+    since.sort_by_key(|one| std::cmp::Reverse(one.requests));
+    since
 }
 
 pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> {

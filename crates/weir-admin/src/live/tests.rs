@@ -2,20 +2,21 @@ use super::history::Past;
 use super::rates::Totals;
 use super::*;
 use weir_gateway::limit::{PlanStanding, RateStanding};
-use weir_gateway::stats::{BUCKETS, Distribution, RequestSeries, Snapshot};
+use weir_gateway::problem::Problem;
+use weir_gateway::stats::{Distribution, RejectionSeries, RequestSeries, Sketch, Snapshot};
 
-/// A snapshot of requests: API, status, how many, and in which bucket all of them are.
-fn snapshot(all: &[(&str, u16, u64, usize)]) -> Snapshot {
-    let series = all.iter().map(|(api, status, count, bucket)| {
-        let mut buckets = [0; BUCKETS.len()];
-        buckets.iter_mut().skip(*bucket).for_each(|upto| *upto = *count);
+/// A snapshot of requests: API, status, how many, and what each took in microseconds.
+fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {
+    let series = all.iter().map(|(api, status, count, micros)| {
+        let mut sketch = Sketch::default();
+        sketch.add(*micros, *count);
         RequestSeries {
             api: (*api).to_owned(),
             operation: String::new(),
             path: String::new(),
             method: "GET",
             status: *status,
-            durations: Distribution { buckets, count: *count, ..Distribution::default() },
+            durations: Distribution { sketch, count: *count, ..Distribution::default() },
         }
     });
     Snapshot { requests: series.collect(), ..Snapshot::default() }
@@ -23,23 +24,61 @@ fn snapshot(all: &[(&str, u16, u64, usize)]) -> Snapshot {
 
 #[test]
 fn a_second_is_what_came_in_it() {
-    let before = Totals::of(&snapshot(&[("a", 200, 10, 0), ("b", 503, 1, 5)]));
-    let now = snapshot(&[("a", 200, 30, 0), ("a", 404, 5, 0), ("b", 503, 3, 5)]);
+    let before = Totals::of(&snapshot(&[("a", 200, 10, 40), ("b", 503, 1, 20_000)]));
+    let now = snapshot(&[("a", 200, 30, 33), ("a", 404, 5, 35), ("b", 503, 3, 20_000)]);
     let pulse = Totals::of(&now).since(&before);
     assert_eq!((pulse.requests, pulse.client_errors, pulse.server_errors), (27, 5, 2));
     let apis: Vec<_> = pulse.apis.iter().map(|a| (a.api.as_str(), a.requests)).collect();
     assert_eq!(apis, [("a", 25), ("b", 2)]);
     assert_eq!(pulse.apis[1].server_errors, 2);
-    // 13.5 of the 25 in the first bucket, which ends at 500 µs.
-    assert_eq!(pulse.p50_us, Some(270));
-    assert!((10_000..=25_000).contains(&pulse.p99_us.unwrap()), "{pulse:?}");
+    // Those of the second before took longer.
+    assert_eq!(pulse.p50_us, Some(33));
+    let p99 = pulse.p99_us.unwrap();
+    assert!(p99.abs_diff(20_000) <= 200, "{pulse:?}");
     assert_eq!(Totals::of(&now).since(&Totals::of(&now)).p50_us, None);
 }
 
 #[test]
-fn what_is_above_the_last_bound_is_that_bound() {
-    let slow = Totals::of(&snapshot(&[("a", 200, 4, BUCKETS.len())]));
-    assert_eq!(slow.since(&Totals::default()).p50_us, Some(10_000_000));
+fn rejections_are_told_by_reason() {
+    let rejected = |problem, consumer: &str, requests| RejectionSeries {
+        consumer: consumer.to_owned(),
+        problem,
+        requests,
+    };
+    let of = |rejections: Vec<RejectionSeries>| Snapshot { rejections, ..Snapshot::default() };
+    let before = of(vec![rejected(Problem::RateLimited, "a", 5)]);
+    let now = of(vec![
+        rejected(Problem::TokenExpired, "", 2),
+        rejected(Problem::RateLimited, "a", 9),
+        rejected(Problem::RateLimited, "b", 3),
+    ]);
+    let pulse = Totals::of(&now).since(&Totals::of(&before));
+    assert_eq!((pulse.rejected, pulse.client_errors), (9, 0));
+    let told: Vec<_> = pulse
+        .rejections
+        .iter()
+        .map(|one| (one.reason.as_str(), one.status, one.requests))
+        .collect();
+    assert_eq!(told, [("rate-limited", 429, 7), ("token-expired", 401, 2)]);
+    let all = Rejections::of(&now);
+    assert_eq!((all.requests, all.consumers[0].consumer.as_str()), (14, "a"));
+    assert_eq!(all.consumers[2].reasons[0].reason, "token-expired");
+}
+
+#[test]
+fn points_that_are_told_together_have_the_quantiles_of_all_their_requests() {
+    let mut past = Past::default();
+    let begin = 1_000_000;
+    for minute in 0..=3000_u64 {
+        // Many quick ones in one minute, a slow one in the next.
+        let all = [("a", 200, minute.div_ceil(2) * 100, 100), ("a", 200, minute / 2, 90_000)];
+        past.add(begin + minute * 60, &Totals::of(&snapshot(&all)), 0);
+    }
+    let told = past.between(0, begin + 3000 * 60);
+    assert_eq!(told.step_seconds, 240);
+    assert!(told.p50_us.iter().all(|p50| *p50 == Some(100)), "{:?}", told.p50_us);
+    let slow = |p99: &Option<u64>| p99.is_some_and(|p99| p99 == 100 || p99.abs_diff(90_000) < 900);
+    assert!(told.p99_us.iter().all(slow), "{:?}", told.p99_us);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) struct RouteTraffic {
     pub(crate) client_errors: u64,
     /// Of them, those answered with 5xx.
     pub(crate) server_errors: u64,
-    /// Microseconds that half of them took at most, estimated.
+    /// Microseconds that half of them took at most, within 1 %.
     pub(crate) p50_us: Option<u64>,
     /// The same of 99 %.
     pub(crate) p99_us: Option<u64>,
@@ -45,7 +45,7 @@ impl Traffic {
         let mut all: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
         for series in &snapshot.requests {
             let sums = all.entry((&series.api, &series.operation)).or_default();
-            sums.add(series.status, series.durations.count, &series.durations.buckets);
+            sums.add(series);
         }
         let told = |((api, operation), sums): ((&str, &str), Sums)| RouteTraffic {
             api: api.to_owned(),
@@ -53,8 +53,8 @@ impl Traffic {
             requests: sums.requests,
             client_errors: sums.client_errors,
             server_errors: sums.server_errors,
-            p50_us: sums.quantile_us(0.5),
-            p99_us: sums.quantile_us(0.99),
+            p50_us: sums.percentile_us(50),
+            p99_us: sums.percentile_us(99),
         };
         let mut routes: Vec<RouteTraffic> = all.into_iter().map(told).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.requests));

@@ -19,6 +19,26 @@ pub fn gateway(stats: &Snapshot) -> Vec<Family> {
     families
 }
 
+/// What weir turned away, of all consumers together: their number has no bound here.
+fn rejections(stats: &Snapshot) -> Family {
+    let mut sums = std::collections::BTreeMap::new();
+    for one in &stats.rejections {
+        *sums.entry((one.problem.status(), one.problem.slug())).or_insert(0) += one.requests;
+    }
+    let sample = |((status, reason), requests): ((u16, &str), u64)| {
+        let labels = vec![
+            ("error_type", reason.to_owned()),
+            ("http_response_status_code", status.to_string()),
+        ];
+        Sample::new(labels, requests as f64)
+    };
+    Family {
+        name: "weir_rejected_requests_total",
+        help: "Requests that weir itself answered with 401, 403, 429 or 503.",
+        samples: Samples::Counter(sums.into_iter().map(sample).collect()),
+    }
+}
+
 fn requests(stats: &Snapshot) -> Vec<Family> {
     let histograms = stats
         .requests
@@ -262,6 +282,7 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             stats.limited,
         ),
         Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
+        rejections(stats),
         Family::counter(
             "weir_authentication_throttled_total",
             "Requests rejected because too many credentials from their address had failed.",

@@ -60,6 +60,12 @@ pub struct Transaction {
     pub history: Vec<Change>,
     /// Microseconds that stages took, by their names.
     pub stages: Vec<Stage>,
+    /// What the problem was about, in words: which auth, which limit, which rule.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// How often it was sent to an upstream again.
+    #[serde(default)]
+    pub retries: u8,
     /// The transaction that this is an attempt to send again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resubmission_of: String,

@@ -29,6 +29,11 @@ impl Policy {
         Self { quoted, quantity }
     }
 
+    /// Its name, quotes included.
+    pub(super) fn quoted(&self) -> &str {
+        &self.quoted
+    }
+
     /// Writes the headers, in place of any the upstream sent: a client can only heed one.
     pub(super) fn write(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
         let mut digits = itoa::Buffer::new();

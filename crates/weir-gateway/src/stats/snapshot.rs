@@ -1,8 +1,8 @@
 //! What all workers have counted, summed up for whoever renders it.
 
 use super::{
-    Again, BUCKETS, CallKey, Durations, Exemplar, Hedged, Mirrored, NotAgain, SeriesKey, TargetKey,
-    WorkerStats,
+    Again, BUCKETS, CallKey, Durations, Exemplar, Hedged, Mirrored, NotAgain, RejectionSeries,
+    SeriesKey, Sketch, TargetKey, WorkerStats,
 };
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
@@ -113,6 +113,8 @@ pub struct Snapshot {
     pub limit_evictions: u64,
     /// Requests counted in the bucket that all share when there is no room for another key.
     pub limit_overflow: u64,
+    /// Requests that weir turned away, by reason and consumer, in a stable order.
+    pub rejections: Vec<RejectionSeries>,
     /// Requests answered, by labels, in a stable order.
     pub requests: Vec<RequestSeries>,
     /// Upstream targets, in a stable order.
@@ -145,6 +147,8 @@ pub struct Distribution {
     pub count: u64,
     /// Sum of their durations in seconds.
     pub sum: f64,
+    /// The same in whole microseconds; empty of requests to targets.
+    pub sketch: Sketch,
     /// The last traced one of each bucket that has one, by its number; that of infinity is the last.
     pub exemplars: Vec<(usize, Exemplar)>,
 }
@@ -210,11 +214,14 @@ impl Snapshot {
         let mut sum = Self::default();
         let mut requests = BTreeMap::new();
         let mut targets = BTreeMap::new();
+        let mut rejections = BTreeMap::new();
         for worker in workers {
             sum.add(worker);
+            worker.rejections.add_to(&mut rejections);
             add_requests(worker, &mut requests);
             add_targets(worker, healths, &mut targets);
         }
+        sum.rejections = super::rejections::series(rejections);
         sum.requests = requests.into_values().collect();
         sum.targets = targets.into_values().map(finish_target).collect();
         sum
@@ -277,6 +284,9 @@ impl Distribution {
         }
         self.count += cumulative;
         self.sum += durations.sum_ns.get() as f64 / 1e9;
+        if let Some(sketch) = &durations.sketch {
+            sketch.add_to(&mut self.sketch);
+        }
         for (bucket, exemplar) in durations.exemplars().iter() {
             super::put_exemplar(&mut self.exemplars, *bucket, *exemplar);
         }

@@ -90,6 +90,7 @@ impl Completed<'_> {
             put(out, 36, &[*code, a, b, c, d]);
         }
         put(out, 33, self.problem.as_bytes())
+            && put(out, 50, self.detail.as_bytes())
             && put(out, 34, self.upstream.as_bytes())
             && put(out, 35, self.head)
             && put(out, 39, self.request_body)

@@ -157,6 +157,8 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
             of => id(u128::from_be_bytes(of)),
         },
         attempts: Vec::new(),
+        detail: whole.detail,
+        retries: whole.retries,
         request: facts(&whole.request),
         response: facts(&whole.response),
         shortened: whole.shortened,

@@ -1,7 +1,7 @@
 //! `weir explain` and `/v1/explain`: nothing is sent, and the same is told by both.
 
-use crate::admin_api::{ask, command, first_token, tokens};
-use crate::harness::{self, Server, Weir, weir};
+use crate::admin_api::{ask, command, first_token, get, id, tokens};
+use crate::harness::{self, KEYS, SECRET, Server, Weir, eventually, unix_now, weir};
 use serde_json::{Value, json};
 
 fn start() -> (Server, Server) {
@@ -85,4 +85,69 @@ fn the_command_reads_a_configuration_or_asks_a_running_weir() {
     let running: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(running["answer"]["status"], 200);
     assert_eq!(running["steps"], told(&["GET", "/"])["steps"]);
+}
+
+/// What the record of a transaction says, once it is indexed.
+fn recorded(server: &Server, id: &str, token: &str) -> Value {
+    let path = format!("/v1/transactions/{id}/explanation");
+    eventually("it is indexed", || get(server, &path, token).status == 200);
+    get(server, &path, token).json()
+}
+
+#[test]
+fn a_recorded_transaction_is_explained_by_what_happened_to_it() {
+    let echo = harness::echo(&[]);
+    let config = |auth: &str| {
+        format!(
+            "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\n\
+             auth: {{idp: {{jwt: {{algorithms: HS256, key: \"file:secret\"}}}}}}\n\
+             upstreams: {{echo: {{targets: [\"http://{}\"]}}}}\n\
+             apis: {{all: {{base: /, {auth} routes: [\n\
+             {{op: item, path: \"/items/{{id}}\", proxy: echo}},\n\
+             {{op: few, get: /few, limit: {{rate: 1/h, burst: 1}}, reply: {{text: hello}}}}]}}}}\n",
+            echo.listen[0],
+        )
+    };
+    let mut server =
+        Weir::new(&config("auth: {idp: {scopes: [read]}},")).file("secret", SECRET).start();
+    let tokens = tokens(&server);
+    let call = |path: &str, claims: Value| {
+        let bearer = format!("Bearer {}", KEYS.token("HS256", &claims));
+        server.connect().request("GET", path, &[("authorization", &*bearer)], "")
+    };
+    let until = |seconds: u64| unix_now() + seconds;
+    let expired = call("/items/7", json!({"sub": "anna", "exp": 1000, "scope": "read"}));
+    let scope = call("/items/7", json!({"sub": "anna", "exp": until(600), "scope": "write"}));
+    let good = call("/items/7", json!({"sub": "anna", "exp": until(600), "scope": "read"}));
+    let reader = json!({"sub": "anna", "exp": until(600), "scope": "read"});
+    assert_eq!(call("/few", reader.clone()).status, 200);
+    let limited = call("/few", reader);
+    let lost = server.connect().get("/items/7");
+    let statuses = [&expired, &scope, &good, &limited, &lost].map(|answer| answer.status);
+    assert_eq!(statuses, [401, 403, 200, 429, 401]);
+    // By this configuration all of them would pass: that is not what happened.
+    server.reload(&config(""));
+    for (answer, code, detail) in [
+        (&expired, "token-expired", "auth idp"),
+        (&scope, "insufficient-scope", "auth idp: it wants the scopes read"),
+        (&limited, "rate-limited", "is used up"),
+        (&lost, "missing-credential", "no credential for idp"),
+    ] {
+        let told = recorded(&server, &id(answer), &tokens[0]);
+        assert_eq!((&told["outcome"], &told["status"]), (&json!("problem"), &json!(answer.status)));
+        assert_eq!(
+            (&told["problem"]["code"], &told["problem"]["fault"]),
+            (&json!(code), &json!("client"))
+        );
+        assert!(told["problem"]["detail"].as_str().unwrap().contains(detail), "{told}");
+        assert!(told["why"].as_str().unwrap().contains(detail), "{told}");
+        let shown = get(&server, &format!("/v1/transactions/{}", id(answer)), &tokens[0]).json();
+        assert_eq!(shown["detail"], told["problem"]["detail"]);
+    }
+    let told = recorded(&server, &id(&good), &tokens[0]);
+    assert_eq!((&told["outcome"], &told["upstream"]), (&json!("answered"), &json!("echo")));
+    assert_eq!(told["principal"], "anna", "{told}");
+    assert!(told.get("problem").is_none(), "{told}");
+    let unknown = "/v1/transactions/019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55/explanation";
+    assert_eq!(get(&server, unknown, &tokens[0]).status, 404);
 }

@@ -21,6 +21,7 @@ mod durability;
 mod echo;
 mod examples;
 mod explain;
+mod figures;
 mod files;
 mod framing;
 mod health;

@@ -102,6 +102,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         ("consumer", &summary.consumer),
         ("principal", &summary.principal),
         ("problem", &summary.problem),
+        ("detail", &transaction.detail),
         ("note", &flags.join("; ")),
     ] {
         if !value.is_empty() {
