@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
+import { interrupted } from "./interrupted.mjs";
 import { send } from "./server.mjs";
 
 const PAGES = {
@@ -296,6 +297,7 @@ async function explain({ server, browser, ids }) {
   await page.getByText("the option --proxy is not understood").waitFor();
   await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
   await page.getByRole("main").getByRole("link", { name: "Explain", exact: true }).click();
+  await page.getByText("What happened to it").waitFor();
   assert.match(await page.getByLabel("Or a curl command").inputValue(), /^curl /);
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("Policies, in their order").waitFor();
@@ -499,4 +501,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, tries, lab, roles, hostile, configuration, pages, phone };
+export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, tries, lab, roles, hostile, configuration, pages, phone, ...interrupted };

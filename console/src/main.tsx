@@ -7,7 +7,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiProblem, onSignedOut } from "./api/client";
 import { onOtherTab } from "./api/csrf";
-import { become, follow } from "./api/session";
+import { follow, lose } from "./api/session";
 import { makeRouter } from "./router";
 import { applyTheme, storedTheme } from "./shell/theme";
 import { Toasts } from "./ui/toast";
@@ -31,7 +31,7 @@ const queries = new QueryClient({
     },
   },
 });
-onSignedOut(() => become(queries, null));
+onSignedOut(() => lose(queries));
 // A server that does not answer is asked again by the page itself.
 onOtherTab(() => void follow(queries).catch(() => undefined));
 

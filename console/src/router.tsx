@@ -74,9 +74,9 @@ const description = createRoute({
 export const explain = createRoute({
   getParentRoute,
   path: "/explain",
-  validateSearch: (search: Record<string, unknown>): { method?: string; target?: string } => {
-    const [method, target] = [text(search.method), text(search.target)];
-    return { ...(method && { method }), ...(target && { target }) };
+  validateSearch: (search: Record<string, unknown>): { method?: string; target?: string; transaction?: string } => {
+    const [method, target, of] = [text(search.method), text(search.target), text(search.transaction)];
+    return { ...(method && { method }), ...(target && { target }), ...(of && { transaction: of }) };
   },
   component: lazyRouteComponent(() => import("./explain/page"), "ExplainPage"),
 });

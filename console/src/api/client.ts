@@ -2,6 +2,7 @@
 
 import createClient, { type Middleware } from "openapi-fetch";
 import { csrfToken } from "./csrf";
+import { heard } from "./heartbeat";
 import type { components, paths } from "./schema";
 
 /** What every call of a session has beside the cookie. */
@@ -58,6 +59,7 @@ const errors: Middleware = {
     return request;
   },
   async onResponse({ response, request }) {
+    heard();
     if (response.ok) return;
     if (response.status === 401 && !request.headers.has("authorization")) signedOut();
     throw await problem(response);

@@ -1,6 +1,7 @@
 // Who is signed in.
 
-import { type QueryClient, queryOptions, useQuery } from "@tanstack/react-query";
+import { type QueryClient, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
 import { ApiProblem, api, data, may, type Role, type Session } from "./client";
 import { keepCsrfToken } from "./csrf";
 
@@ -48,8 +49,34 @@ export async function follow(queries: QueryClient): Promise<void> {
   if (before?.token !== now?.token) become(queries, now);
 }
 
+/** The session whose page stays, covered, after it has ended by itself. */
+const KEPT = ["session", "kept"];
+
+export function useKept(session: Session | null | undefined): Session | undefined {
+  const queries = useQueryClient();
+  const kept = useQuery<Session | null>({ queryKey: KEPT, queryFn: () => null, enabled: false, gcTime: Number.POSITIVE_INFINITY }).data;
+  useEffect(() => {
+    if (session) queries.setQueryData(KEPT, session);
+  }, [queries, session]);
+  return kept ?? undefined;
+}
+
 /** Somebody else is signed in, or nobody: nothing of whoever was here before is shown. */
 export function become(queries: QueryClient, session: Session | null): void {
   queries.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
+  queries.setQueryData(KEPT, session);
   queries.setQueryData(sessionQuery.queryKey, session);
+}
+
+/** The session has ended by itself: what is on the page stays for whoever signs in again. */
+export function lose(queries: QueryClient): void {
+  if (queries.getQueryData(sessionQuery.queryKey)) queries.setQueryData(sessionQuery.queryKey, null);
+}
+
+/** Signed in again: the page goes on, unless the new session may see less than the one before. */
+export function resume(queries: QueryClient, session: Session): void {
+  const kept = queries.getQueryData<Session | null>(KEPT);
+  if (!kept || !may(session, kept.role)) return become(queries, session);
+  queries.setQueryData(sessionQuery.queryKey, session);
+  void queries.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "session" });
 }

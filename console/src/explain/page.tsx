@@ -6,6 +6,7 @@ import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { Badge, Failure, Panel, Status } from "../ui/parts";
 import { taken } from "./handed";
+import { Recorded } from "./recorded";
 import { asked, type Form } from "./request";
 import { Tried } from "./tried";
 
@@ -14,7 +15,7 @@ type Explanation = Schemas["Explanation"];
 const TONES: Record<string, string> = { passed: "good", answered: "good", granted: "good", room: "good", refused: "bad", exhausted: "bad", invalid: "bad", later: "info" };
 
 export function ExplainPage() {
-  const search = useSearch({ strict: false }) as { method?: string; target?: string };
+  const search = useSearch({ strict: false }) as { method?: string; target?: string; transaction?: string };
   const [form, setForm] = useState<Form>(() => ({
     method: search.method ?? "GET",
     target: search.target ?? "",
@@ -48,7 +49,9 @@ export function ExplainPage() {
         <h1>Explain</h1>
         <span className="muted">By the configuration in force. Nothing is sent, counted or recorded, unless you try it.</span>
       </div>
-      <Panel title="Request">
+      {search.transaction && <Recorded id={search.transaction} />}
+      <Panel title={search.transaction ? "A request like it, now" : "Request"}>
+        {search.transaction && <p className="muted">By the configuration of now, without what was masked in the record: credentials have to be added.</p>}
         <form
           className="stack"
           onSubmit={(event) => {

@@ -8,7 +8,7 @@ interface ConsumerCalls {
   consumer: string;
   calls: number;
   /** Answered with 4xx. */
-  refused: number;
+  clientErrors: number;
   /** Answered with 5xx. */
   failed: number;
 }
@@ -18,9 +18,9 @@ export function byConsumer(rows: Pick<UsageRow, "consumer" | "status" | "calls">
   const all = new Map<string, ConsumerCalls>();
   for (const row of rows) {
     const consumer = row.consumer ?? "";
-    const one = all.get(consumer) ?? { consumer, calls: 0, refused: 0, failed: 0 };
+    const one = all.get(consumer) ?? { consumer, calls: 0, clientErrors: 0, failed: 0 };
     one.calls += row.calls;
-    if (row.status === "4xx") one.refused += row.calls;
+    if (row.status === "4xx") one.clientErrors += row.calls;
     if (row.status === "5xx") one.failed += row.calls;
     all.set(consumer, one);
   }

@@ -1,8 +1,9 @@
 // The live stream: one connection for the whole console, as long as somebody looks.
 
 import { useSyncExternalStore } from "react";
-import { CSRF_HEADER, type Schemas } from "../api/client";
+import { api, CSRF_HEADER, type Schemas } from "../api/client";
 import { csrfToken } from "../api/csrf";
+import { heard } from "../api/heartbeat";
 
 export type Pulse = Schemas["Pulse"];
 type Connection = "connecting" | "on" | "off";
@@ -27,6 +28,8 @@ function set(next: Live) {
 async function read(signal: AbortSignal): Promise<void> {
   const headers = { [CSRF_HEADER]: csrfToken() ?? "" };
   const response = await fetch("/v1/live", { headers, credentials: "same-origin", cache: "no-store", signal });
+  // The session may be over: asking for it says so to the whole console.
+  if (response.status === 401) void api.GET("/v1/session").catch(() => undefined);
   if (!response.ok || !response.body) throw new Error(`weir answered ${response.status}`);
   set({ ...live, connection: "on" });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -40,6 +43,7 @@ async function read(signal: AbortSignal): Promise<void> {
       const data = event.split("\n").find((line) => line.startsWith("data: "));
       if (!data) continue;
       try {
+        heard();
         set({ connection: "on", pulse: JSON.parse(data.slice(6)) as Pulse });
       } catch {
         // Half a message is none.

@@ -59,7 +59,8 @@ function Tiles({ pulse }: { pulse: Pulse | undefined }) {
   return (
     <div className="tiles">
       <Tile name="Requests" value={pulse ? short(pulse.requests) : "–"} unit="/s" note={pulse && `${bytes(pulse.request_bytes)}/s in, ${bytes(pulse.response_bytes)}/s out`} />
-      <Tile name="Server errors" value={pulse ? percent(failed, pulse.requests) : "–"} note={pulse && `${short(failed)}/s failed, ${short(pulse.client_errors)}/s refused (4xx)`} tone={failed > 0 ? "bad" : ""} />
+      <Tile name="Server errors" value={pulse ? percent(failed, pulse.requests) : "–"} note={pulse && `${short(failed)}/s failed, ${short(pulse.client_errors)}/s with 4xx`} tone={failed > 0 ? "bad" : ""} />
+      <Tile name="Refused by weir" value={pulse ? short(pulse.rejected) : "–"} unit="/s" note={pulse && (pulse.rejected > 0 ? reasons(pulse.rejections) : "no 401, 403, 429 or 503 of its own")} tone={pulse && pulse.rejected > 0 ? "warn" : ""} />
       <Tile name="Latency p99" value={time(pulse?.p99_us)} note={pulse && `p50 ${time(pulse.p50_us)}, p90 ${time(pulse.p90_us)}`} />
       <Tile name="In flight" value={pulse ? short(pulse.in_flight) : "–"} note={pulse && `${count(pulse.connections)} connections`} />
     </div>
@@ -247,9 +248,19 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
 
 const MOST_CONSUMERS = 8;
 
-/** Who called in the range, by what was counted. */
+/** The most frequent reasons, in words. */
+function reasons(rejections: Schemas["Rejected"][]): string {
+  return rejections
+    .slice(0, 3)
+    .map((one) => `${short(one.requests)} ${one.reason}`)
+    .join(", ");
+}
+
+/** Who called in the range, by what was counted; who was turned away, since the start. */
 function Consumers() {
   const [range] = useRange();
+  const rejections = useQuery({ queryKey: ["rejections"], queryFn: () => data<Schemas["Rejections"]>(api.GET("/v1/rejections")), refetchInterval: 5000 });
+  const rejected = new Map(rejections.data?.consumers.map((one) => [one.consumer, one]));
   const usage = useQuery(usageOf(range, "consumer,status"));
   const all = usage.data ? byConsumer(usage.data.rows) : [];
   if (all.length === 0) return null;
@@ -268,8 +279,9 @@ function Consumers() {
                 <span className="sr-only">Share</span>
               </th>
               <th className="num">Calls/s</th>
-              <th className="num">Refused</th>
+              <th className="num">4xx</th>
               <th className="num">Failed</th>
+              <th className="num">Refused since the start</th>
             </tr>
           </thead>
           <tbody>
@@ -281,8 +293,11 @@ function Consumers() {
                   <Bar part={one.calls} whole={most} label={`Share of ${one.consumer || "none"}`} />
                 </td>
                 <td className="num">{short(one.calls / seconds)}</td>
-                <td className="num">{percent(one.refused, one.calls)}</td>
+                <td className="num">{percent(one.clientErrors, one.calls)}</td>
                 <td className="num">{percent(one.failed, one.calls)}</td>
+                <td className="num" title={reasons(rejected.get(one.consumer)?.reasons ?? [])}>
+                  {rejections.data ? count(rejected.get(one.consumer)?.requests ?? 0) : "–"}
+                </td>
               </tr>
             ))}
           </tbody>

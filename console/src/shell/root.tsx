@@ -3,27 +3,35 @@
 import { useQuery } from "@tanstack/react-query";
 import { Outlet } from "@tanstack/react-router";
 import { Suspense } from "react";
-import { sessionQuery } from "../api/session";
+import { sessionQuery, useKept } from "../api/session";
 import { Failure, Loading } from "../ui/parts";
 import { Shell } from "./shell";
 import { SignIn } from "./sign-in";
+import { SignedOut } from "./signed-out";
+import { Unresponsive } from "./unresponsive";
 
 export function Root() {
   const session = useQuery({ ...sessionQuery, refetchInterval: (query) => (query.state.error ? 3000 : 120_000) });
+  const kept = useKept(session.data);
   if (session.isPending) return <Loading what="the console" />;
-  if (session.isError) {
+  if (session.data === undefined) {
     return (
       <main className="sign-in">
         <Failure error={session.error} retry={() => void session.refetch()} />
       </main>
     );
   }
-  if (session.data === null) return <SignIn />;
+  const shown = session.data ?? kept;
+  if (!shown) return <SignIn />;
   return (
-    <Shell session={session.data}>
-      <Suspense fallback={<Loading what="the page" />}>
-        <Outlet />
-      </Suspense>
-    </Shell>
+    <>
+      <Shell session={shown}>
+        <Unresponsive />
+        <Suspense fallback={<Loading what="the page" />}>
+          <Outlet />
+        </Suspense>
+      </Shell>
+      {session.data === null && <SignedOut />}
+    </>
   );
 }

@@ -2,27 +2,29 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useId, useState } from "react";
-import { become, signIn } from "../api/session";
+import { become, resume, signIn } from "../api/session";
 import { Logo } from "../ui/icons";
 import { Failure } from "../ui/parts";
 
-export function SignIn() {
+/** `again`: over the page of a session that has ended. */
+export function SignIn({ again = false }: { again?: boolean }) {
   const queries = useQueryClient();
   const [token, setToken] = useState("");
   const id = useId();
   const begin = useMutation({
     mutationFn: signIn,
-    onSuccess: (session) => become(queries, session),
+    onSuccess: (session) => (again ? resume : become)(queries, session),
   });
   useEffect(() => {
-    document.title = "Sign in · weir";
-  }, []);
+    if (!again) document.title = "Sign in · weir";
+  }, [again]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (token.trim()) begin.mutate(token);
   };
+  const Around = again ? "div" : "main";
   return (
-    <main className="sign-in">
+    <Around className="sign-in">
       <form className="panel" onSubmit={submit}>
         <div className="brand">
           <Logo />
@@ -40,6 +42,6 @@ export function SignIn() {
           {begin.isPending ? "Signing in…" : "Sign in"}
         </button>
       </form>
-    </main>
+    </Around>
   );
 }

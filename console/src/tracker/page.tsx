@@ -1,6 +1,6 @@
 // Finding transactions.
 
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { useMay, useSession } from "../api/session";
@@ -12,6 +12,7 @@ import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
+import { transactionOf } from "../transaction/queries";
 import { BulkDialog } from "./bulk";
 import { Facets } from "./facets";
 import { Histogram } from "./histogram";
@@ -37,15 +38,20 @@ export function TrackerPage() {
   useEffect(() => {
     document.title = `${query || "Tracker"} · weir`;
   }, [query]);
+  const queries = useQueryClient();
   const search = useCallback(
     (next: string) => {
+      // An id is no matter of the time range.
+      void transactionOf(next, queries).then((id) => {
+        if (id) void navigate({ to: "/transactions/$id", params: { id } });
+      });
       void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined })) as never });
       if (next === query) {
         void found.refetch();
         void summary.refetch();
       }
     },
-    [navigate, query, found.refetch, summary.refetch],
+    [navigate, queries, query, found.refetch, summary.refetch],
   );
   const more = useCallback(() => {
     if (!found.isFetching) void found.fetchNextPage();

@@ -112,8 +112,8 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
           curl
         </button>
       )}
-      {canSend && transaction.payload && (
-        <Link to="/explain" className="button" onClick={() => hand(curl(transaction)?.command ?? "")}>
+      {canSend && (
+        <Link to="/explain" search={{ transaction: transaction.id } as never} className="button" onClick={() => hand(curl(transaction)?.command ?? "")}>
           Explain
         </Link>
       )}

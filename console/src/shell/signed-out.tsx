@@ -1,0 +1,37 @@
+// The session has ended without anybody asking for it: signing in again, over the page as it was, so
+// that nothing that was being edited is lost. The page stays covered meanwhile.
+
+import { useEffect, useRef } from "react";
+import { createPortal } from "react-dom";
+import { SignIn } from "./sign-in";
+
+export function SignedOut() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    if (!element) return;
+    element.showModal();
+    // Neither closes it, nor a dialog of the page below.
+    const stay = (event: Event) => event.preventDefault();
+    const pressed = (event: KeyboardEvent) => {
+      event.stopPropagation();
+      if (event.key === "Escape") event.preventDefault();
+    };
+    element.addEventListener("cancel", stay);
+    element.addEventListener("keydown", pressed);
+    return () => {
+      element.removeEventListener("cancel", stay);
+      element.removeEventListener("keydown", pressed);
+      element.close();
+    };
+  }, []);
+  return createPortal(
+    <dialog ref={dialog} className="signed-out" aria-label="Sign in again">
+      <p className="notice warn" role="alert">
+        <strong>Your session has ended.</strong> <span>Sign in again to go on: what you were editing is kept.</span>
+      </p>
+      <SignIn again />
+    </dialog>,
+    document.body,
+  );
+}
