@@ -92,7 +92,10 @@ impl Checkpoints {
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         self.faults.check("checkpoint.write")?;
-        write_whole(&self.folder.join(name), &bytes)?;
+        let path = self.folder.join(name);
+        write_whole(&path, &bytes).map_err(|error| {
+            io::Error::new(error.kind(), format!("writing {}: {error}", path.display()))
+        })?;
         self.all().insert(name.to_owned(), lanes.to_vec());
         Ok(())
     }

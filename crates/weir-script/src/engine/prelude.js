@@ -11,6 +11,7 @@
   const apply = Reflect.apply;
   const toBase64 = Uint8Array.prototype.toBase64;
   const fromBase64 = Uint8Array.fromBase64;
+  const { toLowerCase } = String.prototype;
   // From here on built-ins account for their work; those above are for weir itself.
   const spend = bound(native);
 
@@ -27,7 +28,7 @@
 
   // ---- headers, requests, responses
 
-  const lower = (name) => `${name}`.toLowerCase();
+  const lower = (name) => apply(toLowerCase, `${name}`, []);
 
   class Headers {
     #fields = [];
@@ -49,12 +50,19 @@
     }
     get(name) {
       name = lower(name);
-      const values = this.#fields.filter((field) => field[0] === name).map((field) => field[1]);
-      return values.length === 0 ? null : values.join(", ");
+      let value = null;
+      for (let at = 0; at < this.#fields.length; at++) {
+        const field = this.#fields[at];
+        if (field[0] === name) value = value === null ? field[1] : `${value}, ${field[1]}`;
+      }
+      return value;
     }
     has(name) {
       name = lower(name);
-      return this.#fields.some((field) => field[0] === name);
+      for (let at = 0; at < this.#fields.length; at++) {
+        if (this.#fields[at][0] === name) return true;
+      }
+      return false;
     }
     forEach(callback, self) {
       for (const [name, value] of this) apply(callback, self, [value, name, this]);

@@ -160,3 +160,19 @@ fn a_disk_that_fails_stops_no_traffic() {
     assert_eq!(weir.connect().get("/hosted").status, 200);
     assert_eq!(weir.connect_admin().get("/healthz").status, 200);
 }
+
+#[test]
+fn a_start_without_room_names_what_could_not_be_written() {
+    let Some(disk) = Disk::small(1) else { return };
+    let echo = harness::echo(&[]);
+    for left in [0, 4, 8, 12, 16] {
+        // Of a start before.
+        let _ = std::fs::remove_dir_all(disk.data());
+        std::fs::write(disk.path().join("ballast"), vec![1; (1024 - left) << 10]).unwrap();
+        let weir = Weir::new(&config(&echo, 1, "", "")).args(&["--data", &disk.data()]);
+        let output = weir.refused();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{left} KiB: {text}");
+        assert!(text.contains(&format!("{}/", disk.data())), "{left} KiB: {text}");
+    }
+}
