@@ -1,5 +1,6 @@
 //! A connection, from accept to its protocol.
 
+pub(crate) mod handshake;
 mod http1;
 mod http2;
 mod presence;
@@ -86,9 +87,16 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     drop(live);
     // Boxed: a handshake needs much more room than the connection does afterwards.
     let handshake = Box::pin(timeout(patience, TlsAcceptor::from(tls).accept(tcp)));
-    let Ok(Ok(tls)) = handshake.await else {
-        worker.stats.handshake_failures.add(1);
-        return;
+    let tls = match handshake.await {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => {
+            worker.stats.handshake_failures.add(1);
+            return worker.handshakes.add(listener, peer, &error);
+        }
+        Err(_) => {
+            worker.stats.handshake_failures.add(1);
+            return worker.handshakes.add_timeout(listener, peer, patience);
+        }
     };
     let shown = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
     start.certificate = shown.and_then(|der| Certificate::read(der)).map(Rc::new);

@@ -14,6 +14,7 @@ use crate::access_log::{AccessLog, Line};
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
+use crate::connection::handshake;
 use crate::deadline::Deadline;
 use crate::descriptors::Descriptors;
 use crate::exchange::{Exchange, Protocol};
@@ -74,6 +75,7 @@ pub(crate) struct Worker {
     pub(crate) scripts: Scripts,
     /// How many requests are traced.
     pub(crate) pace: Pace,
+    pub(crate) handshakes: handshake::Failures,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
@@ -121,6 +123,7 @@ impl Worker {
             waits_for_disk,
             pace: Pace::default(),
             shared,
+            handshakes: handshake::Failures::default(),
             auth_counters,
             live: RefCell::new(Rc::new(live)),
             phase: Cell::new(Phase::Serving),

@@ -103,6 +103,10 @@ async fn sweep(worker: &'static Worker) {
             (worker.shared.messages)(line);
         }
         let live = worker.live();
+        let line = worker.handshakes.due(worker.index, &live.site.config, Instant::now());
+        if let Some(line) = line {
+            (worker.shared.messages)(line);
+        }
         live.sweep();
         key_set::refresh(&live);
         check::begin(&live);

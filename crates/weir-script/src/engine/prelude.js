@@ -28,7 +28,12 @@
 
   // ---- headers, requests, responses
 
-  const lower = (name) => apply(toLowerCase, `${name}`, []);
+  function lower(name) {
+    const text = `${name}`;
+    // Names have few characters; a script may ask for any text.
+    if (text.length > 64) spend(text.length * 30);
+    return apply(toLowerCase, text, []);
+  }
 
   class Headers {
     #fields = [];

@@ -145,6 +145,10 @@ fn plain_bytes_on_a_tls_listener_harm_nobody() {
     client.rest();
     let failures = || server.metric("weir_tls_handshake_failures_total", &[]);
     eventually("it is counted", || failures() == 1.0);
+    let line = "TLS handshakes with clients failed: 1; the last, of 127.0.0.1 with the listener";
+    eventually("it is logged", || server.stderr().contains(line));
+    let reason = "received corrupt message of type InvalidContentType";
+    assert!(server.stderr().contains(reason), "{}", server.stderr());
     let pem = find(server.dir(), "BEGIN CERTIFICATE");
     let mut client = Client::connect_tls(server.listen[0], b"", "localhost", &[&pem]).unwrap();
     assert_eq!(client.get("/").status, 200);

@@ -1,6 +1,6 @@
 //! Client certificates: made by OpenSSL, shown by curl.
 
-use crate::harness::{Server, Weir, run};
+use crate::harness::{Server, Weir, eventually, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -165,6 +165,8 @@ fn a_certificate_of_the_authority_is_wanted_and_says_who_calls() {
     let stranger = Pki::shown("stranger", &mut files);
     assert_eq!(pki.curl(&server, "/open", &stranger), None, "of another authority");
     assert!(server.metric("weir_tls_handshake_failures_total", &[]) >= before + 2.0);
+    let reason = "TLS handshakes with clients failed: ";
+    eventually("the reason is logged", || server.stderr().contains(reason));
 }
 
 #[test]
