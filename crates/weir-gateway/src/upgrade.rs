@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::upstream::Connection;
-use weir_config::{Proxy, Upgrade};
+use weir_config::{Origins, Proxy, Upgrade};
 use weir_wire::{Headers, Known, Method, has_token};
 
 /// The protocol whose frames weir knows, to tell messages and ends.
@@ -110,6 +110,11 @@ pub(crate) fn wanted(
             false => Ok(None),
         };
     };
+    if chosen == WEBSOCKET && !is_admitted(exchange, proxy) {
+        exchange.worker.stats.upgrades_refused.add(1);
+        let why = "pages of this origin may not open WebSockets here";
+        return Err(Refusal::new(Problem::UpgradeRefused).detail(why));
+    }
     if !bodiless {
         let why = "a request that asks for an upgrade has no body";
         return Err(Refusal::new(Problem::BadRequest).detail(why));
@@ -118,6 +123,33 @@ pub(crate) fn wanted(
         return Err(Refusal::new(Problem::BadRequest).detail("a WebSocket is asked for with GET"));
     }
     Ok(Some(chosen))
+}
+
+/// Whether whoever asks for a WebSocket may have one, by the page that does. The rule of other origins
+/// does not hold for WebSockets: browsers open them for any page, with the cookies of the host that
+/// they go to. Whoever is no browser sends no Origin.
+fn is_admitted(exchange: &Exchange, proxy: &Proxy) -> bool {
+    let mut origins = exchange.request.headers.known_all(Known::Origin);
+    let Some(origin) = origins.next() else { return true };
+    let admitted = proxy.upgrade.as_ref().and_then(|upgrade| upgrade.origins.as_ref());
+    if admitted == Some(&Origins::Any) {
+        return true;
+    }
+    let Ok(origin) = std::str::from_utf8(origin) else { return false };
+    let authority = exchange.client.host.as_deref().unwrap_or(exchange.request.authority());
+    let listed = match admitted {
+        Some(Origins::List(list)) => list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
+        _ => false,
+    };
+    origins.next().is_none() && (listed || is_same_host(origin, authority))
+}
+
+/// Whether an origin has this host and port. Its scheme is that of whatever stands in front of weir.
+fn is_same_host(origin: &str, authority: &str) -> bool {
+    let Some((scheme, host)) = origin.split_once("://") else { return false };
+    let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    let bare = |text: &str| text.strip_suffix(port).unwrap_or(text).to_ascii_lowercase();
+    !host.is_empty() && bare(host) == bare(authority)
 }
 
 /// Protocols that a head names, lower case, in their order.

@@ -1,6 +1,6 @@
 //! Handlers: what answers a route.
 
-use super::{Call, Files, HashKey, HeaderEdits, PoolId, Script, UpstreamId};
+use super::{Call, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
 use crate::expr::Expr;
 use crate::map::JsonMap;
 use crate::xml::{XmlReading, XmlWriting};
@@ -165,6 +165,9 @@ pub struct Share {
 pub struct Upgrade {
     /// Protocols, lower case; never empty.
     pub protocols: Vec<String>,
+    /// Pages of these origins may open WebSockets, beside those of the host that the request names
+    /// (default: no others).
+    pub origins: Option<Origins>,
     /// How long no byte may pass in either direction (default 5 min).
     pub idle: Duration,
     /// How long it may last (default: as long as it likes).

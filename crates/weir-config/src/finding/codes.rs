@@ -77,5 +77,6 @@ codes! {
     UNUSED "unused" "Something is defined and has no effect (a warning)."
     WEAK_SECRET "weak-secret" "A shared secret shorter than 32 bytes."
     WEAKER_CATCH_ALL "weaker-catch-all" "A catch-all route without authentication takes requests for what a stricter route protects: other methods, or paths that servers read in another way (a warning)."
+    WEBSOCKET_ORIGINS "websocket-origins" "WebSockets are opened by pages of the same host only, as no `origins` are given (a warning): browsers send cookies with those that pages of other sites open."
     WRONG_TYPE "wrong-type" "A value of another type than the key takes."
 }

@@ -181,6 +181,8 @@ pub(crate) static UPGRADE: Shape = Shape {
         &[
             Key::new("protocols", Kind::OneOrMany(&Kind::Form(Form::Protocol)), "Protocols that may be asked for.")
                 .required(),
+            Key::new("origins", Kind::OneOrMany(&Kind::Form(Form::Origin)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), beside pages of the host that the request names; `*` for every page.")
+                .default("pages of the same host"),
             Key::new("idle", POSITIVE, "How long no byte may pass in either direction.").default("5m"),
             Key::new("lifetime", POSITIVE, "How long one may last.").default("as long as it likes"),
             Key::new("reload", POSITIVE, "How long one may go on under the configuration it began with, once there is another; they end at random moments of the last half of it.")

@@ -3,8 +3,8 @@
 use super::fields::nothing;
 use super::{Fields, Resolver, headers, path};
 use crate::config::{
-    HashKey, HostMode, Instead, Mirror, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment,
-    Share, Upgrade, UpstreamId,
+    HashKey, HostMode, Instead, Mirror, Origins, PathMode, PathPart, PathPattern, Proxy, QueryMode,
+    Segment, Share, Upgrade, UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::codes;
@@ -154,7 +154,38 @@ impl Resolver<'_> {
             let message = "this time is never up: the `lifetime` is shorter";
             self.report.warning(codes::UNUSED, node.at, message);
         }
-        Some(Some(Upgrade { protocols, idle, lifetime, reload: fields.seconds("reload", 600) }))
+        let origins = self.upgrade_origins(node, &fields, &protocols);
+        let reload = fields.seconds("reload", 600);
+        Some(Some(Upgrade { protocols, origins, idle, lifetime, reload }))
+    }
+
+    /// Whose pages may open WebSockets, beside those of the same host.
+    fn upgrade_origins(
+        &mut self,
+        node: &Node,
+        fields: &Fields<'_>,
+        protocols: &[String],
+    ) -> Option<Origins> {
+        let origins = fields.texts("origins");
+        if origins.is_empty() {
+            if protocols.iter().any(|protocol| protocol == "websocket") {
+                let message =
+                    "only pages of the host that a request names may open WebSockets here";
+                self.report
+                    .warning(codes::WEBSOCKET_ORIGINS, node.at, message)
+                    .help("list others: `upgrade: {protocols: websocket, origins: …}`; `\"*\"` is every page");
+            }
+            return None;
+        }
+        let any = origins.iter().any(|origin| *origin == "*");
+        if any && origins.len() > 1 {
+            let at = fields.get("origins")?.at;
+            self.report.error(codes::CONFLICT, at, "`*` stands alone: it is every origin");
+        }
+        Some(match any {
+            true => Origins::Any,
+            false => Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect()),
+        })
     }
 
     fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {

@@ -281,3 +281,45 @@ fn explain_tells_of_it() {
     assert!(told.contains("\"upgrade\""), "{told}");
     assert!(explain("/plain").contains("upgrade-refused"));
 }
+
+#[test]
+fn pages_of_other_hosts_open_no_websocket_unless_they_are_listed() {
+    let upstream = Upstream::answering(agreeing("websocket"));
+    let asked = |weir: &Server, origins: &[&str]| {
+        let lines: String = origins.iter().map(|origin| format!("Origin: {origin}\r\n")).collect();
+        let mut client = weir.connect();
+        client.send(format!(
+            "GET /x HTTP/1.1\r\nHost: app.example:8080\r\nConnection: Upgrade\r\n\
+             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
+        ));
+        client.any_response()
+    };
+    let weir = before(upstream.addr, "websocket", "");
+    for origins in [&[][..], &["http://app.example:8080"], &["https://APP.example:8080"]] {
+        assert_eq!(asked(&weir, origins).status, 101, "{origins:?}");
+    }
+    for origins in [
+        &["http://evil.example"][..],
+        &["http://app.example"],
+        &["http://app.example:3000"],
+        &["null"],
+        &["http://app.example:8080.evil.example"],
+        &["http://app.example:8080", "http://evil.example"],
+    ] {
+        assert_problem(&asked(&weir, origins), 403, "upgrade-refused");
+    }
+    let listed = "{protocols: websocket, origins: \"https://pages.example\"}";
+    let weir = before(upstream.addr, listed, "");
+    assert_eq!(asked(&weir, &["https://pages.example"]).status, 101);
+    assert_problem(&asked(&weir, &["https://evil.example"]), 403, "upgrade-refused");
+    let weir = before(upstream.addr, "{protocols: websocket, origins: \"*\"}", "");
+    assert_eq!(asked(&weir, &["https://evil.example"]).status, 101);
+    // What is new is reported, with the way out of it.
+    let checked = harness::weir(weir.dir(), &["check", "weir.yaml"]);
+    assert!(!String::from_utf8_lossy(&checked.stderr).contains("websocket-origins"), "{checked:?}");
+    std::fs::write(weir.dir().join("weir.yaml"), config(upstream.addr, "websocket", "")).unwrap();
+    let checked = harness::weir(weir.dir(), &["check", "weir.yaml"]);
+    let told = [checked.stdout, checked.stderr].concat();
+    assert!(String::from_utf8_lossy(&told).contains("websocket-origins"));
+}
