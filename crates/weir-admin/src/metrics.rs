@@ -7,6 +7,7 @@ mod openmetrics;
 mod pools;
 mod process;
 mod text;
+mod upstreams;
 
 pub use gateway::gateway;
 pub use pools::pools;
