@@ -9,7 +9,8 @@
 use super::{Cursor, Description, Version};
 use crate::draft::{Data, Node};
 use crate::finding::{Report, codes};
-use crate::validation::{Documents, Schema, budget, weights};
+use crate::validation::weights::{self, LISTS, ONE, TABLES};
+use crate::validation::{Documents, Schema, budget};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -142,24 +143,6 @@ fn place<'d>(at: &Cursor<'d>, places: &[Cursor<'d>], path: &str) -> &'d Node {
     node
 }
 
-/// Members with one schema as their value.
-const ONE: [&str; 11] = [
-    "not",
-    "if",
-    "then",
-    "else",
-    "items",
-    "contains",
-    "additionalProperties",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "contentSchema",
-];
-/// Members with a list of schemas.
-const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Members with schemas by name.
-const TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 /// Members that say nothing about whether a value is valid.
 const SILENT: [&str; 14] = [
     "description",

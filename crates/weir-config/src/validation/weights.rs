@@ -12,7 +12,7 @@ const FEW: usize = 16;
 const FORMATS: [(&str, i64); 3] = [("regex", 24), ("idn-hostname", 24), ("idn-email", 24)];
 
 /// Members with one schema as their value.
-const ONE: [&str; 11] = [
+pub(crate) const ONE: [&str; 11] = [
     "not",
     "if",
     "then",
@@ -26,9 +26,16 @@ const ONE: [&str; 11] = [
     "contentSchema",
 ];
 /// Members with a list of schemas.
-const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Members with schemas by name.
-const TABLES: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+pub(crate) const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Members with schemas by name that a value is compared with.
+pub(crate) const TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+/// Member with schemas by name that others refer to.
+const DEFS: &str = "$defs";
+
+/// Whether a member has schemas by name.
+fn is_table(key: &str) -> bool {
+    key == DEFS || TABLES.contains(&key)
+}
 
 /// What limits the comparison with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +90,7 @@ fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
         match (key.as_str(), value) {
             (key, value) if ONE.contains(&key) => each(value),
             (key, Value::Array(list)) if LISTS.contains(&key) => list.iter().for_each(&mut *each),
-            (key, Value::Object(table)) if TABLES.contains(&key) => {
+            (key, Value::Object(table)) if is_table(key) => {
                 table.values().for_each(&mut *each);
             }
             _ => {}
@@ -95,7 +102,7 @@ fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
 pub(crate) fn add(schema: &mut Value) -> bool {
     let counts_references = is_large(schema);
     let mut added = add_below(schema);
-    if let (true, Some(Value::Object(defs))) = (counts_references, schema.get_mut("$defs")) {
+    if let (true, Some(Value::Object(defs))) = (counts_references, schema.get_mut(DEFS)) {
         defs.values_mut().for_each(|def| wrap(def, Weight::default()));
         added = true;
     }
@@ -113,20 +120,20 @@ fn add_below(schema: &mut Value) -> bool {
             (key, Value::Array(list)) if LISTS.contains(&key) => {
                 list.iter_mut().for_each(|below| added |= add_below(below));
             }
-            (key, Value::Object(table)) if TABLES.contains(&key) => {
+            (key, Value::Object(table)) if is_table(key) => {
                 table.values_mut().for_each(|below| added |= add_below(below));
             }
             _ => {}
         }
     }
     // References lead into `$defs` of the root, which so must stay where it is.
-    let defs = members.remove("$defs");
+    let defs = members.remove(DEFS);
     if weight != Weight::default() {
         wrap(schema, weight);
         added = true;
     }
     if let (Some(defs), Value::Object(members)) = (defs, schema) {
-        members.insert("$defs".to_owned(), defs);
+        members.insert(DEFS.to_owned(), defs);
     }
     added
 }
