@@ -7,6 +7,7 @@ mod presence;
 
 use crate::auth::certificate::Certificate;
 use crate::buffer::Buffer;
+use crate::descriptors::RESERVE_LIFETIME;
 use crate::problem::Problem;
 use crate::proxy_protocol::{self, Parsed};
 use crate::refusal::Refusal;
@@ -50,13 +51,25 @@ pub(crate) fn start(worker: &'static Worker, listener: usize, tcp: TcpStream, pe
         return;
     };
     worker.stats.accepted.add(1);
+    let reserve = worker.shared.descriptors.is_reserve(&tcp);
     tokio::task::spawn_local(async move {
         let _open = open;
-        serve(worker, listener, tcp, peer).await;
+        let served = serve(worker, listener, tcp, peer, reserve);
+        if reserve {
+            let _ = timeout(RESERVE_LIFETIME, Box::pin(served)).await;
+        } else {
+            served.await;
+        }
     });
 }
 
-async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: SocketAddr) {
+async fn serve(
+    worker: &'static Worker,
+    listener: usize,
+    tcp: TcpStream,
+    peer: SocketAddr,
+    reserve: bool,
+) {
     // A failure here is a connection that is broken already; the first read says so.
     let _ = tcp.set_nodelay(true);
     let live = worker.live();
@@ -78,7 +91,6 @@ async fn serve(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: S
     } else {
         peer
     };
-    let reserve = worker.shared.descriptors.is_reserve(&tcp);
     let mut start = Start { worker, listener, peer, certificate: None, reserve };
     let Some(tls) = live.site.tls[listener].as_ref().map(|tls| Arc::clone(tls.config())) else {
         drop(live);

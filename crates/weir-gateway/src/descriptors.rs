@@ -62,25 +62,35 @@ impl Descriptors {
     }
 }
 
-/// A descriptor that is given up when there is no other, so that a connection can be accepted and
-/// told.
+/// How long a connection in the reserve lives at most, so that silent clients do not use it up.
+pub(crate) const RESERVE_LIFETIME: Duration = Duration::from_secs(2);
+
+/// Descriptors of a listener, one of which is given up when there is no other, so that a connection
+/// can be accepted and told. Another thread may take a number between that and [`Self::refill`];
+/// with more than one, clients are told all the same.
 #[derive(Debug)]
-pub(crate) struct Spare(Option<File>);
+pub(crate) struct Spares(Vec<File>);
 
-impl Spare {
+impl Spares {
+    /// How many there are.
+    const COUNT: usize = 2;
+
     pub(crate) fn new() -> Self {
-        Self(File::open("/dev/null").ok())
+        let mut spares = Self(Vec::with_capacity(Self::COUNT));
+        spares.refill();
+        spares
     }
 
-    /// Gives it up; whether there was one.
+    /// Gives one up; whether there was one.
     pub(crate) fn give_up(&mut self) -> bool {
-        self.0.take().is_some()
+        self.0.pop().is_some()
     }
 
-    /// Takes one again.
-    pub(crate) fn take(&mut self) {
-        if self.0.is_none() {
-            *self = Self::new();
+    /// Takes those again that were given up, as far as some are free.
+    pub(crate) fn refill(&mut self) {
+        while self.0.len() < Self::COUNT {
+            let Ok(file) = File::open("/dev/null") else { return };
+            self.0.push(file);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{Control, Phase, Worker};
 use crate::connection;
-use crate::descriptors::{Spare, is_exhausted};
+use crate::descriptors::{Spares, is_exhausted};
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct Listener {
     /// Which of the configuration.
     pub(super) index: usize,
     pub(super) socket: tokio::net::TcpListener,
-    pub(super) spare: Spare,
+    pub(super) spares: Spares,
 }
 
 impl Listener {
@@ -91,24 +91,23 @@ impl Listener {
         }
     }
 
-    /// Without a descriptor the connection stays in the queue, and its client hangs: the spare one is
-    /// given up for it, it is told and closed.
+    /// Without a descriptor the connection stays in the queue, and its client hangs: a spare one is
+    /// given up for it, the client is told, and the connection closed.
     async fn turn_away(&mut self) {
         self.worker.stats.descriptors_exhausted.add(1);
-        if self.spare.give_up() {
-            // Ready at once: there is one in the queue.
+        if self.spares.give_up() {
+            // Ready at once: there is one in the queue. Another thread may have been faster than
+            // this one to take the descriptor; the next round gives up another.
             if let Ok(Ok((tcp, _))) = tokio::time::timeout(PAUSE, self.socket.accept()).await {
                 let live = self.worker.live();
                 if live.site.tls[self.index].is_none() {
                     refuse(&tcp);
                 }
-                drop(tcp);
             }
-            self.spare.take();
         } else {
-            self.spare.take();
             tokio::time::sleep(PAUSE).await;
         }
+        self.spares.refill();
     }
 }
 
@@ -177,7 +176,7 @@ pub(super) fn listeners(
 ) -> io::Result<Vec<Listener>> {
     let made = sockets.into_iter().enumerate().map(|(index, socket)| {
         let socket = tokio::net::TcpListener::from_std(socket)?;
-        Ok(Listener { worker, index, socket, spare: Spare::new() })
+        Ok(Listener { worker, index, socket, spares: Spares::new() })
     });
     made.collect()
 }

@@ -1,6 +1,13 @@
 //! A process without a free file descriptor says so, and nobody else is blamed or left hanging.
 
-use crate::harness::{Client, Response, Upstream, Weir, eventually};
+use crate::harness::{Client, PATIENCE, Response, Server, Upstream, Weir, eventually};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// With 256 descriptors the last sixteenth of them is the reserve.
+const RESERVE: usize = 16;
 
 fn is_exhausted(response: &Response) -> bool {
     let text = response.text();
@@ -9,16 +16,13 @@ fn is_exhausted(response: &Response) -> bool {
     response.status == 503
 }
 
-#[test]
-fn clients_are_told_when_descriptors_run_out_and_served_when_some_are_free_again() {
-    let upstream =
-        Upstream::answering("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nup");
+fn server(upstream: &Upstream) -> Server {
     let server = Weir::new(&format!(
         "listen: [127.0.0.1:0]
 workers: 1
 limits: {{connections: 4000, header_time: 60s}}
 upstreams:
-  u: {{targets: [\"http://{}\"]}}
+  u: {{targets: [\"http://{}\"], connections: 100}}
 apis:
   a:
     base: /
@@ -31,40 +35,95 @@ apis:
     .descriptors(256)
     .start();
     assert!(server.stderr().contains("at most 256 file descriptors may be open"));
-    // As many as are served.
-    let mut kept: Vec<Client> = Vec::new();
-    let refused = loop {
+    server
+}
+
+/// Connects clients until one is told that there are no descriptors. Those that are served are kept.
+fn connect_until_told(server: &Server, kept: &mut Vec<Client>) -> Response {
+    loop {
         assert!(kept.len() < 256, "there is no end");
         let mut client = server.connect();
-        let response = client.get("/reply");
-        if is_exhausted(&response) {
-            break response;
-        }
-        assert_eq!(response.status, 200);
-        kept.push(client);
-    };
-    assert!(kept.len() > 100, "{}", kept.len());
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(refused.header("connection"), Some("close"));
-    // Silent ones use up the reserve.
-    let silent: Vec<Client> = (0..40).map(|_| server.connect()).collect();
-    eventually("the upstream cannot be connected to", || is_exhausted(&kept[0].get("/up")));
-    // Those behind them in the queue are told all the same, however many they are.
-    for _ in 0..20 {
-        let mut client = server.connect();
         // The response may be there before the request is sent.
-        if client.try_send("GET /reply HTTP/1.1\r\nHost: a\r\n\r\n")
-            && let Some(response) = client.try_response()
-        {
-            assert!(is_exhausted(&response), "{}", response.status);
+        let response = client.try_get("/reply").expect("a response");
+        if is_exhausted(&response) {
+            return response;
+        }
+        kept.push(client);
+    }
+}
+
+#[test]
+fn silent_clients_do_not_keep_others_from_being_told_that_descriptors_have_run_out() {
+    let server = server(&Upstream::answering("HTTP/1.1 204 No Content\r\n\r\n"));
+    let mut kept = Vec::new();
+    let told = connect_until_told(&server, &mut kept);
+    assert!(kept.len() > 100, "{}", kept.len());
+    assert_eq!(told.header("retry-after"), Some("1"));
+    assert_eq!(told.header("connection"), Some("close"));
+    // More than the reserve has: the rest waits in the queue.
+    let silent: Vec<Client> = (0..3 * RESERVE).map(|_| server.connect()).collect();
+    for _ in 0..20 {
+        connect_until_told(&server, &mut kept);
+    }
+    // Though each has a minute for its request.
+    for mut client in silent {
+        if let Some(response) = client.try_response() {
+            assert!(is_exhausted(&response));
         }
     }
-    assert!(server.metric("weir_descriptors_exhausted_total", &[]) >= 2.0);
-    eventually("it is logged", || server.stderr().contains("no file descriptor was free"));
-    drop((silent, kept));
+    drop(kept);
     eventually("requests are served again", || {
-        Client::try_connect(server.listen[0])
-            .and_then(|mut client| client.try_get("/up"))
-            .is_some_and(|response| response.status == 200)
+        let mut client = Client::try_connect(server.listen[0]);
+        client.as_mut().and_then(|c| c.try_get("/reply")).is_some_and(|r| r.status == 200)
     });
+}
+
+#[test]
+fn clients_are_told_when_no_descriptor_is_free_for_the_upstream_and_served_later() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let upstream = Upstream::start({
+        let is_over = Arc::clone(&is_over);
+        move |_, peer| {
+            while peer.request().is_some() {
+                while !is_over.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                peer.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nup");
+            }
+        }
+    });
+    let server = server(&upstream);
+    let mut kept = Vec::new();
+    connect_until_told(&server, &mut kept);
+    // Connections to the upstream use up the reserve; more are not to be had.
+    let (sender, responses) = channel();
+    let waiting: Vec<_> = kept
+        .drain(..3 * RESERVE)
+        .map(|mut client| {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let response = client.get("/up");
+                sender.send(response).expect("the test takes all");
+                client
+            })
+        })
+        .collect();
+    for _ in 0..RESERVE {
+        let response = responses.recv_timeout(PATIENCE).expect("a response without the upstream");
+        assert!(is_exhausted(&response), "{}", response.text());
+    }
+    // There is none for other clients either, who are told all the same.
+    for _ in 0..20 {
+        connect_until_told(&server, &mut kept);
+    }
+    eventually("it is logged", || server.stderr().contains("no file descriptor was free"));
+    is_over.store(true, SeqCst);
+    let clients: Vec<Client> = waiting.into_iter().map(|t| t.join().expect("no panic")).collect();
+    assert!(responses.try_iter().any(|response| response.text() == "up"));
+    drop((clients, kept));
+    eventually("requests are served again", || {
+        let mut client = Client::try_connect(server.listen[0]);
+        client.as_mut().and_then(|c| c.try_get("/up")).is_some_and(|r| r.status == 200)
+    });
+    assert!(server.metric("weir_descriptors_exhausted_total", &[]) >= 20.0);
 }
