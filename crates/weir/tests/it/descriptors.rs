@@ -20,7 +20,7 @@ fn server(upstream: &Upstream) -> Server {
     let server = Weir::new(&format!(
         "listen: [127.0.0.1:0]
 workers: 1
-limits: {{connections: 4000, header_time: 60s}}
+limits: {{connections: 4000, header_time: 10m, idle: 10m}}
 upstreams:
   u: {{targets: [\"http://{}\"], connections: 100}}
 apis:
@@ -65,7 +65,7 @@ fn silent_clients_do_not_keep_others_from_being_told_that_descriptors_have_run_o
     for _ in 0..20 {
         connect_until_told(&server, &mut kept);
     }
-    // Though each has a minute for its request.
+    // Though each has ten minutes for its request.
     for mut client in silent {
         if let Some(response) = client.try_response() {
             assert!(is_exhausted(&response));
