@@ -44,9 +44,9 @@ fn nominated(headers: &Headers) -> Vec<String> {
         .collect()
 }
 
-/// Removes request headers with an underscore in their name, but those in `passed` (in lower case;
-/// `*` is all of them), and gives how many. To programs that see headers as variables `X_User` is
-/// `X-User`, so that it would bypass edits and pass for what proxies say.
+/// Removes request headers with an underscore or a dot in their name, but those in `passed` (in lower
+/// case; `*` is all of them), and gives how many. To programs that see headers as variables `X_User` is
+/// `X-User`, and to PHP `X.User` too, so that it would bypass edits and pass for what proxies say.
 pub(crate) fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 {
     // Few requests have any, and looking is cheaper than rebuilding the list.
     let goes = |known: Known, name: &[u8]| known == Known::Other && is_underscored(name, passed);
@@ -58,9 +58,9 @@ pub(crate) fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 
     (before - headers.len()) as u64
 }
 
-/// Whether a header has an underscore in its name and is not in `passed`.
+/// Whether a header has an underscore or a dot in its name and is not in `passed`.
 pub(crate) fn is_underscored(name: &[u8], passed: &[String]) -> bool {
-    memchr::memchr(b'_', name).is_some()
+    memchr::memchr2(b'_', b'.', name).is_some()
         && !passed.iter().any(|p| p == "*" || name.eq_ignore_ascii_case(p.as_bytes()))
 }
 
@@ -209,12 +209,13 @@ mod tests {
             headers
         };
         for (passed, dropped, left) in [
-            (&[][..], 2, &["x-user", "accept"][..]),
-            (&["x_user"], 1, &["X_User", "x-user", "accept"]),
-            (&["*"], 0, &["X_User", "x-user", "weir_mirrored", "accept"]),
+            (&[][..], 3, &["x-user", "accept"][..]),
+            (&["x_user"], 2, &["X_User", "x-user", "accept"]),
+            (&["x.user"], 2, &["x-user", "X.User", "accept"]),
+            (&["*"], 0, &["X_User", "x-user", "weir_mirrored", "X.User", "accept"]),
         ] {
             let passed: Vec<String> = passed.iter().map(|name| (*name).to_owned()).collect();
-            let mut headers = named(&["X_User", "x-user", "weir_mirrored", "accept"]);
+            let mut headers = named(&["X_User", "x-user", "weir_mirrored", "X.User", "accept"]);
             assert_eq!(drop_underscored(&mut headers, &passed), dropped, "{passed:?}");
             let names: Vec<_> = headers.iter().map(|(_, name, _)| name).collect();
             assert_eq!(names, left, "{passed:?}");

@@ -66,7 +66,7 @@ fn requests(stats: &Snapshot) -> Vec<Family> {
         ),
         Family::counter(
             "weir_headers_dropped_total",
-            "Request headers that were not passed on because of an underscore in their name.",
+            "Request headers that were not passed on because of an underscore or a dot in their name.",
             stats.dropped_headers,
         ),
         Family::counter(

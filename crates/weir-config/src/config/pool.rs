@@ -26,7 +26,7 @@ pub struct Pool {
     pub idle_timeout: Duration,
     /// What program of the agents answers.
     pub script: AgentScript,
-    /// Request headers that are passed although they carry credentials or have an underscore in
+    /// Request headers that are passed although they carry credentials or have an underscore or a dot in
     /// their names; lower case.
     pub headers: Vec<String>,
     /// Variables that every request gets besides those of CGI.

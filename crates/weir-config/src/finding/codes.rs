@@ -69,7 +69,7 @@ codes! {
     TRUSTS_EVERYBODY "trusts-everybody" "A listener's `trust` has every address, so that every client chooses the address it comes from (a warning)."
     UNBOUND_OPERATION "unbound-operation" "An operation of an OpenAPI document has no route: bind it, or list it under `except`."
     UNDEFINED_ENV "undefined-env" "An environment variable that is not set."
-    UNDERSCORE_HEADER "underscore-header" "A request header that a description or an auth names has an underscore in its name, and the upstream does not get it: list it in the upstream's `underscores_in_headers` (a warning)."
+    UNDERSCORE_HEADER "underscore-header" "A request header that a description or an auth names has an underscore or a dot in its name, and the upstream does not get it: list it in the upstream's `underscores_in_headers` (a warning)."
     UNKNOWN_KEY "unknown-key" "A key that does not exist here."
     UNKNOWN_NAME "unknown-name" "A name that is defined nowhere."
     UNMAPPED_SECURITY "unmapped-security" "A security scheme of an OpenAPI document has no `auth`, or one that proves something else."

@@ -40,7 +40,7 @@ pub(crate) static POOL: Shape = Shape {
             Key::new("root", Kind::Text, "Folder, relative to this file, in which the rest of the path names the file that answers."),
             Key::new("extensions", Kind::OneOrMany(&Kind::Form(Form::Name)), "Endings of the files in `root` that may answer.").default("php; with `cgi` every file that may be executed"),
             Key::new("index", Kind::Form(Form::Name), "The file that answers for a folder."),
-            Key::new("headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore in their names."),
+            Key::new("headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore or a dot in their names."),
             Key::new("params", Kind::Table(Names::Name, &Kind::Loose), "Variables that every request has besides those of CGI."),
         ],
     )

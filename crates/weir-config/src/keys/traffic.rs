@@ -50,7 +50,7 @@ pub(crate) static UPSTREAM: Shape = Shape {
             Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").default("not at all"),
             Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
             Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
-            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that are passed on although their name has an underscore; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` from `X-User`, which header edits may remove.").default("none"),
+            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that are passed on although their name has an underscore or a dot; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` (PHP: `X.User`, too) from `X-User`, which header edits may remove.").default("none"),
         ],
     )
 };

@@ -1,4 +1,4 @@
-//! Headers with an underscore in their name, which upstreams get only if they are listed.
+//! Headers with an underscore or a dot in their name, which upstreams get only if they are listed.
 
 use super::Resolver;
 use crate::config::{Api, ApiKeySource, Auth, AuthKind, Handler, Route, Upstream};
@@ -24,7 +24,7 @@ impl Resolver<'_> {
                 let Some(Some(upstream)) = upstreams.get(id.0) else { continue };
                 let passed = &upstream.underscores_in_headers;
                 let is_lost = |name: &&str| {
-                    name.contains('_')
+                    name.contains(['_', '.'])
                         && !passed.iter().any(|listed| listed == "*" || listed == name)
                 };
                 lost[id.0].extend(named(route, auths).filter(is_lost).map(str::to_owned));
@@ -33,7 +33,7 @@ impl Resolver<'_> {
         for (member, lost) in members.iter().zip(lost).filter(|(_, lost)| !lost.is_empty()) {
             let lost: Vec<String> = lost.iter().map(|name| format!("`{name}`")).collect();
             let message = format!(
-                "requests have {} with an underscore in the name, which this upstream does not get",
+                "requests have {} with an underscore or a dot in the name, which this upstream does not get",
                 lost.join(", ")
             );
             self.report

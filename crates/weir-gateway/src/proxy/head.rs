@@ -12,7 +12,7 @@ use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, 
 use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go and those with an
-/// underscore that are not in `passed`, the edits of route and handler are made, the way so far is
+/// underscore or a dot that are not in `passed`, the edits of route and handler are made, the way so far is
 /// told. What is left is to [`sign`] them.
 pub(crate) fn prepare(
     exchange: &mut Exchange,

@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub proxy_protocol_failures: u64,
     /// Requests refused because their bytes are not acceptable HTTP.
     pub bad_requests: u64,
-    /// Request headers that were not passed on because of an underscore in their name.
+    /// Request headers that were not passed on because of an underscore or a dot in their name.
     pub dropped_headers: u64,
     /// Requests in flight now.
     pub active: u64,

@@ -141,12 +141,14 @@ fn of_a_trusted_peer_only_listed_headers_are_believed() {
     }
 }
 
-/// To many programs `X_Secret` is `X-Secret`, and `X_Forwarded_For` what a proxy says.
+/// To many programs `X_Secret` is `X-Secret`, to PHP `X.Secret` too, and `X_Forwarded_For` what a proxy
+/// says.
 #[test]
 fn headers_with_an_underscore_reach_no_upstream_unless_they_are_listed() {
     let echo = harness::echo(&[]);
     let sent = [
         ("X_Secret", "1"),
+        ("X.Secret", "1"),
         ("x-other", "1"),
         ("X_Forwarded_For", "1.2.3.4"),
         ("weir_mirrored", "1"),
@@ -155,14 +157,17 @@ fn headers_with_an_underscore_reach_no_upstream_unless_they_are_listed() {
     for (listed, passed) in [
         ("", &[][..]),
         (", underscores_in_headers: x_secret", &["x_secret"]),
-        (", underscores_in_headers: [\"*\"]", &["x_secret", "x_forwarded_for", "weir_mirrored"]),
+        (
+            ", underscores_in_headers: [\"*\"]",
+            &["x_secret", "x.secret", "x_forwarded_for", "weir_mirrored"],
+        ),
     ] {
         let server = server(echo.listen[0], NOBODY);
         let config = std::fs::read_to_string(server.dir().join("weir.yaml")).unwrap();
         let target = format!("up: {{targets: [\"http://{}\"]", echo.listen[0]);
         let server = Weir::new(&config.replace(&target, &format!("{target}{listed}"))).start();
         let told = told(&server, "/v1/headers", &sent);
-        for name in ["x_secret", "x_forwarded_for", "weir_mirrored"] {
+        for name in ["x_secret", "x.secret", "x_forwarded_for", "weir_mirrored"] {
             let expected: &[&str] = match (passed.contains(&name), name) {
                 (false, _) => &[],
                 (true, "x_forwarded_for") => &["1.2.3.4"],
@@ -173,7 +178,7 @@ fn headers_with_an_underscore_reach_no_upstream_unless_they_are_listed() {
         assert_eq!(seen(&told, "x-other"), ["1"], "{told}");
         assert!(seen(&told, "x-secret").is_empty(), "{told}");
         let dropped = server.metric("weir_headers_dropped_total", &[]);
-        assert_eq!(dropped, (3 - passed.len()) as f64, "`{listed}`");
+        assert_eq!(dropped, (4 - passed.len()) as f64, "`{listed}`");
     }
 }
 
