@@ -138,6 +138,38 @@ fn an_invoice_is_provisional_until_all_calls_of_its_period_are_counted() {
 }
 
 #[test]
+fn calls_that_could_not_be_counted_are_noted_with_usage_and_on_invoices() {
+    let mut server = Weir::new(&config()).start();
+    let counted = call(&server) as f64;
+    eventually("all are counted", || server.metric("weir_monitor_counted_total", &[]) >= counted);
+    server.signal(Signal::TERM);
+    server.wait();
+    // As of a journal without room for megabytes of counts.
+    let database = rusqlite::Connection::open(server.data().join("weir.db")).unwrap();
+    let gap = "INSERT INTO gap VALUES (unixepoch() - unixepoch() % 60, 0, 0, 7)";
+    database.execute(gap, []).unwrap();
+    drop(database);
+    let usage = |place: &[&str]| {
+        let told = weir(server.dir(), &[&["usage"], place].concat());
+        String::from_utf8_lossy(&told.stderr).into_owned()
+    };
+    let told = usage(&["--data", "data"]);
+    assert!(told.contains("7 calls are not in it"), "{told}");
+    let period = jiff::Timestamp::now().strftime("%Y-%m").to_string();
+    let invoice = ["invoice", "--period", &period, "--data", "data"];
+    for made in lines(&weir(server.dir(), &[&invoice[..], &["--json"]].concat())) {
+        assert_eq!(made["uncounted"], 7, "{made}");
+    }
+    for format in ["table", "html"] {
+        let made = weir(server.dir(), &[&invoice[..], &["--format", format]].concat());
+        let told = String::from_utf8_lossy(&[made.stdout, made.stderr].concat()).into_owned();
+        assert!(told.contains("7 calls"), "{format}: {told}");
+    }
+    let told = usage(&["--data", "data", "--to", "1h"]);
+    assert!(!told.contains("7 calls"), "of another time: {told}");
+}
+
+#[test]
 fn an_invoice_of_a_time_that_is_not_kept_any_more_is_refused() {
     let keep: Value = json!({"keep": "7d"});
     let mut config: Value = serde_json::from_str(&config()).unwrap();

@@ -88,6 +88,15 @@ fn calls_are_counted_while_the_disk_is_full_and_what_is_missing_is_told() {
         assert!(sent < 20_000, "there is still room on the disk");
     }
     assert!(server.metric("weir_journal_shortened_total", &[]) > 0.0, "bodies went first");
+    // Counts find room for longest; then they wait in memory.
+    while server.metric("weir_journal_waiting_counts", &[]) == 0.0 {
+        for _ in 0..500 {
+            assert_eq!(client.get("/hosted").status, 200);
+        }
+        sent += 500;
+        assert_eq!(server.metric("weir_monitor_uncounted_total", &[]), 0.0, "after {sent}");
+        assert!(sent < 200_000, "there is still room for counts");
+    }
     eventually("a search tells what is missing, although nothing can be written", || {
         let page = ask(&server, "/v1/transactions?limit=1&q=since:1h").json();
         page["missing"]["unrecorded"].as_u64() > Some(0)
