@@ -1,6 +1,8 @@
-// What goes on when something is interrupted: the server, or a session; and finding what is known by its id.
+// What goes on when something is interrupted: the server, a session, or the records; and finding what is known by its id.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { send } from "./server.mjs";
 
@@ -104,4 +106,20 @@ async function pasted({ server, browser }) {
   await context.close();
 }
 
-export const interrupted = { silent, revoked, pasted };
+/** What could not be recorded or counted is told at the top of every page. */
+async function missing({ server, browser }) {
+  const gap = "import sqlite3, sys; base = sqlite3.connect(sys.argv[1], timeout=20); base.execute('INSERT INTO gap VALUES (unixepoch() - unixepoch() % 60, 4711, 0, 13)'); base.commit()";
+  execFileSync("python3", ["-c", gap, join(server.data, "weir.db")]);
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "viewer");
+  for (const path of ["/console/", "/console/tracker", "/console/monitor", "/console/apis", "/console/explain"]) {
+    await page.goto(server.admin + path);
+    const told = page.locator("[data-gap]");
+    await told.waitFor();
+    assert.match(await told.textContent(), /4,711 requests were not recorded, 13 calls were not counted/);
+  }
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+export const interrupted = { silent, revoked, pasted, missing };

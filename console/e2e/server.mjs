@@ -147,6 +147,7 @@ export async function serve(binary) {
     admin,
     base: `http://${weir.ready.listen[0]}`,
     pid: weir.child.pid,
+    data: join(dir, "data"),
     keys,
     tokens,
     ask,

@@ -139,6 +139,16 @@ fn of_a_trusted_peer_only_listed_headers_are_believed() {
         assert_eq!(seen(&told, "x-forwarded-prefix"), prefix, "{listed}: {told}");
         assert!(seen(&told, "weir-consumer").is_empty(), "{listed}: {told}");
     }
+    // `Forwarded` has a host, too, which is believed like that of `X-Forwarded-Host`.
+    let said = [("forwarded", "for=1.2.3.4;host=shop.example;proto=https")];
+    for (listed, host) in
+        [("forwarded", "localhost"), ("forwarded, x-forwarded-host", "shop.example")]
+    {
+        let server = server(echo.listen[0], &format!("127.0.0.0/8], trust_headers: [{listed}"));
+        let told = told(&server, "/v1/headers", &said);
+        assert_eq!(seen(&told, "x-forwarded-host"), [host], "{listed}: {told}");
+        assert_eq!(seen(&told, "x-forwarded-proto"), ["https"], "{listed}: {told}");
+    }
 }
 
 /// To many programs `X_Secret` is `X-Secret`, to PHP `X.Secret` too, and `X_Forwarded_For` what a proxy
