@@ -59,7 +59,10 @@ fn masked(ask: &Ask) -> Option<String> {
         return Some(format!("The query parameter `{name}`"));
     }
     let header = ask.headers.iter().find(|(_, value)| redaction::in_header(value.as_bytes()));
-    header.map(|(name, _)| format!("The header `{name}`"))
+    if let Some((name, _)) = header {
+        return Some(format!("The header `{name}`"));
+    }
+    redaction::in_body(&ask.body).map(|place| format!("`{place}` of the body"))
 }
 
 /// Why there is no answer.

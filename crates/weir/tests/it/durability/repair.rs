@@ -54,6 +54,8 @@ fn a_damaged_database_or_key_is_named_and_repaired_and_everything_is_counted_aga
         assert!(said.contains("weir repair --data"), "{said}");
         let (good, out, said) = repair(&server);
         assert!(good && out.contains(file) && out.contains(".damaged-"), "{out}{said}");
+        let checkpoint = out.contains("followers/monitor was damaged");
+        assert_eq!(checkpoint, file == "weir.db", "{out}");
         let kept = files(&data).iter().any(|path| path.to_string_lossy().contains(".damaged-"));
         assert!(kept, "nothing is removed");
         server.restart(&[]);

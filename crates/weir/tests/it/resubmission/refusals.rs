@@ -73,13 +73,21 @@ fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
     succeeds(&weir, &sent, &json!({"body": whole, "query": "pin=2", "headers": header("3")}));
     assert_eq!(backend.last().body, whole);
 
-    for (target, headers) in
-        [("/orders/a?pin=***", json!([])), ("/orders/a", json!([{"name": "x", "value": "***"}]))]
-    {
-        let tried = post(&weir, "/v1/try", &json!({"target": target, "headers": headers}));
+    let before = backend.got().len();
+    for (wish, place) in [
+        (json!({"target": "/orders/a?pin=***"}), "parameter `pin`"),
+        (json!({"target": "/orders/a", "headers": [{"name": "x", "value": "***"}]}), "header `x`"),
+        (
+            json!({"target": "/orders/a", "body": "{\"card\": [\"***\"]}"}),
+            "`$.card[0]` of the body",
+        ),
+    ] {
+        let tried = post(&weir, "/v1/try", &wish);
         assert_eq!(tried.status, 400, "{}", tried.text());
-        assert!(tried.text().contains("masked"), "{}", tried.text());
+        let detail = tried.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
     }
+    assert_eq!(backend.got().len(), before, "nothing was tried");
 }
 
 #[test]
