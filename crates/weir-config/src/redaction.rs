@@ -8,20 +8,31 @@ use std::fmt::{self, Write as _};
 /// What stands for a value that is not recorded.
 pub const MASKED: &str = "***";
 
-/// The name of the first parameter of a query (without its question mark) whose value is the mark.
+/// The name of the first parameter of a query (without its question mark) whose value is the mark, or
+/// a URL that has a parameter whose value is.
 #[must_use]
 pub fn in_query(query: &str) -> Option<String> {
-    in_fields(query.as_bytes(), b"&")
+    in_fields(query.as_bytes(), b"&", |value| in_header(value.as_bytes()))
 }
 
-/// Whether the value of a header is the mark, or a URL in it has a parameter whose value is.
+/// Whether the value of a header, or of a query parameter as it stands, is the mark, or a URL in it
+/// has a parameter whose value is.
 #[must_use]
 pub fn in_header(value: &[u8]) -> bool {
-    let in_url = |sign: &[u8]| {
-        let mark = [sign, MASKED.as_bytes()].concat();
-        value.windows(mark.len()).any(|window| window == mark)
+    let mut marks = value.windows(MASKED.len()).enumerate();
+    value.trim_ascii() == MASKED.as_bytes()
+        || marks.any(|(at, mark)| mark == MASKED.as_bytes() && ends_with_equals(&value[..at]))
+}
+
+/// Whether a text ends with an equals sign, however often that is escaped: `=`, `%3D`, `%253D`.
+fn ends_with_equals(text: &[u8]) -> bool {
+    let Some(mut escape) = text.strip_suffix(b"3D").or_else(|| text.strip_suffix(b"3d")) else {
+        return text.ends_with(b"=");
     };
-    value.trim_ascii() == MASKED.as_bytes() || in_url(b"=") || in_url(b"%3D") || in_url(b"%3d")
+    while let Some(shorter) = escape.strip_suffix(b"25") {
+        escape = shorter;
+    }
+    escape.ends_with(b"%")
 }
 
 /// Where the mark stands in a body: a JSONPath, the name of a form's field, or `its text` where the
@@ -36,15 +47,16 @@ pub fn in_body(body: &[u8]) -> Option<String> {
     }
     // A form, or JSON that is not whole.
     let quoted = || body.windows(5).any(|window| window == b"\"***\"");
-    in_fields(body, b"&;").or_else(|| quoted().then(|| "its text".to_owned()))
+    let is_mark = |value: &str| value.trim() == MASKED;
+    in_fields(body, b"&;", is_mark).or_else(|| quoted().then(|| "its text".to_owned()))
 }
 
-/// The name of the first field whose decoded value is the mark.
-fn in_fields(fields: &[u8], separators: &[u8]) -> Option<String> {
+/// The name of the first field with such a value, decoded.
+fn in_fields(fields: &[u8], separators: &[u8], is_masked: impl Fn(&str) -> bool) -> Option<String> {
     fields.split(|byte| separators.contains(byte)).find_map(|field| {
         let equals = field.iter().position(|byte| *byte == b'=')?;
         let value = crate::form::decode(&field[equals + 1..]);
-        (value.trim() == MASKED).then(|| crate::form::decode(&field[..equals]))
+        is_masked(&value).then(|| crate::form::decode(&field[..equals]))
     })
 }
 
@@ -166,7 +178,10 @@ mod tests {
     fn the_mark_is_found_in_queries_and_headers() {
         assert_eq!(in_query("a=1&pin=***").as_deref(), Some("pin"));
         assert_eq!(in_query("a=1&p%69n=%2a%2A*").as_deref(), Some("pin"));
-        assert_eq!(in_query("a=****&***&b=*"), None);
+        for nested in ["u=/a?t=***", "u=%2Fa%3Ft%3D***%26b%3D1", "u=%252Fa%253Ft%253D***&b=1"] {
+            assert_eq!(in_query(nested).as_deref(), Some("u"), "{nested}");
+        }
+        assert_eq!(in_query("a=****&***&b=*&c=3D***"), None);
         for value in [
             "***",
             " *** ",
@@ -174,10 +189,11 @@ mod tests {
             "<http://a/?t=***&x=1>",
             "a=***, b",
             "/to?u=%2Fa%3Ft%3D***",
+            "/to?u=%25252Fa%25253Ft%25253d***",
         ] {
             assert!(in_header(value.as_bytes()), "{value}");
         }
-        for value in ["", "**", "a***", "*/*"] {
+        for value in ["", "**", "a***", "*/*", "3D***", "253D***"] {
             assert!(!in_header(value.as_bytes()), "{value}");
         }
     }

@@ -362,7 +362,9 @@ fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> 
         return Ok(if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") });
     }
     let carries = |part: &&str| config.is_credential_parameter(&parameter(part));
-    let masked = |part: &&str| part.split_once('=').is_some_and(|(_, v)| v == MASKED);
+    // Of a URL in a value, too.
+    let masked =
+        |part: &&str| part.split_once('=').is_some_and(|(_, v)| redaction::in_header(v.as_bytes()));
     let kept: Vec<&str> = query.split('&').filter(|part| !carries(part)).collect();
     if kept.iter().any(masked) {
         return Err(Reason::Masked);

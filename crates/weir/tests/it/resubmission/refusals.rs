@@ -19,17 +19,20 @@ fn what_was_masked_truncated_or_withheld_goes_only_edited() {
     let untouched = call(&weir, "POST", "/orders/a", &json, "{\"other\": \"4711\"}");
     let withheld = call(&weir, "POST", "/orders/a", &[("content-type", "text/plain")], "4711");
     let query = call(&weir, "GET", "/orders/a?pin=1&b=2", &[], "");
+    let nested = call(&weir, "GET", "/orders/a?to=%2Fb%3Fpin%3D1%26c%3D2", &[], "");
     let header = call(&weir, "GET", "/orders/a", &[("x-secret", "1")], "");
     backend.answer(200);
     refused(&weir, &masked, &as_it_was(), "masked");
     refused(&weir, &withheld, &as_it_was(), "withheld");
     refused(&weir, &query, &as_it_was(), "masked");
+    refused(&weir, &nested, &as_it_was(), "masked");
     refused(&weir, &header, &as_it_was(), "masked");
     succeeds(&weir, &untouched, &as_it_was());
     assert_eq!(backend.last().body, "{\"other\": \"4711\"}");
     succeeds(&weir, &masked, &json!({"body": "{}"}));
     succeeds(&weir, &withheld, &json!({"body": "4711"}));
     succeeds(&weir, &query, &json!({"query": "pin=2"}));
+    succeeds(&weir, &nested, &json!({"query": "to=%2Fb%3Fpin%3D2"}));
     let set = json!({"headers": {"set": [{"name": "x-secret", "value": "2"}]}});
     succeeds(&weir, &header, &set);
     assert_eq!(backend.last().header("x-secret"), Some("2"));
@@ -61,6 +64,7 @@ fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
         (json!({"body": "card=***&count=2"}), "`card` of the body"),
         (json!({"query": "pin=***&b=3"}), "the query parameter `pin`"),
         (json!({"query": "pin=%2a%2a%2a"}), "the query parameter `pin`"),
+        (json!({"query": "to=%2Fb%3Fpin%3D***"}), "the query parameter `to`"),
         (json!({"headers": header("***")}), "the header `x-secret`"),
     ] {
         let answer = resubmit(&weir, &sent, &wish);
