@@ -103,10 +103,14 @@ pub fn names_credential(name: &str) -> bool {
         })
 }
 
-/// Whether a text is a URL with a password, or with a query parameter that may be a secret.
+/// Whether a text is a URL with a password, or a URL or a path with a query parameter that may be a
+/// secret.
 pub(crate) fn is_url_with_secret(text: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else { return false };
-    let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (authority, rest) = match text.split_once("://") {
+        Some((_, rest)) => (&rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())], rest),
+        None if text.starts_with('/') => ("", text),
+        None => return false,
+    };
     let query = rest.split_once('?').map_or("", |(_, query)| query);
     let named = |pair: &str| names_credential(pair.split('=').next().unwrap_or_default());
     authority.contains('@') || query.split(['&', ';', '#']).any(named)
@@ -193,10 +197,11 @@ mod tests {
         for name in ["format", "keyword", "author", "design", "signal", "page", ""] {
             assert!(!names_credential(name), "{name}");
         }
-        for url in ["https://u:p@a/", "https://a/hook?x=1&sig=abc", "srv+https://a?api_key=b#c"] {
+        let secret = ["https://u:p@a/", "https://a/hook?x=1&sig=abc", "srv+https://a?api_key=b#c"];
+        for url in secret.into_iter().chain(["/alive?token=a"]) {
             assert!(is_url_with_secret(url), "{url}");
         }
-        for url in ["https://a/u:p@b?page=1", "a?sig=b", "https://a/?q=sig"] {
+        for url in ["https://a/u:p@b?page=1", "a?sig=b", "https://a/?q=sig", "/a/b@c?page=1"] {
             assert!(!is_url_with_secret(url), "{url}");
         }
     }

@@ -45,7 +45,9 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
         text.push_str(&format!("; so do {} % of 5xx", f64::from(errors.share) / 100.0));
     }
     if let Some(check) = &health.check {
-        text.push_str(&format!("; each is checked by GET {} every {:?}", check.path, check.every));
+        // Its query may have a credential.
+        let path = check.path.split('?').next().unwrap_or_default();
+        text.push_str(&format!("; each is checked by GET {path} every {:?}", check.every));
     }
     text
 }

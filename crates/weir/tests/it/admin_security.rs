@@ -314,7 +314,8 @@ fn views_of_the_configuration_show_no_secrets_of_queries_scripts_and_signatures(
     let echo = harness::echo(&[]);
     let config = format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
-         upstreams: {{one: {{targets: [\"http://{}\"]}}}}\n\
+         upstreams: {{one: {{targets: [\"http://{}\"], \
+         health: {{check: {{path: \"/alive?token=hush-check\"}}}}}}}}\n\
          apis:\n  a:\n    base: /\n    routes:\n    \
          - {{get: /proxy, proxy: {{upstream: one, query: {{set: {{format: hush-query}}}}, \
          headers: {{set: {{x-sig: hush-header}}}}}}}}\n    \
