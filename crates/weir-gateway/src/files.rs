@@ -23,6 +23,7 @@ use crate::cors::add_vary;
 use crate::deadline::Wait;
 use crate::descriptors::is_exhausted;
 use crate::exchange::Exchange;
+use crate::flow::admit_name;
 use crate::negotiate::Codings;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -52,6 +53,7 @@ pub(crate) async fn answer<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     body.drop_at_hand()?;
+    admit_index(exchange, root)?;
     let key = key_of(exchange, root);
     // The folder of the route itself, asked for as if it were a file.
     let bare = key.is_empty() && !exchange.request.path().ends_with('/');
@@ -76,6 +78,15 @@ pub(crate) async fn answer<'a>(
         root.grown(fallen.unwrap_or_else(|| key_of(exchange, root)));
     }
     deliver(exchange, &resource, form)
+}
+
+/// The index of a folder has a path of its own, whose route may demand more.
+fn admit_index(exchange: &Exchange, root: &Root) -> Result<(), Refusal> {
+    let path = exchange.request.path();
+    if root.files.file.is_some() || !path.ends_with('/') {
+        return Ok(());
+    }
+    root.files.index.iter().try_for_each(|index| admit_name(exchange, &format!("{path}{index}")))
 }
 
 /// What a file is remembered by: the path it is asked for by, as it stands there.

@@ -249,6 +249,15 @@ fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
     Ok(ambiguity)
 }
 
+/// What the path leads to under another name must have no route that demands more than the one that
+/// was found: weir itself would lead around that.
+pub(crate) fn admit_name(exchange: &Exchange, name: &str) -> Result<(), Refusal> {
+    let Some(own) = exchange.route else { return Ok(()) };
+    let site = &exchange.live().site;
+    let asked = (exchange.host.as_str(), exchange.request.method_name());
+    site.router.admit_name(&site.config, asked, name, own).map_err(malformed)
+}
+
 /// A path that is not served.
 fn malformed(error: PathError) -> Refusal {
     let problem = if error.is_ambiguous() { Problem::AmbiguousPath } else { Problem::BadRequest };

@@ -30,6 +30,8 @@ pub(super) struct Found {
     pub(super) name: String,
     /// The rest of the path, decoded; empty or with a slash in front.
     pub(super) info: String,
+    /// Its own path, still escaped, if another one was asked for.
+    pub(super) own_path: Option<String>,
 }
 
 /// What a worker remembers of one second's paths.
@@ -67,7 +69,7 @@ pub(super) async fn find(
     if info.contains('\0') || name.contains('\0') {
         return Err(Problem::BadRequest.into());
     }
-    Ok(Rc::new(Found { file: fixed.cloned(), root: None, name, info }))
+    Ok(Rc::new(Found { file: fixed.cloned(), root: None, name, info, own_path: None }))
 }
 
 impl Scripts {
@@ -124,22 +126,24 @@ fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
         }
         taken = (taken + 1).min(rest.len());
     }
-    let mut name = decoded(&format!("{before}{}", &rest[..taken]));
+    let mut path = format!("{before}{}", &rest[..taken]);
     if found.is_none() {
         let index = root.index.as_ref()?;
         file.push(index);
         found = fs::metadata(&file).ok().filter(Metadata::is_file);
-        if !name.ends_with('/') {
-            name.push('/');
+        if !path.ends_with('/') {
+            path.push('/');
         }
-        name.push_str(index);
+        path.push_str(index);
     }
     let metadata = found?;
     let file = file.canonicalize().ok()?;
     let fits = file.starts_with(&root.folder) && is_script(&file, &metadata, root);
     let info = decoded(&rest[taken..]);
-    let root = Some(root.folder.clone());
-    (fits && !info.contains('\0')).then_some(Found { file: Some(file), root, name, info })
+    let (name, root) = (decoded(&path), Some(root.folder.clone()));
+    let own_path = Some(path).filter(|path| *path != format!("{before}{rest}"));
+    let found = Found { file: Some(file), root, name, info, own_path };
+    (fits && !found.info.contains('\0')).then_some(found)
 }
 
 /// A path as variables have it: decoded, but for slashes and backslashes inside of segments. Decoded,

@@ -46,6 +46,31 @@ impl Router {
     }
 }
 
+impl Router {
+    /// Whether a route (API, route) may serve what its path leads to under another name: a script
+    /// before the rest of the path, the index of a folder.
+    ///
+    /// # Errors
+    /// That name has a route that demands more.
+    pub(crate) fn admit_name(
+        &self,
+        config: &Config,
+        (host, method): (&str, &str),
+        name: &str,
+        (api, index): (usize, usize),
+    ) -> Result<(), PathError> {
+        let route = &config.apis[api].routes[index];
+        match self.find(host, name, method) {
+            Found::Route { api, route: other }
+                if !demands_no_more(&config.apis[api].routes[other], route) =>
+            {
+                Err(PathError::StricterReading)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn setting(settings: PathNormalization, kind: AmbiguityKind) -> AmbiguousPath {
     match kind {
         AmbiguityKind::EscapedSlash => settings.escaped_slashes,

@@ -3,6 +3,7 @@
 use super::assert_problem;
 use crate::harness::{RealServer, Server, Upstream, Weir, key_hash, weir};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// What only an administrator may read.
 const PROTECTED: &str = "for administrators only";
@@ -94,6 +95,54 @@ fn no_spelling_of_a_path_reaches_what_another_route_protects_on_real_file_server
         none_leads_in(&front(files.addr, ""), what);
         none_leads_in(&front(files.addr, kept), &format!("{what}, ambiguous paths kept"));
     }
+}
+
+#[test]
+fn an_index_or_a_script_is_reached_by_no_path_around_its_own_route() {
+    let weir = Weir::new(&format!(
+        "listen: [\"127.0.0.1:0\"]\nworkers: 1\nauth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
+         consumers: {{root: {{api_keys: [\"{}\"]}}}}\n\
+         pools: {{c: {{protocol: cgi, root: bin, index: index.sh, user: {}}}}}\n\
+         apis:\n  all:\n    base: /\n    routes:\n      \
+         - {{path: /run.sh, auth: keys, reply: {{text: run}}}}\n      \
+         - {{path: /sub/index.sh, auth: keys, reply: {{text: sub}}}}\n      \
+         - {{get: /w/secret/index.html, auth: keys, files: www/secret/index.html}}\n      \
+         - {{path: \"/w/*\", files: www}}\n      \
+         - {{path: \"/keyed/*\", auth: keys, pool: c}}\n      \
+         - {{path: \"/*\", pool: c}}\n",
+        key_hash("the key"),
+        rustix::process::geteuid().as_raw()
+    ));
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n%s' \"$PATH_INFO\"\n";
+    for script in ["run.sh", "open.sh", "sub/index.sh", "open/index.sh"] {
+        let script = weir.dir().join("bin").join(script);
+        std::fs::create_dir_all(script.parent().unwrap()).unwrap();
+        std::fs::write(&script, program).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for page in ["secret", "open"] {
+        let folder = weir.dir().join("www").join(page);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("index.html"), page).unwrap();
+    }
+    let server = weir.start();
+    let mut client = server.connect();
+    for path in ["/run.sh", "/sub/index.sh", "/w/secret/index.html", "/keyed/run.sh/x"] {
+        assert_problem(&client.get(path), 401, "missing-credential", path);
+    }
+    for path in
+        ["/run.sh/", "/run.sh/x", "/r%75n.sh/x", "/sub/", "/sub", "/sub/index.sh/x", "/w/secret/"]
+    {
+        assert_problem(&client.get(path), 400, "ambiguous-path", path);
+    }
+    for (path, text) in
+        [("/open.sh/x", "/x"), ("/open/", ""), ("/w/open/", "open"), ("/w/open/index.html", "open")]
+    {
+        let response = client.get(path);
+        assert_eq!((response.status, response.text().as_str()), (200, text), "{path}");
+    }
+    let own = client.request("GET", "/keyed/run.sh/x", &[("x-key", "the key")], "");
+    assert_eq!((own.status, own.text().as_str()), (200, "/x"));
 }
 
 #[test]
