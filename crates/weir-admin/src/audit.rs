@@ -94,7 +94,7 @@ pub struct AuditEntry {
     /// What was done.
     pub action: String,
     /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`, `suite`,
-    /// `configuration` or `session`.
+    /// `configuration`, `journal` or `session`.
     pub about: String,
     /// What it was done to.
     pub subject: String,

@@ -18,6 +18,7 @@ use crate::follower::Checkpoints;
 use crate::journal::{Durability, Settings, Statistics};
 use crate::lane::Shared;
 use crate::manifest::Manifest;
+use crate::recovery::RecoveryReport;
 use crate::supply::{Bell, Supply};
 
 /// Pause of the supplying thread when nobody rings: how soon a full disk is tried again.
@@ -55,7 +56,9 @@ pub(crate) struct Inner {
     pub(crate) dropped: AtomicU64,
     pub(crate) errors: AtomicU64,
     /// Files that were missing when it was opened, and transactions in them.
-    pub(crate) missing: (AtomicU64, AtomicU64),
+    missing: (AtomicU64, AtomicU64),
+    /// Checkpoints that were damaged then.
+    damaged_checkpoints: AtomicU64,
     /// Sealing is so far behind that it does not wait for idle time.
     pub(crate) late: AtomicBool,
     supplying: [Arc<Bell>; 2],
@@ -82,11 +85,21 @@ impl Inner {
             dropped: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             missing: Default::default(),
+            damaged_checkpoints: AtomicU64::new(0),
             late: AtomicBool::new(false),
             supplying,
             sealing: Bell::default(),
             syncing,
         }
+    }
+
+    /// Takes over what was found when it was opened.
+    pub(crate) fn note_found(&self, report: &RecoveryReport) {
+        let missing = || report.missing.iter().filter(|file| !file.accepted);
+        self.missing.0.store(missing().count() as u64, Ordering::Relaxed);
+        let transactions = missing().map(|file| file.transactions).sum();
+        self.missing.1.store(transactions, Ordering::Relaxed);
+        self.damaged_checkpoints.store(report.checkpoints.len() as u64, Ordering::Relaxed);
     }
 
     /// Makes segments ready for every lane.
@@ -126,6 +139,7 @@ impl Inner {
             disk_bytes: self.budget.used(),
             missing_files: self.missing.0.load(Ordering::Relaxed),
             missing_transactions: self.missing.1.load(Ordering::Relaxed),
+            damaged_checkpoints: self.damaged_checkpoints.load(Ordering::Relaxed),
             ..Statistics::default()
         };
         for LaneState { files, shared, .. } in &self.lanes {

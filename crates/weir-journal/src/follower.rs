@@ -1,7 +1,8 @@
 //! Followers: those who read the whole journal, by name, and before whom nothing is dropped.
 //!
 //! `followers/NAME` holds, for each lane, the position `u64` and the highest ticket number `u64`
-//! that the follower has passed, little-endian, and at the end the CRC-32 of it all.
+//! that the follower has passed, little-endian, and at the end the CRC-32 of it all. A damaged one is
+//! kept aside as `followers/NAME.damaged-SECONDS`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,6 +16,7 @@ use crate::failpoint::Faults;
 use crate::files::create_folder;
 use crate::format::{Position, u64_at};
 use crate::reader::Reader;
+use crate::retention::now;
 
 /// Most followers.
 const FOLLOWERS: usize = 64;
@@ -39,6 +41,35 @@ pub struct Lag {
     pub age: Duration,
 }
 
+/// A checkpoint that was damaged when the journal was opened: its follower begins again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedCheckpoint {
+    /// Name of the follower.
+    pub follower: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Where the damaged file is now; none if it could not be moved.
+    pub kept: Option<PathBuf>,
+}
+
+impl std::fmt::Display for DamagedCheckpoint {
+    /// The file, what is lost with it, and what is done about it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { follower, path, kept } = self;
+        write!(
+            f,
+            "the checkpoint {} is damaged: how far `{follower}` has read the journal is lost; it \
+             continues where its own files say, and without them reads everything in the journal \
+             again",
+            path.display(),
+        )?;
+        match kept {
+            Some(kept) => write!(f, "; the damaged file is {} now", kept.display()),
+            None => f.write_str("; the damaged file is replaced"),
+        }
+    }
+}
+
 /// All followers' checkpoints, as they are on the disk.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
@@ -48,8 +79,13 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Reads the checkpoints. A follower whose checkpoint is damaged or cannot be read begins again.
-    pub(crate) fn open(folder: PathBuf, faults: Faults) -> io::Result<Self> {
+    /// Reads the checkpoints. A follower whose checkpoint is damaged or cannot be read begins again,
+    /// and what there was is kept aside.
+    pub(crate) fn open(
+        folder: PathBuf,
+        faults: Faults,
+        damaged: &mut Vec<DamagedCheckpoint>,
+    ) -> io::Result<Self> {
         create_folder(&folder)?;
         let mut durable = BTreeMap::new();
         for entry in fs::read_dir(&folder)? {
@@ -58,7 +94,13 @@ impl Checkpoints {
             if path.extension().is_some_and(|extension| extension == "new") {
                 fs::remove_file(&path)?;
             } else if is_name(name) {
-                durable.insert(name.to_owned(), read(&path, &faults)?.unwrap_or_default());
+                let follower = name.to_owned();
+                let passed = read(&path, &faults)?.unwrap_or_else(|| {
+                    let (kept, follower) = (put_aside(&path), follower.clone());
+                    damaged.push(DamagedCheckpoint { follower, path, kept });
+                    Vec::new()
+                });
+                durable.insert(follower, passed);
             }
         }
         Ok(Self { folder, faults, durable: Mutex::new(durable) })
@@ -107,6 +149,12 @@ fn read(path: &Path, faults: &Faults) -> io::Result<Option<Vec<Passed>>> {
     let mut bytes = vec![0; file.metadata()?.len() as usize];
     let read = Damages::new(faults.clone()).try_read(&file, 0, &mut bytes);
     Ok(read.ok().and_then(|()| decode(&bytes)))
+}
+
+/// Moves a damaged checkpoint to a name that no follower has; none if that fails, which stops nothing.
+fn put_aside(path: &Path) -> Option<PathBuf> {
+    let kept = path.with_added_extension(format!("damaged-{}", now().as_secs()));
+    fs::rename(path, &kept).ok().map(|()| kept)
 }
 
 /// Whether a file is the checkpoint of a follower, and damaged.

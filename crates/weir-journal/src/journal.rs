@@ -15,7 +15,7 @@ use crate::files::{Budget, Files, create_folder};
 use crate::follower::{Checkpoints, Follower, Lag};
 use crate::format::{Address, Position};
 use crate::lane::{Lane, Shared};
-use crate::manifest::{Manifest, Parts};
+use crate::manifest::{Manifest, MissingFile, Parts};
 use crate::reader::{self, Reader};
 use crate::record::{Completed, Outcome, Transaction};
 use crate::recovery::{self, RecoveryReport};
@@ -115,10 +115,13 @@ pub struct Statistics {
     /// Bytes that could not be read since then: found by recovery, by sealing or by reading, and
     /// counted once.
     pub damaged_bytes: u64,
-    /// Files that should be there and are not, and transactions that were in them.
+    /// Files that should be there and are not, and transactions that were in them; without those
+    /// that are accepted.
     pub missing_files: u64,
     /// Likewise.
     pub missing_transactions: u64,
+    /// Checkpoints of followers that were damaged when it was opened.
+    pub damaged_checkpoints: u64,
     /// Bytes that the journal takes on the disk, prepared segments included.
     pub disk_bytes: u64,
 }
@@ -169,14 +172,15 @@ impl Journal {
         let folder = data.join("journal");
         create_folder(&folder).map_err(at(&folder))?;
         let lock = lock(&folder.join("lock"))?;
-        let checkpoints = folder.join("followers");
+        let mut report = RecoveryReport::default();
+        let followers = folder.join("followers");
         let checkpoints =
-            Checkpoints::open(checkpoints.clone(), faults.clone()).map_err(at(&checkpoints))?;
+            Checkpoints::open(followers.clone(), faults.clone(), &mut report.checkpoints);
+        let checkpoints = checkpoints.map_err(at(&followers))?;
         let manifest = Manifest::open(data, faults.clone()).map_err(at(data))?;
         let budget = Budget::new(settings.segment_bytes, settings.disk_bytes);
         let bells = [(); 2].map(|()| Arc::new(Bell::default()));
         let syncing = Arc::new(Bell::default());
-        let mut report = RecoveryReport::default();
         let (mut lanes, mut states) = (Vec::new(), Vec::new());
         for index in 0..LANES {
             let path = folder.join(format!("lane-{index:04}"));
@@ -217,10 +221,7 @@ impl Journal {
         let inner = Inner::new(settings, budget, Arc::new(checkpoints), states, bells, syncing);
         // What was found missing is known from now on.
         inner.manifest.bring_up_to_date(&inner.lanes, None).map_err(at(data))?;
-        let (files, transactions) = (&inner.missing.0, &inner.missing.1);
-        files.store(report.missing.len() as u64, Ordering::Relaxed);
-        let all = report.missing.iter().map(|file| file.transactions).sum();
-        transactions.store(all, Ordering::Relaxed);
+        inner.note_found(&report);
         Ok((Self { inner: Arc::new(inner), threads: None, _lock: lock }, lanes, report))
     }
 
@@ -371,6 +372,15 @@ impl Journal {
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.inner.budget.short(self.inner.lanes.len())
+    }
+
+    /// Accepts that files are missing: they are still known to be missing, and said to be accepted.
+    /// Gives those that were not accepted before.
+    ///
+    /// # Errors
+    /// It cannot be written down; nothing is accepted then.
+    pub fn accept_missing(&self) -> io::Result<Vec<MissingFile>> {
+        self.inner.manifest.accept()
     }
 
     /// What was done since the journal was opened.

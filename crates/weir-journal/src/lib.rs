@@ -54,7 +54,7 @@ mod supply;
 
 pub use call::CallRecord;
 pub use durable::NotDurable;
-pub use follower::{Follower, Lag};
+pub use follower::{DamagedCheckpoint, Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Absence, Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Room, Ticket};

@@ -5,10 +5,10 @@
 //! as a whole:
 //!
 //! - `segments`, one entry for each segment: lane `u16`, parts that there are `u8` and parts that
-//!   are gone `u8` (bits told in [`Parts`]), number `u32`, transactions `u32`, zeros (4), number of
-//!   the first transaction `u64`, time at which the parts were found to be gone `u64`, in µs since
-//!   1970; little-endian. It ends with the CRC-32 of it all. It is durable before a file is dropped
-//!   on purpose, so that such a file is not missed.
+//!   are gone `u8` (bits told in [`Parts`]), number `u32`, transactions `u32`, parts whose loss is
+//!   accepted `u8`, zeros (3), number of the first transaction `u64`, time at which the parts were
+//!   found to be gone `u64`, in µs since 1970; little-endian. It ends with the CRC-32 of it all. It is
+//!   durable before a file is dropped on purpose, so that such a file is not missed.
 //! - `ends`, likewise: for each lane the position `u64` of its end and the number `u64` that the next
 //!   transaction gets, about a second old.
 //!
@@ -51,6 +51,8 @@ impl Parts {
     pub(crate) const FAILED: Self = Self(8);
     /// It was there and nothing in it could be read: damage, not a file that is gone.
     pub(crate) const UNREADABLE: Self = Self(16);
+    /// Parts that are files of their own.
+    const FILES: Self = Self(15);
 
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -62,6 +64,10 @@ impl Parts {
 
     fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+
+    fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     fn of(part: Part) -> Self {
@@ -78,6 +84,8 @@ impl Parts {
 pub(crate) struct Entry {
     pub(crate) parts: Parts,
     pub(crate) gone: Parts,
+    /// Those of `gone` that somebody has accepted.
+    accepted: Parts,
     transactions: u32,
     first_ticket: u64,
     gone_us: u64,
@@ -97,6 +105,16 @@ pub struct MissingFile {
     pub transactions: u64,
     /// It was found missing now, and not at an earlier start.
     pub new: bool,
+    /// Somebody has accepted that it is missing ([`crate::Journal::accept_missing`]).
+    pub accepted: bool,
+}
+
+impl std::fmt::Display for MissingFile {
+    /// Its path in the journal, and how many transactions were in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { lane, segment, kind, transactions, .. } = self;
+        write!(f, "lane-{lane:04}/{segment:010}.{kind} ({transactions} transactions)")
+    }
 }
 
 /// How far a lane had come.
@@ -143,6 +161,7 @@ impl Manifest {
             let known = Entry {
                 parts: Parts(entry[2]),
                 gone: Parts(entry[3]),
+                accepted: Parts(entry[12]),
                 transactions: u32_at(entry, 8),
                 first_ticket: u64_at(entry, 16),
                 gone_us: u64_at(entry, 24),
@@ -195,6 +214,8 @@ impl Manifest {
             let gone = gone(entry, *number, &state);
             if let Some(entry) = book.segments.get_mut(&(lane, *number)) {
                 entry.gone = gone;
+                // What came back and is lost again has to be accepted again.
+                entry.accepted = entry.accepted.common(gone);
                 if gone != Parts::default() && before != gone {
                     entry.gone_us = now_us;
                 }
@@ -203,28 +224,32 @@ impl Manifest {
                 continue;
             }
             state.gone.insert(*number, gone);
-            let next = known.range(number + 1..).find(|(_, next)| next.first_ticket > 0);
-            let next = next.map_or(
-                book.ends.get(usize::from(lane)).map_or(0, |end| end.next_ticket),
-                |(_, next)| next.first_ticket,
-            );
-            let begun = match entry.first_ticket {
-                0 => 0,
-                first => next.saturating_sub(first),
-            };
-            let kinds = [
-                (Parts::RAW, "segment", begun),
-                (Parts::META, "meta", entry.transactions.into()),
-                (Parts::PAYLOAD, "payload", entry.transactions.into()),
-                (Parts::FAILED, "failed", entry.transactions.into()),
-            ];
-            for (part, kind, transactions) in kinds {
-                if gone.has(part) {
-                    let new = !before.has(part);
-                    found.push(MissingFile { lane, segment: *number, kind, transactions, new });
-                }
-            }
+            found.extend(missing_files(&book, (lane, *number), before));
         }
+    }
+
+    /// Accepts what is gone; gives the files of which that was not so before.
+    ///
+    /// # Errors
+    /// It cannot be written; nothing is accepted then.
+    pub(crate) fn accept(&self) -> io::Result<Vec<MissingFile>> {
+        let mut book = self.book();
+        let mut found = Vec::new();
+        let mut accepted = book.segments.clone();
+        for (key, entry) in &mut accepted {
+            let files = missing_files(&book, *key, entry.gone).filter(|file| !file.accepted);
+            found.extend(files);
+            entry.accepted = entry.gone.common(Parts::FILES);
+        }
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let bytes = encode(&accepted);
+        self.faults.check("manifest.write")?;
+        write_whole(&self.folder.join("segments"), &summed(bytes.clone()))?;
+        book.segments = accepted;
+        book.written[0] = bytes;
+        Ok(found)
     }
 
     /// Brings it up to date with what there is, as if `dropped` files of segments were not there:
@@ -291,16 +316,7 @@ impl Manifest {
         }
         segments.retain(|_, entry| *entry != Entry::default() && !entry.is_empty());
         book.segments = segments;
-        let mut bytes = Vec::with_capacity(book.segments.len() * ENTRY + 4);
-        for ((lane, number), entry) in &book.segments {
-            bytes.extend_from_slice(&lane.to_le_bytes());
-            bytes.extend_from_slice(&[entry.parts.0, entry.gone.0]);
-            bytes.extend_from_slice(&number.to_le_bytes());
-            bytes.extend_from_slice(&entry.transactions.to_le_bytes());
-            bytes.extend_from_slice(&[0; 4]);
-            bytes.extend_from_slice(&entry.first_ticket.to_le_bytes());
-            bytes.extend_from_slice(&entry.gone_us.to_le_bytes());
-        }
+        let bytes = encode(&book.segments);
         self.write(&mut book, 0, bytes)
     }
 
@@ -319,14 +335,13 @@ impl Manifest {
         self.write(&mut book, 1, bytes)
     }
 
-    fn write(&self, book: &mut Book, which: usize, mut bytes: Vec<u8>) -> io::Result<()> {
+    fn write(&self, book: &mut Book, which: usize, bytes: Vec<u8>) -> io::Result<()> {
         if book.written[which] == bytes {
             return Ok(());
         }
         let path = self.folder.join(["segments", "ends"][which]);
         let kept = bytes.clone();
-        let sum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
+        let bytes = summed(bytes);
         let written = self.faults.check("manifest.write").and_then(|()| match which {
             0 => write_whole(&path, &bytes),
             _ => replace(&path, &bytes),
@@ -352,6 +367,56 @@ impl Entry {
     fn is_empty(&self) -> bool {
         self.parts == Parts::default() && self.gone == Parts::default()
     }
+}
+
+/// The files of a segment that are gone; `before` are those that were known to be gone.
+fn missing_files(
+    book: &Book,
+    (lane, segment): (u16, u32),
+    before: Parts,
+) -> impl Iterator<Item = MissingFile> {
+    let entry = book.segments.get(&(lane, segment)).copied().unwrap_or_default();
+    let later = book.segments.range((lane, segment.saturating_add(1))..=(lane, u32::MAX));
+    let next = later.map(|(_, next)| next.first_ticket).find(|first| *first > 0);
+    let end = book.ends.get(usize::from(lane)).map_or(0, |end| end.next_ticket);
+    let begun = match entry.first_ticket {
+        0 => 0,
+        first => next.unwrap_or(end).saturating_sub(first),
+    };
+    let kinds = [
+        (Parts::RAW, "segment", begun),
+        (Parts::META, "meta", entry.transactions.into()),
+        (Parts::PAYLOAD, "payload", entry.transactions.into()),
+        (Parts::FAILED, "failed", entry.transactions.into()),
+    ];
+    kinds.into_iter().filter(move |(part, ..)| entry.gone.has(*part)).map(
+        move |(part, kind, transactions)| {
+            let (new, accepted) = (!before.has(part), entry.accepted.has(part));
+            MissingFile { lane, segment, kind, transactions, new, accepted }
+        },
+    )
+}
+
+/// The entries as they are written.
+fn encode(segments: &BTreeMap<(u16, u32), Entry>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(segments.len() * ENTRY + 4);
+    for ((lane, number), entry) in segments {
+        bytes.extend_from_slice(&lane.to_le_bytes());
+        bytes.extend_from_slice(&[entry.parts.0, entry.gone.0]);
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes.extend_from_slice(&entry.transactions.to_le_bytes());
+        bytes.extend_from_slice(&[entry.accepted.0, 0, 0, 0]);
+        bytes.extend_from_slice(&entry.first_ticket.to_le_bytes());
+        bytes.extend_from_slice(&entry.gone_us.to_le_bytes());
+    }
+    bytes
+}
+
+/// With the checksum at the end.
+fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sum = crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
 }
 
 /// Which parts of a segment are not there that should be.

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 
 use crate::files::{Files, State};
+use crate::follower::DamagedCheckpoint;
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::lane::Past;
 use crate::manifest::{End, MissingFile};
@@ -42,6 +43,8 @@ pub struct RecoveryReport {
     pub damage: Vec<Damage>,
     /// Files that should be there and are not.
     pub missing: Vec<MissingFile>,
+    /// Checkpoints that were damaged.
+    pub checkpoints: Vec<DamagedCheckpoint>,
 }
 
 /// Finds out what was open in a lane.

@@ -26,6 +26,31 @@ pub(crate) fn open(data: &Path) -> Result<Audit, StoreError> {
     })
 }
 
+/// Most files that a line of the audit names.
+const NAMED: usize = 100;
+
+/// Writes down what `weir repair` is about to do to the journal.
+///
+/// # Errors
+/// The database cannot be opened or written.
+pub(crate) fn note_repair(
+    data: &Path,
+    action: &str,
+    what: &str,
+    files: &[String],
+) -> anyhow::Result<()> {
+    let named = &files[..files.len().min(NAMED)];
+    let entry = AuditEntry {
+        name: "weir repair".to_owned(),
+        action: action.to_owned(),
+        about: "journal".to_owned(),
+        subject: what.to_owned(),
+        details: serde_json::json!({"files": named}).to_string(),
+        ..AuditEntry::default()
+    };
+    Ok(AuditLog::open(data)?.note(&deed(&entry))?)
+}
+
 fn deed(entry: &AuditEntry) -> Deed {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let AuditEntry { token, name, role, action, about, subject, details, .. } = entry.clone();

@@ -54,6 +54,9 @@ pub struct Recovery {
     /// Files that should be there and are not.
     #[serde(default)]
     pub missing: Vec<MissingFile>,
+    /// Followers whose checkpoint was damaged: they began again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged_checkpoints: Vec<String>,
 }
 
 /// A file that should be there and is not.
@@ -67,6 +70,9 @@ pub struct MissingFile {
     pub kind: String,
     /// Transactions that were in it, at least; of `payload` and `failed`, those of the segment.
     pub transactions: u64,
+    /// The loss was accepted by `weir repair --accept-missing`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
 }
 
 /// A stretch of the journal that could not be read.
@@ -109,12 +115,18 @@ pub struct Verified {
     pub expired: u64,
     /// Damaged bytes.
     pub damaged_bytes: u64,
-    /// Files that should be there and are not.
+    /// Files that should be there and are not, without those whose loss was accepted.
     #[serde(default)]
     pub missing_files: u64,
     /// Transactions whose files are gone: all of them, or headers and bodies.
     #[serde(default)]
     pub missing: u64,
+    /// Files that are missing, and whose loss was accepted by `weir repair --accept-missing`.
+    #[serde(default)]
+    pub accepted_files: u64,
+    /// Transactions that were in them.
+    #[serde(default)]
+    pub accepted: u64,
     /// All of it was read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end: bool,

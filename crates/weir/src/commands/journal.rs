@@ -18,7 +18,8 @@ pub(crate) enum Command {
     /// Read a whole journal and compare every checksum
     #[command(
         after_help = "Without --admin the data folder is read, which no weir may be using.\n\n\
-        Exit codes:\n  0  whole\n  1  damaged, files are missing, or it cannot be read\n\n\
+        Exit codes:\n  0  whole, or what is missing was accepted by weir repair --accept-missing\n  \
+        1  damaged, files are missing, or it cannot be read\n\n\
         Examples:\n  weir journal verify --data /var/lib/weir\n  \
         weir journal verify --admin http://127.0.0.1:9080"
     )]
@@ -63,7 +64,7 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
         lines.push(line);
     };
     let mut found = recovery;
-    for list in ["damage", "missing"] {
+    for list in ["damage", "missing", "damaged_checkpoints"] {
         found.as_object_mut().map(|members| members.remove(list));
     }
     add("recovery".to_owned(), found);
@@ -77,6 +78,9 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
     for file in &state.recovery.missing {
         let id = format!("missing/{}/{}/{}", file.lane, file.segment, file.kind);
         add(id, serde_json::to_value(file)?);
+    }
+    for follower in &state.recovery.damaged_checkpoints {
+        add(format!("damaged-checkpoint/{follower}"), json!({"follower": follower}));
     }
     print(&lines, args.limit, args.json);
     Ok(Exit::Success)

@@ -1,7 +1,8 @@
-//! `weir repair`: puts damaged files of a data folder aside, so that weir starts again.
+//! `weir repair`: puts damaged files of a data folder aside, so that weir starts again, and accepts
+//! that files of the journal are missing.
 
 use crate::exit::Exit;
-use crate::output;
+use crate::{audit, output, tracker};
 use anyhow::{Context, ensure};
 use std::fs;
 use std::io;
@@ -19,19 +20,27 @@ Without weir.db these are lost: audit, attempts and resolutions of resubmission,
 wait to be posted, price lists, and counts of what the journal has no more. Without hash.key, bodies
 recorded before cannot be compared by their hashes with bodies recorded later.
 
+With --accept-missing the files of the journal that are missing are listed and accepted, which `weir audit`
+shows. `weir journal verify` and weir_journal_missing_files pass over them then; their transactions
+stay `missing`.
+
 Examples:
-  weir repair --data /var/lib/weir")]
+  weir repair --data /var/lib/weir
+  weir repair --data /var/lib/weir --accept-missing")]
 pub(crate) struct Args {
     /// The data folder, which no weir may be using
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+    /// Accept that files of the journal are missing for good
+    #[arg(long)]
+    accept_missing: bool,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let data = &args.data;
     ensure!(data.is_dir(), "there is no data folder {}", data.display());
-    let _held = weir_journal::hold(data)
+    let held = weir_journal::hold(data)
         .with_context(|| format!("{} cannot be repaired now", data.display()))?;
     ensure!(
         !store::is_in_use(data).unwrap_or(false),
@@ -44,7 +53,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !repaired.contains(&true) {
         output::line("nothing is damaged");
     }
+    if args.accept_missing {
+        // The journal is opened, which takes the folder itself.
+        drop(held);
+        accept_missing(data)?;
+    }
     Ok(Exit::Success)
+}
+
+/// Accepts the loss of files. The audit knows of it before it is done.
+fn accept_missing(data: &Path) -> anyhow::Result<()> {
+    let (journal, recovery) = tracker::journal(data)?;
+    let missing: Vec<_> = recovery.missing.iter().filter(|file| !file.accepted).collect();
+    if missing.is_empty() {
+        output::line("no file of the journal is missing");
+        return Ok(());
+    }
+    let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
+    let files: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let what = format!("{} files, {transactions} transactions", files.len());
+    audit::note_repair(data, "accept-missing", &what, &files)
+        .context("the audit cannot be written; nothing is accepted")?;
+    journal.accept_missing().context("the loss cannot be written down as accepted")?;
+    output::line(&format!("missing files of the journal, accepted: {what}"));
+    files.iter().for_each(|file| output::line(&format!("  {file}")));
+    output::line("their transactions stay `missing`; `weir journal verify` passes over the files");
+    Ok(())
 }
 
 /// Whether the database was damaged.

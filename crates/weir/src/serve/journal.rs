@@ -41,17 +41,21 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
 
 /// Says which files somebody deleted.
 fn tell_missing(missing: &[MissingFile]) {
-    let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
-    eprintln!(
-        "journal: {} files are missing that weir did not drop; {transactions} transactions were \
-         recorded in them",
-        missing.len(),
-    );
-    for file in missing.iter().filter(|file| file.new).take(MISSING_TOLD) {
-        let MissingFile { lane, segment, kind, transactions, .. } = file;
+    for accepted in [false, true] {
+        let of_kind: Vec<_> = missing.iter().filter(|file| file.accepted == accepted).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let transactions: u64 = of_kind.iter().map(|file| file.transactions).sum();
+        let how = if accepted { ", which was accepted" } else { "" };
         eprintln!(
-            "journal: missing: lane-{lane:04}/{segment:010}.{kind} ({transactions} transactions)"
+            "journal: {} files are missing that weir did not drop{how}; {transactions} \
+             transactions were recorded in them",
+            of_kind.len(),
         );
+    }
+    for file in missing.iter().filter(|file| file.new).take(MISSING_TOLD) {
+        eprintln!("journal: missing: {file}");
     }
 }
 
@@ -65,6 +69,9 @@ fn tell(report: &RecoveryReport) {
     }
     if !report.missing.is_empty() {
         tell_missing(&report.missing);
+    }
+    for checkpoint in &report.checkpoints {
+        eprintln!("journal: {checkpoint}");
     }
     for damage in &report.damage {
         eprintln!(

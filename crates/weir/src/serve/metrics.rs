@@ -50,13 +50,18 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
         ),
         Family::gauge(
             "weir_journal_missing_files",
-            "Files found missing at the start that weir did not drop.",
+            "Files found missing at the start that weir did not drop and nobody has accepted.",
             stats.missing_files as f64,
         ),
         Family::gauge(
             "weir_journal_missing_transactions",
             "Transactions that were in missing files.",
             stats.missing_transactions as f64,
+        ),
+        Family::gauge(
+            "weir_journal_damaged_checkpoints",
+            "Checkpoints of followers found damaged at the start: they began again.",
+            stats.damaged_checkpoints as f64,
         ),
         Family::gauge("weir_journal_disk_bytes", "Disk space taken.", stats.disk_bytes as f64),
     ]

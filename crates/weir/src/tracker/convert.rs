@@ -277,6 +277,7 @@ pub(super) fn state(
             left_open: recovery.left_open,
             damage: recovery.damage.iter().map(damage).collect(),
             missing: recovery.missing.iter().map(missing).collect(),
+            damaged_checkpoints: recovery.checkpoints.iter().map(|c| c.follower.clone()).collect(),
         },
         followers: lags.iter().map(lag).collect(),
         indexed: index.transactions,
@@ -291,6 +292,7 @@ fn missing(file: &journal::MissingFile) -> MissingFile {
         segment: file.segment,
         kind: file.kind.to_owned(),
         transactions: file.transactions,
+        accepted: file.accepted,
     }
 }
 

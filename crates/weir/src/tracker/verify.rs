@@ -21,10 +21,16 @@ pub(crate) fn steps(journal: Arc<Journal>, recovery: &RecoveryReport) -> Verify 
     let mut gone = Verified::default();
     for file in &recovery.missing {
         let id = format!("missing/{}/{}/{}", file.lane, file.segment, file.kind);
-        let missing = file.transactions;
-        gone.missing_files += 1;
-        gone.missing += missing;
-        found.push(Verified { id, missing_files: 1, missing, ..Verified::default() });
+        let transactions = file.transactions;
+        let of_file = match file.accepted {
+            true => Verified { accepted_files: 1, accepted: transactions, ..Verified::default() },
+            false => Verified { missing_files: 1, missing: transactions, ..Verified::default() },
+        };
+        gone.missing_files += of_file.missing_files;
+        gone.missing += of_file.missing;
+        gone.accepted_files += of_file.accepted_files;
+        gone.accepted += of_file.accepted;
+        found.push(Verified { id, ..of_file });
     }
     let mut total = Verified { id: "end".to_owned(), end: true, ..gone };
     let (mut lane, mut reading) = (0, None);

@@ -87,6 +87,59 @@ fn the_last_segment_a_lane_or_the_whole_journal_is_missed_and_nothing_is_counted
     }
 }
 
+/// Runs `weir` on the data folder; gives whether that was good, and what was printed.
+fn on_data(server: &Server, args: &[&str]) -> (bool, String) {
+    let output = weir(server.dir(), &[args, &["--data", "data"]].concat());
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn a_loss_is_accepted_by_name_once_and_stays_visible() {
+    let echo = harness::echo(&[]);
+    let (mut weir, ids) = ended(&echo, 50);
+    let remove = |server: &Server| {
+        let segments = of_kind(&server.data(), "segment");
+        segments.iter().for_each(|path| std::fs::remove_file(path).expect("it is there"));
+    };
+    let (good, said) = on_data(&weir, &["repair", "--accept-missing"]);
+    assert!(good && said.contains("no file of the journal is missing"), "{said}");
+    remove(&weir);
+    assert!(!verify(&weir).0);
+    let (good, said) = on_data(&weir, &["repair"]);
+    assert!(good && !said.contains("accepted"), "only when it is asked for: {said}");
+    assert!(!verify(&weir).0);
+    let (good, said) = on_data(&weir, &["repair", "--accept-missing"]);
+    assert!(good && said.contains("accepted: 1 files, 50 transactions"), "{said}");
+    assert!(said.contains("lane-0000/") && said.contains(".segment (50 transactions)"), "{said}");
+
+    let (whole, said) = verify(&weir);
+    assert!(whole && said.contains("\"accepted_files\":1,\"accepted\":50"), "{said}");
+    assert!(said.contains("missing/0/"), "it is still named: {said}");
+    let (_, said) = on_data(&weir, &["audit"]);
+    assert!(said.contains("accept-missing") && said.contains("50 transactions"), "{said}");
+
+    weir.restart(&[]);
+    assert_eq!(weir.metric("weir_journal_missing_files", &[]), 0.0);
+    assert_eq!(weir.metric("weir_journal_missing_transactions", &[]), 0.0);
+    let said = weir.stderr();
+    assert!(said.contains("which was accepted; 50 transactions"), "{said}");
+    wait_for_index(&weir);
+    assert_eq!(show(&weir, &ids[7]).expect("the index knows it")["missing"], true);
+    assert_eq!(calls(&usage(&weir, "")), 50);
+
+    // What is lost later has not been accepted.
+    traffic(&weir, 5);
+    stop(&mut weir);
+    assert!(verify(&weir).0);
+    remove(&weir);
+    let (whole, said) = verify(&weir);
+    assert!(!whole && said.contains("\"missing_files\":1"), "{said}");
+    let (good, said) = on_data(&weir, &["repair", "--accept-missing"]);
+    assert!(good && said.contains("accepted: 1 files, "), "{said}");
+    assert!(verify(&weir).0);
+}
+
 #[test]
 fn files_of_a_sealed_segment_are_missed() {
     let echo = harness::echo(&[]);

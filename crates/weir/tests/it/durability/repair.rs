@@ -72,13 +72,52 @@ fn a_damaged_database_or_key_is_named_and_repaired_and_everything_is_counted_aga
 #[test]
 fn a_database_that_is_gone_with_all_checkpoints_is_counted_again() {
     let echo = harness::echo(&[]);
-    let mut server = ended(&echo);
-    for file in ["weir.db", "weir.db-wal", "weir.db-shm"] {
-        let _ = std::fs::remove_file(server.data().join(file));
+    for damaged in [false, true] {
+        let mut server = ended(&echo);
+        for file in ["weir.db", "weir.db-wal", "weir.db-shm"] {
+            let _ = std::fs::remove_file(server.data().join(file));
+        }
+        let followers = server.data().join("journal/followers");
+        match damaged {
+            true => files(&followers).iter().for_each(|path| spoil(path)),
+            false => std::fs::remove_dir_all(followers).expect("it is there"),
+        }
+        server.restart(&[]);
+        assert_eq!(calls(&usage(&server, "")), 20, "damaged: {damaged}");
     }
-    std::fs::remove_dir_all(server.data().join("journal/followers")).expect("it is there");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_at_the_start_and_kept_and_nothing_is_counted_twice() {
+    let echo = harness::echo(&[]);
+    let mut server = ended(&echo);
+    let checkpoint = server.data().join("journal/followers/monitor");
+    spoil(&checkpoint);
+    let spoiled = std::fs::read(&checkpoint).expect("it is there");
     server.restart(&[]);
-    assert_eq!(calls(&usage(&server, "")), 20);
+    let said = server.stderr();
+    let line = said.lines().find(|line| line.contains("followers/monitor is damaged"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    for part in ["how far `monitor` has read the journal is lost", "its own files", ".damaged-"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(server.metric("weir_journal_damaged_checkpoints", &[]), 1.0);
+    let kept = files(&server.data()).into_iter();
+    let kept = kept.filter(|path| path.to_string_lossy().contains("monitor.damaged-"));
+    let kept: Vec<_> = kept.map(|path| std::fs::read(path).expect("a file")).collect();
+    assert_eq!(kept, [spoiled]);
+    server.connect().post("/echo", "{}");
+    assert_eq!(calls(&usage(&server, "")), 21, "the database says what was counted");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    // Commands that open the journal say so, too.
+    spoil(&checkpoint);
+    let output = weir(server.dir(), &["journal", "verify", "--data", "data"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("followers/monitor is damaged"), "{said}");
+    server.restart(&[]);
+    assert_eq!(server.metric("weir_journal_damaged_checkpoints", &[]), 0.0);
+    assert_eq!(calls(&usage(&server, "")), 21);
 }
 
 #[test]
