@@ -6,6 +6,7 @@
 use ipnet::IpNet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use weir_config::Listener;
 use weir_wire::{Headers, Known, is_token};
 
 /// Longest host name with port that is believed.
@@ -57,20 +58,42 @@ impl Client {
         client
     }
 
-    /// The client of a recorded request, whose address was found out then. What is recorded of what
-    /// proxies say was said by trusted ones, but what stands left of the client is anybody's words.
-    pub(crate) fn recorded(address: IpAddr, headers: &Headers) -> Self {
-        let mut client = Self { address, trusted: false, https: false, host: None };
-        if headers.known(Known::XForwardedFor).is_none() {
+    /// The client of a recorded request: address and scheme were found out then. The host is believed
+    /// only where the `listeners` of now take one from trusted peers: what is recorded of such headers
+    /// was sent by a trusted peer, which may have passed on what its client wrote.
+    pub(crate) fn recorded(
+        address: IpAddr,
+        https: bool,
+        listeners: &[Listener],
+        headers: &Headers,
+    ) -> Self {
+        let mut client = Self { address, trusted: false, https, host: None };
+        let believes = |listener: &&Listener, known: Known| {
+            !listener.trust.is_empty()
+                && is_listed(&listener.trust_headers, known.name().as_bytes())
+        };
+        let host = |listener: &&Listener| believes(listener, Known::XForwardedHost);
+        // Listeners that do not list it remove the one header, and leave the other as it is.
+        let in_line = listeners.iter().any(|listener| host(&listener));
+        let mut in_element = listeners.iter().filter(|one| believes(one, Known::Forwarded));
+        if in_line
+            && in_element.all(|listener| host(&listener))
+            && headers.known(Known::XForwardedFor).is_none()
+        {
+            // What stands left of the client is anybody's words.
             for element in rightmost_first(headers, Known::Forwarded) {
                 let Some(hop) = parameter(element, "for").and_then(parse_node) else { break };
-                client.believe_element(element);
+                if let Some(host) = parameter(element, "host") {
+                    client.believe_host(host);
+                }
                 if hop == address {
                     break;
                 }
             }
         }
-        client.believe_lines(headers);
+        if in_line && let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
+            client.believe_host(host);
+        }
         client
     }
 

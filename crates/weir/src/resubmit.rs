@@ -227,6 +227,9 @@ fn refusal(failure: index::Failure) -> shown::Refusal {
         index::Failure::NotFound => shown::Refusal::NotFound,
         index::Failure::Edit(why) => shown::Refusal::Bad(format!("{why}.")),
         index::Failure::Refused(why) => shown::Refusal::Cannot(why.code(), why.words()),
+        index::Failure::Masked(_) => {
+            shown::Refusal::Cannot(Reason::Masked.code(), failure.to_string())
+        }
         index::Failure::NotFailed => {
             let words = index::Failure::NotFailed.to_string();
             shown::Refusal::Cannot("not-failed".to_owned(), words)

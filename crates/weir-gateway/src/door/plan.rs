@@ -201,8 +201,8 @@ fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
         }
     }
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let mut client = Client::recorded(request.client.unwrap_or(nobody), &headers);
-    client.https |= request.https;
+    let address = request.client.unwrap_or(nobody);
+    let client = Client::recorded(address, request.https, &site.config.listen, &headers);
     crate::forwarded::strip(&mut headers, &[]);
     // With what `Connection` names: that was for the connection of then.
     let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);

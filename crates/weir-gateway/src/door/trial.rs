@@ -104,6 +104,8 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
     let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
     let unreadable = read_head(&mut exchange, &head, &live.site.wire_limits);
     drop(live);
+    // Also where a listener trusts this machine.
+    crate::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.notes.get_or_insert_default();
     notes.add(weir_script::Note::Property, TRIED_BY, &trial.by);

@@ -71,28 +71,49 @@ fn an_untrusted_peer_is_the_client_whatever_it_says() {
     assert_eq!(seen, Client { address: ip("192.0.2.1"), trusted: false, https: false, host: None });
 }
 
+fn listener(trust: Vec<IpNet>, believed: &[&str]) -> Listener {
+    Listener {
+        addr: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        clients: None,
+        trust,
+        trust_headers: believed.iter().map(|name| (*name).to_owned()).collect(),
+        proxy_protocol: None,
+    }
+}
+
 #[test]
 fn a_recorded_client_is_the_one_that_was_found_then() {
+    let believed = ["forwarded", "x-forwarded-*"];
+    let open = [listener(Vec::new(), &believed), listener(trust(), &believed)];
+    let usual = || listener(trust(), &["forwarded", "x-forwarded-for", "x-forwarded-proto"]);
     for fields in [
         // What the client itself wrote stands left, or before, of what a trusted hop added.
         &[("x-forwarded-host", "evil, a.example"), ("x-forwarded-proto", "http, https")][..],
-        &[
-            ("x-forwarded-host", "evil"),
-            ("x-forwarded-host", "A.example"),
-            ("x-forwarded-proto", "HTTPS"),
-        ],
-        &[(
-            "forwarded",
-            "for=1.1.1.1;host=evil;proto=http, for=192.0.2.1;host=a.example;proto=https",
-        )],
+        &[("x-forwarded-host", "evil"), ("x-forwarded-host", "A.example")],
+        &[("forwarded", "for=1.1.1.1;host=evil, for=192.0.2.1;host=a.example;proto=https")],
     ] {
-        let seen = Client::recorded(ip("192.0.2.1"), &headers(fields));
-        let host = Some("a.example".to_owned());
-        let expected = Client { address: ip("192.0.2.1"), trusted: false, https: true, host };
-        assert_eq!(seen, expected, "{fields:?}");
+        let seen = |https, listeners: &[Listener]| {
+            Client::recorded(ip("192.0.2.1"), https, listeners, &headers(fields))
+        };
+        let expected = |https, host: Option<&str>| Client {
+            address: ip("192.0.2.1"),
+            trusted: false,
+            https,
+            host: host.map(str::to_owned),
+        };
+        for https in [false, true] {
+            assert_eq!(seen(https, &open), expected(https, Some("a.example")), "{fields:?}");
+            assert_eq!(seen(https, &[usual()]), expected(https, None), "{fields:?}");
+            assert_eq!(seen(https, &open[..1]), expected(https, None), "{fields:?}");
+        }
+        // It may have come to a listener that does not believe the host of `Forwarded`.
+        let mixed = [usual(), listener(trust(), &believed)];
+        let is_line = fields[0].0 != "forwarded";
+        assert_eq!(seen(true, &mixed).host.is_some(), is_line, "{fields:?}");
     }
-    let seen = Client::recorded(ip("192.0.2.1"), &headers(&[("x-forwarded-host", "a b")]));
-    assert_eq!(seen.host, None);
+    let wrong = headers(&[("x-forwarded-host", "a b")]);
+    assert_eq!(Client::recorded(ip("192.0.2.1"), false, &open, &wrong).host, None);
 }
 
 #[test]

@@ -362,11 +362,8 @@ fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> 
         return Ok(if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") });
     }
     let carries = |part: &&str| config.is_credential_parameter(&parameter(part));
-    // Of a URL in a value, too.
-    let masked =
-        |part: &&str| part.split_once('=').is_some_and(|(_, v)| redaction::in_header(v.as_bytes()));
     let kept: Vec<&str> = query.split('&').filter(|part| !carries(part)).collect();
-    if kept.iter().any(masked) {
+    if kept.iter().any(|part| is_masked(part)) {
         return Err(Reason::Masked);
     }
     if kept.len() == query.split('&').count() {
@@ -374,6 +371,33 @@ fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> 
     }
     let query = kept.join("&");
     Ok(if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") })
+}
+
+/// Whether the value of a recorded parameter was masked, or a part of it that is a URL's.
+fn is_masked(part: &str) -> bool {
+    part.split_once('=').is_some_and(|(_, value)| redaction::in_header(value.as_bytes()))
+}
+
+/// Where a value was masked that would be sent as it is recorded; none if that is not known, or was
+/// edited.
+pub(super) fn masked_place(before: &Transaction, edit: &Edit, config: &Config) -> Option<String> {
+    if edit.body.is_none()
+        && before.request.masked
+        && let Some(path) = redaction::in_body(&before.request_body)
+    {
+        return Some(format!("`{path}` of the body"));
+    }
+    for (name, value) in lines(&before.request_head) {
+        let name = String::from_utf8_lossy(name);
+        let goes = !config.is_credential_header(&name) && !edit.touches(&name);
+        if goes && !name.eq_ignore_ascii_case("referer") && redaction::in_header(value) {
+            return Some(format!("the header `{name}`"));
+        }
+    }
+    let (_, query) = before.target.split_once('?').filter(|_| edit.query.is_none())?;
+    let goes = |part: &&str| !config.is_credential_parameter(&parameter(part));
+    let part = query.split('&').filter(goes).find(|part| is_masked(part))?;
+    Some(format!("the query parameter `{}`", parameter(part)))
 }
 
 /// The name of a query parameter, decoded.

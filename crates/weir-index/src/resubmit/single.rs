@@ -31,6 +31,9 @@ pub enum Failure {
     /// It cannot be sent.
     #[error("{}", .0.words())]
     Refused(Reason),
+    /// It cannot be sent as it is recorded: the value at this place was masked.
+    #[error("{words}: {0}", words = Reason::Masked.words())]
+    Masked(String),
     /// It did not fail, so there is nothing to resolve.
     #[error("it did not fail, so there is nothing to resolve")]
     NotFailed,
@@ -78,7 +81,11 @@ impl Resubmitter {
         wish.edit.check_masked(&transaction).map_err(Failure::Edit)?;
         let to = wish.to.as_deref();
         let made = order::order(&transaction, &wish.edit, to, &config, fresh_id());
-        let made = made.map_err(Failure::Refused)?;
+        let made = made.map_err(|why| {
+            let place = || order::masked_place(&transaction, &wish.edit, &config);
+            let masked = (why == Reason::Masked).then(place).flatten();
+            masked.map_or(Failure::Refused(why), Failure::Masked)
+        })?;
         if !wish.again && order::has_succeeded(&transaction) {
             return Err(Failure::Refused(Reason::Succeeded));
         }

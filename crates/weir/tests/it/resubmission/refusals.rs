@@ -1,8 +1,8 @@
 //! What cannot be resubmitted, and what an edit makes of it.
 
 use super::{
-    Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, refused, refused_later, resubmit,
-    succeeds,
+    Backend, KEY, ROUTE, TRACKER, as_it_was, call, count, indexed, job, place, post, refused,
+    refused_later, resubmit, succeeds, wait_for,
 };
 use crate::harness::{Weir, eventually};
 use serde_json::json;
@@ -76,22 +76,50 @@ fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
     let whole = "{\"card\": {\"number\": 1}, \"count\": 2}";
     succeeds(&weir, &sent, &json!({"body": whole, "query": "pin=2", "headers": header("3")}));
     assert_eq!(backend.last().body, whole);
+}
 
+#[test]
+fn a_masked_value_of_the_record_is_named_and_sent_by_no_way() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, MASKS)).start();
+    let json = [("content-type", "application/json")];
+    let body = call(&weir, "POST", "/orders/a", &json, "{\"a\": 1, \"card\": \"4711\"}");
+    let query = call(&weir, "GET", "/orders/a?b=2&pin=1", &[], "");
+    let nested = call(&weir, "GET", "/orders/a?to=%2Fb%3Fpin%3D1%26c%3Dd", &[], "");
+    let header = call(&weir, "GET", "/orders/a", &[("x-secret", "1")], "");
+    backend.answer(200);
     let before = backend.got().len();
-    for (wish, place) in [
-        (json!({"target": "/orders/a?pin=***"}), "parameter `pin`"),
-        (json!({"target": "/orders/a", "headers": [{"name": "x", "value": "***"}]}), "header `x`"),
-        (
-            json!({"target": "/orders/a", "body": "{\"card\": [\"***\"]}"}),
-            "`$.card[0]` of the body",
-        ),
+    for (id, place) in [
+        (&body, "`$.card` of the body"),
+        (&query, "the query parameter `pin`"),
+        (&nested, "the query parameter `to`"),
+        (&header, "the header `x-secret`"),
     ] {
-        let tried = post(&weir, "/v1/try", &wish);
-        assert_eq!(tried.status, 400, "{}", tried.text());
-        let detail = tried.json()["detail"].as_str().unwrap().to_owned();
+        let answer = resubmit(&weir, id, &as_it_was());
+        assert_eq!((answer.status, &answer.json()["reason"]), (409, &json!("masked")), "{place}");
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
     }
-    assert_eq!(backend.got().len(), before, "nothing was tried");
+    // In bulk they are refused one by one.
+    indexed(&weir);
+    let number = job(&weir, &json!({"query": "state:failed", "run": true}));
+    let ended = wait_for(&weir, number, "finished");
+    assert_eq!(count(&ended, "cannot", "masked"), 4, "{ended}");
+
+    for (tried, place) in [
+        (json!({"target": "/orders/a?pin=***"}), "`pin`"),
+        (json!({"target": "/orders/a?to=%2Fb%3Fpin%3D***"}), "`to`"),
+        (json!({"target": "/orders/a", "headers": [{"name": "x", "value": "***"}]}), "`x`"),
+        (json!({"target": "/orders/a", "method": "POST", "body": "{\"card\": \"***\"}"}), "$.card"),
+        (json!({"target": "/orders/a", "method": "POST", "body": "card=***&b=1"}), "`card`"),
+        (json!({"curl": "curl -d '{\"a\": [\"***\"]}' http://127.0.0.1/orders/a"}), "$.a[0]"),
+    ] {
+        let response = post(&weir, "/v1/try", &tried);
+        assert_eq!(response.status, 400, "{tried}: {}", response.text());
+        let detail = response.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
+    }
+    assert_eq!(backend.got().len(), before, "nothing was sent");
 }
 
 #[test]

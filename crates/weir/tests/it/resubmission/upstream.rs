@@ -1,6 +1,6 @@
 //! What an upstream is told by a resubmission, and what its answer makes of it.
 
-use super::{Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, resubmit, show, succeeds};
+use super::{Backend, KEY, ROUTE, TRACKER, as_it_was, call, place, post, resubmit, show, succeeds};
 use crate::harness::{Certificate, Client, Weir};
 use serde_json::json;
 
@@ -30,6 +30,42 @@ fn it_goes_as_https_if_weir_itself_ended_that() {
     }
     succeeds(&weir, &plain, &as_it_was());
     assert_eq!(backend.last().header("x-forwarded-proto"), Some("http"));
+}
+
+#[test]
+fn what_a_trusted_proxy_passed_on_is_not_believed_when_it_is_sent_again() {
+    let backend = Backend::start();
+    let config = backend.config("", ROUTE, TRACKER);
+    let with = |headers: &str| {
+        let listen = format!("listen: [{{addr: \"127.0.0.1:0\", trust: [127.0.0.1]{headers}}}]");
+        config.replacen("listen: [{addr: \"127.0.0.1:0\"}]", &listen, 1)
+    };
+    let told = [("forwarded", "for=1.2.3.4;host=bank.example")];
+    let listed = ", trust_headers: [forwarded, x-forwarded-host]";
+    for (headers, host) in [("", "localhost"), (listed, "bank.example")] {
+        backend.answer(503);
+        let weir = Weir::new(&with(headers)).start();
+        let sent = call(&weir, "POST", "/orders/17", &told, "{}");
+        let live = backend.last();
+        assert_eq!(live.header("x-forwarded-host"), Some(host), "{headers}");
+        backend.answer(200);
+        succeeds(&weir, &sent, &as_it_was());
+        let again = backend.last();
+        assert_eq!(again.header("x-forwarded-host"), Some(host), "{headers}");
+        let forwarded = again.header("forwarded").expect("a header").to_owned();
+        assert!(forwarded.contains(host), "{headers}: {forwarded}");
+        assert_eq!(forwarded.contains("bank"), host.contains("bank"), "{forwarded}");
+
+        // Whoever tries a request is no proxy, although it comes from a trusted address.
+        let fields =
+            [told[0], ("x-forwarded-for", "1.2.3.4"), ("host", "localhost"), ("x-api-key", KEY)];
+        let fields = fields.map(|(name, value)| json!({"name": name, "value": value}));
+        let tried = post(&weir, "/v1/try", &json!({"target": "/orders/1", "headers": fields}));
+        assert_eq!((tried.status, &tried.json()["status"]), (200, &json!(200)), "{}", tried.text());
+        let tried = backend.last();
+        assert_eq!(tried.header("x-forwarded-host"), Some("localhost"), "{headers}");
+        assert_eq!(tried.header("x-forwarded-for"), Some("127.0.0.1"), "{headers}");
+    }
 }
 
 #[test]
