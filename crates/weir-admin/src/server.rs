@@ -13,12 +13,14 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tls::AdminTls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_config::Admin;
+use weir_gateway::handshake::Failures;
+use weir_gateway::pools::Log;
 use weir_gateway::tls::TlsError;
 
 /// Connections open at once; more are closed at once.
@@ -28,6 +30,8 @@ const CONNECTIONS: usize = 256;
 const HEAD: Duration = Duration::from_secs(10);
 /// Longest life of a connection, so that a client that does not read cannot hold one for ever.
 const LIFE: Duration = Duration::from_secs(10 * 60);
+/// How often it is looked whether handshakes have failed.
+const REPORTS: Duration = Duration::from_secs(1);
 /// Bytes of a request head.
 const HEAD_BYTES: usize = 16 * 1024;
 
@@ -82,8 +86,9 @@ impl Bound {
     }
 
     /// Serves for as long as it is polled, on the current tokio runtime. Certificates are those of
-    /// the configuration in force.
-    pub async fn serve(mut self, sources: Sources) {
+    /// the configuration in force. `log` gets a line now and then while TLS handshakes fail; it must
+    /// not block.
+    pub async fn serve(mut self, sources: Sources, log: Log) {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
         let sources = Arc::new(sources);
         let live = Arc::new(Live::new(Arc::clone(&sources)));
@@ -91,8 +96,12 @@ impl Bound {
         let origin = Origin { port: self.addr.port(), tls: self.tls.is_some() };
         let router = pages::router(Arc::clone(&sources), live, self.hosts, origin);
         let open = Arc::new(Semaphore::new(CONNECTIONS));
+        let failures = Arc::new(Failures::default());
+        if self.tls.is_some() {
+            tokio::spawn(report(Arc::clone(&failures), self.addr, log));
+        }
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
+            let Ok((stream, peer)) = listener.accept().await else {
                 // Out of descriptors, most likely: give connections time to end.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -102,14 +111,27 @@ impl Bound {
             let router = router.clone().layer(Extension(Arrived(local)));
             match self.tls.as_mut().map(|tls| tls.acceptor(&sources)) {
                 None => drop(tokio::spawn(connection(stream, router, permit))),
-                Some(acceptor) => drop(tokio::spawn(async move {
-                    let accepted = tokio::time::timeout(HEAD, acceptor.accept(stream)).await;
-                    if let Ok(Ok(stream)) = accepted {
-                        connection(stream, router, permit).await;
-                    }
-                })),
+                Some(acceptor) => {
+                    let failures = Arc::clone(&failures);
+                    drop(tokio::spawn(async move {
+                        match tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
+                            Ok(Ok(stream)) => connection(stream, router, permit).await,
+                            Ok(Err(error)) => failures.add(0, peer, &error),
+                            Err(_) => failures.add_timeout(0, peer, HEAD),
+                        }
+                    }));
+                }
             }
         }
+    }
+}
+
+/// Reports failed TLS handshakes.
+async fn report(failures: Arc<Failures>, addr: SocketAddr, log: Log) {
+    loop {
+        tokio::time::sleep(REPORTS).await;
+        let line = failures.due("admin", |_| Some(addr), Instant::now());
+        line.into_iter().for_each(|line| log(line));
     }
 }
 

@@ -1,6 +1,5 @@
 //! A connection, from accept to its protocol.
 
-pub(crate) mod handshake;
 mod http1;
 mod http2;
 mod presence;

@@ -25,6 +25,7 @@ mod flow;
 pub mod forwarded;
 mod gateway;
 mod grpc;
+pub mod handshake;
 mod headers;
 mod hex;
 pub mod limit;

@@ -116,7 +116,8 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let mut sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
     sources.lab = Some(control.lab(&listeners));
     control.tell_by(&sources.metrics);
-    runtime.spawn(admin.serve(sources));
+    let log = messages.clone();
+    runtime.spawn(admin.serve(sources, Arc::new(move |line| log.err(line))));
     let exit = runtime.block_on(control.run());
     control.finish_telling();
     // The journal's lock is given up when everything is written and read.

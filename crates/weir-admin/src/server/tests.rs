@@ -15,7 +15,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
     let addr = bound.addr();
     let draining = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&draining);
-    tokio::spawn(bound.serve(Sources {
+    let sources = Sources {
         gaps: None,
         resubmission: None,
         readiness: Box::new(move || {
@@ -38,7 +38,8 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
             recycle: Box::new(|_| false),
             trim: Box::new(|_| false),
         },
-    }));
+    };
+    tokio::spawn(bound.serve(sources, Arc::new(|_| ())));
     (addr, draining)
 }
 

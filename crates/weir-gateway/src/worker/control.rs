@@ -103,8 +103,10 @@ async fn sweep(worker: &'static Worker) {
             (worker.shared.messages)(line);
         }
         let live = worker.live();
-        let line = worker.handshakes.due(worker.index, &live.site.config, Instant::now());
-        if let Some(line) = line {
+        let address =
+            |index: usize| live.site.config.listen.get(index).map(|listener| listener.addr);
+        let server = format!("worker {}", worker.index);
+        if let Some(line) = worker.handshakes.due(&server, address, Instant::now()) {
             (worker.shared.messages)(line);
         }
         live.sweep();

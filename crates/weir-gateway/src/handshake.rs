@@ -1,17 +1,16 @@
 //! Why TLS handshakes of clients failed: now and then a line for the operator, with the last reason.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_config::Config;
 
-/// Least time between two lines of one worker.
+/// Least time between two lines of one worker, and of the admin listener.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Failed handshakes of one worker since the last line.
+/// Failed handshakes of one worker, or of the admin listener, since the last line.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(RefCell<State>);
+pub struct Failures(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,9 +35,14 @@ enum Reason {
 }
 
 impl Failures {
-    /// Accounts for a handshake that ended with this error. A client that closes its connection is
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done in there.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accounts for a handshake with the listener of this index that ended with this error. A client that closes its connection is
     /// no failure to report: port scans and health checks do.
-    pub(super) fn add(&self, listener: usize, peer: SocketAddr, error: &io::Error) {
+    pub fn add(&self, listener: usize, peer: SocketAddr, error: &io::Error) {
         let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
         if let Some(error) = error {
             self.put(Failure { listener, peer, reason: Reason::Error(error.clone()) });
@@ -46,34 +50,40 @@ impl Failures {
     }
 
     /// Accounts for a handshake that was not over after this time.
-    pub(super) fn add_timeout(&self, listener: usize, peer: SocketAddr, after: Duration) {
+    pub fn add_timeout(&self, listener: usize, peer: SocketAddr, after: Duration) {
         self.put(Failure { listener, peer, reason: Reason::Timeout(after) });
     }
 
     fn put(&self, failure: Failure) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state();
         state.count += 1;
         state.last = Some(failure);
     }
 
-    /// The line that is due, if handshakes have failed since the one before.
-    pub(crate) fn due(&self, worker: usize, config: &Config, now: Instant) -> Option<String> {
-        let mut state = self.0.borrow_mut();
+    /// The line that is due, if handshakes have failed since the one before. `server` is who reports
+    /// (`worker 1`), `address` gives the address of a listener by its index.
+    pub fn due(
+        &self,
+        server: &str,
+        address: impl FnOnce(usize) -> Option<SocketAddr>,
+        now: Instant,
+    ) -> Option<String> {
+        let mut state = self.state();
         if state.reported.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
             return None;
         }
         let Failure { listener, peer, reason } = state.last.take()?;
         state.reported = Some(now);
         let count = std::mem::take(&mut state.count);
-        let listener = config.listen.get(listener).map(|l| l.addr.to_string()).unwrap_or_default();
+        let listener = address(listener).map(|address| address.to_string()).unwrap_or_default();
         let reason = match reason {
             Reason::Error(error) => error.to_string(),
             Reason::Timeout(after) => format!("not over after {} s", after.as_secs_f64()),
         };
         let peer = peer.ip().to_canonical();
         Some(format!(
-            "weir: worker {worker}: TLS handshakes with clients failed: {count}; the last, of {peer} \
-             with the listener {listener}: {}",
+            "weir: {server}: TLS handshakes with clients failed: {count}; the last, of {peer} with \
+             the listener {listener}: {}",
             // Parts of it may come from the client.
             reason.escape_debug()
         ))
@@ -83,25 +93,30 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
     use rustls::{AlertDescription, Error};
 
     #[test]
     fn a_line_is_due_after_a_pause_and_names_the_last_reason() {
-        let (failures, config, now) = (Failures::default(), sample::config(), Instant::now());
+        let (failures, now) = (Failures::default(), Instant::now());
+        let at = |index| (index == 0).then(|| "127.0.0.1:8443".parse().expect("an address"));
+        let due = |now| failures.due("worker 1", at, now);
         let peer = "[::ffff:192.0.2.7]:4711".parse().expect("an address");
         failures.add(0, peer, &io::ErrorKind::UnexpectedEof.into());
-        assert_eq!(failures.due(1, &config, now), None, "a closed connection is not reported");
+        assert_eq!(due(now), None, "a closed connection is not reported");
         let error = Error::AlertReceived(AlertDescription::UnknownCA);
         let error = io::Error::new(io::ErrorKind::InvalidData, error);
         failures.add(0, peer, &error);
         failures.add(0, peer, &error);
-        let line = failures.due(1, &config, now).expect("a line");
-        assert!(line.contains("failed: 2; the last, of 192.0.2.7 "), "{line}");
+        let line = due(now).expect("a line");
+        assert!(line.starts_with("weir: worker 1: TLS"), "{line}");
+        assert!(
+            line.contains("failed: 2; the last, of 192.0.2.7 with the listener 127.0.0.1:8443"),
+            "{line}"
+        );
         assert!(line.contains("UnknownCA"), "{line}");
         failures.add_timeout(0, peer, Duration::from_secs(10));
-        assert_eq!(failures.due(1, &config, now), None);
-        let line = failures.due(1, &config, now + PAUSE).expect("a line");
+        assert_eq!(due(now), None);
+        let line = due(now + PAUSE).expect("a line");
         assert!(line.contains("failed: 1;") && line.ends_with("not over after 10 s"), "{line}");
     }
 }
