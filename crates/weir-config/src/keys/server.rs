@@ -162,7 +162,7 @@ pub(crate) static LISTENER: Shape = Shape {
             Key::new(
                 "proxy_protocol",
                 Kind::Either(&[Kind::Bool, Kind::List(&Kind::Form(Form::Network))]),
-                "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` is everybody.",
+                "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` is everybody.",
             )
             .default("false"),
         ],

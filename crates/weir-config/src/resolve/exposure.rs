@@ -65,6 +65,21 @@ impl Resolver<'_> {
     fn warn_of_tokens(&mut self) {
         let draft: &Draft = self.draft;
         for member in draft.table("auth") {
+            if let Some(introspect) = member.value.get("introspect")
+                && introspect.get("audience").is_none()
+                && introspect.get("scopes").is_none()
+            {
+                // Whose tokens they are is known: those of the server that is asked.
+                let message = format!(
+                    "`{}` accepts every token that the authorization server calls active, those \
+                     for other services too",
+                    member.key,
+                );
+                self.report.warning(codes::INTROSPECTION_FOR_ANYBODY, introspect.at, message).help(
+                    "say that they are for this API: `audience: NAME`, which the server has to \
+                     give as `aud`; where it gives none, demand a scope of this API: `scopes: …`",
+                );
+            }
             let Some(jwt) = member.value.get("jwt") else { continue };
             let has = |key: &str| jwt.get(key).is_some();
             let (what, help) = match (has("issuer"), has("audience")) {

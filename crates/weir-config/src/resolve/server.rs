@@ -136,12 +136,16 @@ impl Resolver<'_> {
         match fields.bool("proxy_protocol") {
             Some(false) => None,
             Some(true) => {
-                let message = "whoever reaches this listener may say who it is";
-                self.report.warning(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
-                    "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \
-                     \"::/0\"]` is everybody",
-                );
-                Some(networks(&["0.0.0.0/0".to_owned(), "::/0".to_owned()]))
+                let trusted = networks(&fields.texts("trust"));
+                if trusted.is_empty() {
+                    let message = "`proxy_protocol: true` means the senders in `trust`, and `trust` \
+                                   lists nobody: every connection would be closed";
+                    self.report.error(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
+                        "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \
+                         \"::/0\"]` believes everyone who connects",
+                    );
+                }
+                Some(trusted)
             }
             None => Some(networks(&listed)),
         }

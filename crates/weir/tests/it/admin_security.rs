@@ -195,6 +195,11 @@ fn the_admin_listener_speaks_tls_and_commands_speak_it_too() {
         plain.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (rest, _) = plain.rest_or_reset();
         assert!(!rest.starts_with(b"HTTP/"), "nothing without TLS");
+        let line = "weir: admin: TLS handshakes with clients failed: 1; the last, of 127.0.0.1 with \
+                    the listener 127.0.0.1:";
+        eventually("it is logged", || server.stderr().contains(line));
+        let reason = "received corrupt message of type InvalidContentType";
+        assert!(server.stderr().contains(reason), "{}", server.stderr());
         let url = format!("https://localhost:{}", addr.port());
         let ca = ca.to_str().unwrap().to_owned();
         let run = |args: &[&str]| weir(server.dir(), args);
@@ -222,7 +227,8 @@ fn check_warns_of_what_is_open_to_everybody() {
     let config = "listen: [{addr: \"0.0.0.0:0\"}, {addr: \"127.0.0.1:0\", trust: [\"0.0.0.0/0\"]}]\n\
         admin: {addr: \"0.0.0.0:0\"}\n\
         auth:\n  corp: {jwt: {algorithms: HS256, key: \"a shared secret of more than thirty-two bytes\"}}\n  \
-        users: {basic: true}\n\
+        users: {basic: true}\n  \
+        asked: {introspect: {url: \"http://127.0.0.1:2\", auth: {basic: {user: a, password: b}}}}\n\
         upstreams: {old: {targets: [\"http://192.0.2.1\"], auth: {basic: {user: a, password: b}}}}\n\
         apis: {a: {base: /, auth: [corp, users], routes: [{get: /, proxy: old}]}}\n";
     let weir_ = Weir::new(config);
@@ -241,6 +247,7 @@ fn check_warns_of_what_is_open_to_everybody() {
         ("admin-without-tls", "tls: self-signed"),
         ("trusts-everybody", "trust: [10.0.0.0/24]"),
         ("jwt-for-anybody", "`issuer` and `audience`"),
+        ("introspection-for-anybody", "`audience: NAME`"),
         ("basic-without-tls", "https://"),
         ("open-data-folder", "chmod 700"),
     ] {

@@ -186,7 +186,7 @@ fn addresses_nobody_vouches_for_do_not_help() {
 
 #[test]
 fn addresses_of_the_proxy_protocol_count_by_themselves() {
-    let listen = "listen: [{addr: \"127.0.0.1:0\", proxy_protocol: true}]";
+    let listen = "listen: [{addr: \"127.0.0.1:0\", proxy_protocol: [127.0.0.1]}]";
     let server = start("limit: {rate: 2/h, key: address}", listen);
     let from = |source: &str| {
         let mut client = server.connect();

@@ -163,8 +163,8 @@ fn version_2() -> Vec<u8> {
 }
 
 fn behind_proxy_protocol() -> (Server, String) {
-    let listen = "listen:\n  - {addr: \"127.0.0.1:0\", proxy_protocol: true}\n  \
-                  - {addr: \"127.0.0.1:0\", proxy_protocol: true, tls: self-signed}\n";
+    let listen = "listen:\n  - {addr: \"127.0.0.1:0\", proxy_protocol: [127.0.0.1]}\n  \
+                  - {addr: \"127.0.0.1:0\", proxy_protocol: [0.0.0.0/0], tls: self-signed}\n";
     let server = Weir::new(&format!("{listen}workers: 1\n{APIS}")).start();
     let pem = find(server.dir(), "BEGIN CERTIFICATE");
     (server, pem)
@@ -194,25 +194,35 @@ fn the_proxy_protocol_names_the_client_on_plain_and_tls_listeners() {
 
 #[test]
 fn only_listed_load_balancers_may_send_proxy_headers() {
-    let start = |senders: &str| {
-        let listen = format!("listen: [{{addr: \"127.0.0.1:0\", proxy_protocol: [{senders}]}}]\n");
-        Weir::new(&format!("{listen}workers: 1\n{APIS}")).start()
-    };
+    let config =
+        |keys: &str| format!("listen: [{{addr: \"127.0.0.1:0\", {keys}}}]\nworkers: 1\n{APIS}");
     let front = "PROXY TCP4 192.0.2.7 192.0.2.9 12345 443\r\n";
-    let server = start("127.0.0.0/8, \"::1\"");
-    let mut client = server.connect();
-    client.send(front);
-    assert_eq!(client.get("/").json()["address"], "192.0.2.7");
-    // The address that a header names is no sender's.
-    let server = start("192.0.2.0/24");
-    for front in [front, ""] {
+    for keys in
+        ["proxy_protocol: [127.0.0.0/8, \"::1\"]", "proxy_protocol: true, trust: [127.0.0.0/8]"]
+    {
+        let server = Weir::new(&config(keys)).start();
         let mut client = server.connect();
-        client.send(format!("{front}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
-        let (bytes, _) = client.rest_or_reset();
-        assert!(bytes.is_empty(), "{}", String::from_utf8_lossy(&bytes));
+        client.send(front);
+        assert_eq!(client.get("/").json()["address"], "192.0.2.7", "{keys}");
     }
-    let failures = || server.metric("weir_proxy_protocol_failures_total", &[]);
-    eventually("they are counted", || failures() == 2.0);
+    // The address that a header names is no sender's.
+    for keys in ["proxy_protocol: [192.0.2.0/24]", "proxy_protocol: true, trust: [192.0.2.0/24]"] {
+        let server = Weir::new(&config(keys)).start();
+        for front in [front, ""] {
+            let mut client = server.connect();
+            client.send(format!("{front}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let (bytes, _) = client.rest_or_reset();
+            assert!(bytes.is_empty(), "{keys}: {}", String::from_utf8_lossy(&bytes));
+        }
+        let failures = || server.metric("weir_proxy_protocol_failures_total", &[]);
+        eventually("they are counted", || failures() == 2.0);
+    }
+    // Nobody is believed without being listed.
+    let refused = Weir::new(&config("proxy_protocol: true")).refused();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for part in ["proxy-protocol-senders", "[10.0.0.0/8]", "[0.0.0.0/0, \"::/0\"]"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]
