@@ -52,6 +52,12 @@ fn a_damaged_database_or_key_is_named_and_repaired_and_everything_is_counted_aga
         let said = server.stderr();
         assert!(said.contains(file) && said.contains(lost), "{said}");
         assert!(said.contains("weir repair --data"), "{said}");
+        let checkpoint = said.contains("followers/monitor is damaged");
+        assert_eq!(checkpoint, file == "weir.db", "{said}");
+        if checkpoint {
+            // The start has put that one aside.
+            std::fs::write(data.join("journal/followers/monitor"), "spoiled").expect("a file");
+        }
         let (good, out, said) = repair(&server);
         assert!(good && out.contains(file) && out.contains(".damaged-"), "{out}{said}");
         let checkpoint = out.contains("followers/monitor was damaged");
@@ -118,6 +124,25 @@ fn a_damaged_checkpoint_is_named_at_the_start_and_kept_and_nothing_is_counted_tw
     server.restart(&[]);
     assert_eq!(server.metric("weir_journal_damaged_checkpoints", &[]), 0.0);
     assert_eq!(calls(&usage(&server, "")), 21);
+}
+
+#[test]
+fn a_damaged_manifest_is_named_at_the_start_and_kept() {
+    let echo = harness::echo(&[]);
+    let mut server = ended(&echo);
+    spoil(&server.data().join("journal-manifest/segments"));
+    server.restart(&[]);
+    let said = server.stderr();
+    for part in ["journal-manifest/segments is damaged", "go unnoticed", ".damaged-"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(calls(&usage(&server, "")), 20);
+    let kept = files(&server.data());
+    assert!(kept.iter().any(|path| path.to_string_lossy().contains("segments.damaged-")));
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    server.restart(&[]);
+    assert_eq!(server.stderr().matches("segments is damaged").count(), 1, "once");
 }
 
 #[test]
