@@ -151,8 +151,8 @@ fn read(path: &Path, faults: &Faults) -> io::Result<Option<Vec<Passed>>> {
     Ok(read.ok().and_then(|()| decode(&bytes)))
 }
 
-/// Moves a damaged checkpoint to a name that no follower has; none if that fails, which stops nothing.
-fn put_aside(path: &Path) -> Option<PathBuf> {
+/// Moves a damaged file to a name that nothing reads; none if that fails, which stops nothing.
+pub(crate) fn put_aside(path: &Path) -> Option<PathBuf> {
     let kept = path.with_added_extension(format!("damaged-{}", now().as_secs()));
     fs::rename(path, &kept).ok().map(|()| kept)
 }

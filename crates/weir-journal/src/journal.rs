@@ -177,7 +177,8 @@ impl Journal {
         let checkpoints =
             Checkpoints::open(followers.clone(), faults.clone(), &mut report.checkpoints);
         let checkpoints = checkpoints.map_err(at(&followers))?;
-        let manifest = Manifest::open(data, faults.clone()).map_err(at(data))?;
+        let manifest = Manifest::open(data, faults.clone(), &mut report.manifest);
+        let manifest = manifest.map_err(at(data))?;
         let budget = Budget::new(settings.segment_bytes, settings.disk_bytes);
         let bells = [(); 2].map(|()| Arc::new(Bell::default()));
         let syncing = Arc::new(Bell::default());

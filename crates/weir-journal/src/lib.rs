@@ -58,7 +58,7 @@ pub use follower::{DamagedCheckpoint, Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Absence, Durability, Error, Journal, Settings, Statistics};
 pub use lane::{Lane, Refused, Room, Ticket};
-pub use manifest::MissingFile;
+pub use manifest::{DamagedManifest, MissingFile};
 pub use reader::Reader;
 pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
 pub use recovery::{Damage, RecoveryReport};

@@ -12,8 +12,8 @@
 //! - `ends`, likewise: for each lane the position `u64` of its end and the number `u64` that the next
 //!   transaction gets, about a second old.
 //!
-//! A manifest that cannot be brought up to date is removed: nothing is missed then. So is one that
-//! is damaged.
+//! A manifest that cannot be brought up to date is removed: nothing is missed then. Damaged
+//! `segments` are kept aside as `segments.damaged-SECONDS`, and reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::background::LaneState;
 use crate::failpoint::Faults;
 use crate::files::{Files, State, create_folder};
-use crate::follower::write_whole;
+use crate::follower::{put_aside, write_whole};
 use crate::format::{Position, u32_at, u64_at};
 use crate::recovery;
 use crate::retention::now;
@@ -109,6 +109,30 @@ pub struct MissingFile {
     pub accepted: bool,
 }
 
+/// The manifest was damaged when the journal was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedManifest {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the damaged file is now; none if it could not be moved.
+    pub kept: Option<PathBuf>,
+}
+
+impl std::fmt::Display for DamagedManifest {
+    /// The file, and what is lost with it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the manifest {} is damaged: files that are missing by now go unnoticed, and those \
+             known to be missing are forgotten",
+            self.path.display(),
+        )?;
+        self.kept
+            .iter()
+            .try_for_each(|kept| write!(f, "; the damaged file is {} now", kept.display()))
+    }
+}
+
 impl std::fmt::Display for MissingFile {
     /// Its path in the journal, and how many transactions were in it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -149,12 +173,22 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads it; what is not there or damaged knows of nothing.
-    pub(crate) fn open(data: &Path, faults: Faults) -> io::Result<Self> {
+    /// Reads it; what is not there or damaged knows of nothing. Damaged `segments` are put aside.
+    pub(crate) fn open(
+        data: &Path,
+        faults: Faults,
+        damaged: &mut Option<DamagedManifest>,
+    ) -> io::Result<Self> {
         let folder = data.join(FOLDER);
         create_folder(&folder)?;
-        let segments = read(&folder.join("segments"), ENTRY)?;
-        let ends = read(&folder.join("ends"), END)?;
+        let path = folder.join("segments");
+        let segments = read(&path, ENTRY)?.unwrap_or_else(|| {
+            let kept = put_aside(&path);
+            *damaged = Some(DamagedManifest { path, kept });
+            Vec::new()
+        });
+        // They are not durable: a loss of power may leave anything.
+        let ends = read(&folder.join("ends"), END)?.unwrap_or_default();
         let mut book = Book::default();
         for entry in segments.chunks_exact(ENTRY) {
             let lane = u16::from_le_bytes([entry[0], entry[1]]);
@@ -437,19 +471,19 @@ fn gone(entry: &Entry, number: u32, state: &State) -> Parts {
     gone
 }
 
-/// The entries of a file; none if it is not there, or not as it was written.
-fn read(path: &Path, entry: usize) -> io::Result<Vec<u8>> {
+/// The entries of a file, no bytes if it is not there; `None` if it is not as it was written.
+fn read(path: &Path, entry: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
         Err(error) => return Err(error),
     };
-    let Some((whole, sum)) = bytes.split_last_chunk::<4>() else { return Ok(Vec::new()) };
+    let Some((whole, sum)) = bytes.split_last_chunk::<4>() else { return Ok(None) };
     if crc32fast::hash(whole) != u32::from_le_bytes(*sum) || whole.len() % entry != 0 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     bytes.truncate(bytes.len() - 4);
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// Puts a whole file in place of another one, as far as the process is concerned.

@@ -12,7 +12,7 @@ use crate::files::{Files, State};
 use crate::follower::DamagedCheckpoint;
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::lane::Past;
-use crate::manifest::{End, MissingFile};
+use crate::manifest::{DamagedManifest, End, MissingFile};
 use crate::sealed::Sealed;
 use crate::segment::Segment;
 
@@ -45,6 +45,8 @@ pub struct RecoveryReport {
     pub missing: Vec<MissingFile>,
     /// Checkpoints that were damaged.
     pub checkpoints: Vec<DamagedCheckpoint>,
+    /// The manifest, if it was damaged.
+    pub manifest: Option<DamagedManifest>,
 }
 
 /// Finds out what was open in a lane.

@@ -64,6 +64,9 @@ pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> 
     for checkpoint in &recovery.checkpoints {
         crate::output::note(&checkpoint.to_string());
     }
+    if let Some(manifest) = &recovery.manifest {
+        crate::output::note(&manifest.to_string());
+    }
     Ok((journal, recovery))
 }
 

@@ -73,6 +73,9 @@ fn tell(report: &RecoveryReport) {
     for checkpoint in &report.checkpoints {
         eprintln!("journal: {checkpoint}");
     }
+    if let Some(manifest) = &report.manifest {
+        eprintln!("journal: {manifest}");
+    }
     for damage in &report.damage {
         eprintln!(
             "journal: {} bytes of lane {} are damaged, from byte {} of segment {}",
