@@ -9,7 +9,9 @@
 
 pub(crate) mod budget;
 mod document;
+pub(crate) mod keywords;
 mod parameter;
+pub(crate) mod pattern;
 mod shape;
 pub(crate) mod weights;
 

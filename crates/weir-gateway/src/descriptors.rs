@@ -4,11 +4,12 @@
 //! A descriptor has the lowest number that is free: a connection with a number in the reserve is one
 //! for which hardly any other is left. Each of its requests is answered with 503, and it is closed.
 
+use crate::throttle::Throttle;
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_config::{AgentSource, Config, Handler};
 
 /// Descriptors kept for telling clients, at least and at most; otherwise a sixteenth of the limit.
@@ -17,8 +18,6 @@ const RESERVE: (u64, u64) = (8, 64);
 const BASE: u64 = 64;
 /// Most files of a `files` route that a worker keeps open.
 const FILES: u64 = 256;
-/// How often a line says that there are no descriptors.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// Most descriptors that the limits of a configuration allow to be open at once: client connections,
 /// connections to targets and agents, open files. A connection to a target counts in full, as one
@@ -99,19 +98,15 @@ impl Spares {
 #[derive(Debug, Default)]
 pub(crate) struct Complaint {
     counted: u64,
-    last: Option<Instant>,
+    throttle: Throttle<()>,
 }
 
 impl Complaint {
     /// The line that is due, if more has been counted.
     pub(crate) fn due(&mut self, worker: usize, counted: u64, now: Instant) -> Option<String> {
-        if counted == self.counted
-            || self.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE)
-        {
-            return None;
-        }
         let more = counted - std::mem::replace(&mut self.counted, counted);
-        self.last = Some(now);
+        self.throttle.add(more, ());
+        let (more, ()) = self.throttle.due(now)?;
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Some(format!(
             "weir: worker {worker}: no file descriptor was free for {more} requests; at most {limit} \
@@ -123,6 +118,7 @@ impl Complaint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::throttle::PAUSE;
 
     #[test]
     fn a_line_is_due_when_more_was_counted_and_some_time_has_passed() {

@@ -1,24 +1,14 @@
 //! Why TLS handshakes of clients failed: now and then a line for the operator, with the last reason.
 
+use crate::throttle::Throttle;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Least time between two lines of one worker, and of the admin listener.
-const PAUSE: Duration = Duration::from_secs(10);
-
 /// Failed handshakes of one worker, or of the admin listener, since the last line.
 #[derive(Debug, Default)]
-pub struct Failures(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    count: u64,
-    /// When the last line was due.
-    reported: Option<Instant>,
-    last: Option<Failure>,
-}
+pub struct Failures(Mutex<Throttle<Failure>>);
 
 #[derive(Debug)]
 struct Failure {
@@ -35,7 +25,7 @@ enum Reason {
 }
 
 impl Failures {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Throttle<Failure>> {
         // Nothing is left half done in there.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,9 +45,7 @@ impl Failures {
     }
 
     fn put(&self, failure: Failure) {
-        let mut state = self.state();
-        state.count += 1;
-        state.last = Some(failure);
+        self.state().add(1, failure);
     }
 
     /// The line that is due, if handshakes have failed since the one before. `server` is who reports
@@ -68,13 +56,8 @@ impl Failures {
         address: impl FnOnce(usize) -> Option<SocketAddr>,
         now: Instant,
     ) -> Option<String> {
-        let mut state = self.state();
-        if state.reported.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
-            return None;
-        }
-        let Failure { listener, peer, reason } = state.last.take()?;
-        state.reported = Some(now);
-        let count = std::mem::take(&mut state.count);
+        let (count, failure) = self.state().due(now)?;
+        let Failure { listener, peer, reason } = failure;
         let listener = address(listener).map(|address| address.to_string()).unwrap_or_default();
         let reason = match reason {
             Reason::Error(error) => error.to_string(),
@@ -93,6 +76,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::throttle::PAUSE;
     use rustls::{AlertDescription, Error};
 
     #[test]

@@ -45,6 +45,7 @@ mod site;
 pub mod spans;
 pub mod stats;
 mod stream;
+mod throttle;
 pub mod tls;
 pub mod trace_context;
 mod transform;

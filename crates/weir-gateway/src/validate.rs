@@ -1,6 +1,10 @@
 //! Requests and answers against what the API's description says. A body that is looked into is held
 //! whole, within the route's limit; one that came with its head stays where it lies.
 
+mod over_budget;
+
+pub(crate) use over_budget::OverBudget;
+
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
 use crate::headers;
@@ -71,6 +75,7 @@ fn settle(
         }
         Err(Fault::OverBudget(violation)) => {
             exchange.worker.stats.validation_over_budget_requests.add(1);
+            OverBudget::add(exchange, "request", &violation);
             let refusal = Refusal::new(Problem::InvalidRequest).violations(vec![violation]);
             if mode == Enforcement::Enforce {
                 note(exchange, "request", &refusal);
@@ -195,6 +200,7 @@ pub(crate) async fn response<'a>(
         Err(Fault::Malformed(detail)) => vec![of_body(detail)],
         Err(Fault::OverBudget(violation)) => {
             exchange.worker.stats.validation_over_budget_responses.add(1);
+            OverBudget::add(exchange, "response", &violation);
             vec![violation]
         }
     };

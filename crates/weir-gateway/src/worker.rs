@@ -24,6 +24,7 @@ use crate::site::Site;
 use crate::spans::{Open, Pace};
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
+use crate::validate;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -76,6 +77,8 @@ pub(crate) struct Worker {
     /// How many requests are traced.
     pub(crate) pace: Pace,
     pub(crate) handshakes: handshake::Failures,
+    /// Validations that took more than their budget.
+    pub(crate) over_budget: validate::OverBudget,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
@@ -124,6 +127,7 @@ impl Worker {
             pace: Pace::default(),
             shared,
             handshakes: handshake::Failures::default(),
+            over_budget: validate::OverBudget::default(),
             auth_counters,
             live: RefCell::new(Rc::new(live)),
             phase: Cell::new(Phase::Serving),

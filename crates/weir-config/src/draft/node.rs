@@ -3,7 +3,7 @@
 use super::texts::FileId;
 
 /// Where a piece of text stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Spot {
     /// Which text.
     pub file: FileId,

@@ -23,6 +23,7 @@ codes! {
     ALGORITHM_CONFUSION "algorithm-confusion" "A token algorithm and a key do not belong together: HS256, HS384 and HS512 take a shared secret, all others a public key."
     ALGORITHM_NONE "algorithm-none" "Tokens without a signature are never accepted."
     ALIAS "alias" "YAML aliases expand to too much, or an alias stands inside what it refers to."
+    BACKTRACKING_PATTERN "backtracking-pattern" "A pattern of an OpenAPI schema has look-around or back-references that can only be matched by backtracking: texts that may take too long are rejected as over the budget of the validation (a warning)."
     BAD_CERTIFICATE "bad-certificate" "A certificate or private key is no PEM, does not parse, or the two do not belong together."
     BAD_EXPRESSION "bad-expression" "A CEL expression does not compile or names a variable that is not there."
     BAD_FILE "bad-file" "A file or folder cannot be read or is the other of the two; or a file is too large or not UTF-8."

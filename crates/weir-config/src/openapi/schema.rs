@@ -7,21 +7,18 @@
 //! 3.1 as well.
 
 use super::{Cursor, Description, Version};
-use crate::draft::{Data, Node};
+use crate::draft::{Data, Node, Spot};
 use crate::finding::{Report, codes};
+use crate::validation::Schema;
+use crate::validation::keywords::validator;
+use crate::validation::pattern::Pattern;
 use crate::validation::weights::{self, LISTS, ONE, TABLES};
-use crate::validation::{Documents, Schema, budget};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most schemas that one may refer to, directly or not.
 const CLOSURE: usize = 5_000;
-/// Steps that a pattern with look-around or back-references may take; others take linear time.
-const BACKTRACK: usize = 10_000;
-/// Largest compiled pattern, in bytes.
-const PATTERN_BYTES: usize = 1 << 20;
-
 /// Which way a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {
@@ -35,11 +32,13 @@ pub(crate) enum Direction {
 pub(crate) struct Schemas<'d> {
     description: Description<'d>,
     known: HashMap<(Direction, usize, String), Option<Arc<Schema>>>,
+    /// Whether the pattern that stands there is one.
+    patterns: HashMap<Spot, bool>,
 }
 
 impl<'d> Schemas<'d> {
     pub(crate) fn new(description: Description<'d>) -> Self {
-        Self { description, known: HashMap::new() }
+        Self { description, known: HashMap::new(), patterns: HashMap::new() }
     }
 
     /// The schema at a place, compiled. `None` with a finding, the first time.
@@ -69,16 +68,27 @@ impl<'d> Schemas<'d> {
         Some(at.clone())
     }
 
-    fn build(&self, at: &Cursor<'d>, direction: Direction, report: &mut Report) -> Option<Schema> {
+    fn build(
+        &mut self,
+        at: &Cursor<'d>,
+        direction: Direction,
+        report: &mut Report,
+    ) -> Option<Schema> {
         let mut copy = Copy::new(&self.description, direction, report);
         let mut value = copy.whole(at);
-        let (failed, places) = (copy.failed, copy.places);
-        if failed {
+        let Copy { failed, places, patterns, .. } = copy;
+        let mut are_patterns = true;
+        for (at, pattern) in patterns {
+            are_patterns &=
+                *self.patterns.entry(at).or_insert_with(|| is_pattern(at, &pattern, report));
+        }
+        if failed || !are_patterns {
             return None;
         }
+        let plain = value.clone();
+        weights::take_patterns(&mut value);
         // What is wrong with it is told of the schema as it stands.
         let mut built = validator(&value);
-        let plain = value.clone();
         if built.is_ok() && weights::add(&mut value) {
             built = validator(&value);
         }
@@ -103,19 +113,27 @@ impl<'d> Schemas<'d> {
     }
 }
 
-fn validator(
-    schema: &Value,
-) -> Result<jsonschema::Validator<Documents>, jsonschema::ValidationError<'static>> {
-    let patterns = jsonschema::PatternOptions::fancy_regex()
-        .backtrack_limit(BACKTRACK)
-        .size_limit(PATTERN_BYTES);
-    jsonschema::ValidationOptions::default()
-        .with_draft(jsonschema::Draft::Draft202012)
-        .should_validate_formats(true)
-        .with_pattern_options(patterns)
-        .with_keyword(budget::KEYWORD, budget::keyword)
-        .offline()
-        .build(schema)
+/// Whether a pattern is one; otherwise an error. One that may be refused long texts is a warning.
+fn is_pattern(at: Spot, pattern: &str, report: &mut Report) -> bool {
+    let short: String = pattern.chars().take(60).collect();
+    match Pattern::new(pattern) {
+        Err(why) => {
+            report.error(codes::BAD_SCHEMA, at, format!("the pattern `{short}` is none: {why}"));
+            return false;
+        }
+        Ok(pattern) if pattern.backtracks() => {
+            let message = format!(
+                "the pattern `{short}` can only be matched by backtracking: texts that may take too \
+                 long are rejected as over the budget of the validation"
+            );
+            report.warning(codes::BACKTRACKING_PATTERN, at, message).help(
+                "write look-ahead directly behind `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), look-behind \
+                 directly before `$`, and no back-references, or limit the text by `maxLength`",
+            );
+        }
+        Ok(_) => {}
+    }
+    true
 }
 
 /// The node that a place in the copy was made of, as far as it can be told.
@@ -173,6 +191,8 @@ struct Copy<'c, 'd> {
     places: Vec<Cursor<'d>>,
     index: HashMap<(usize, String), usize>,
     keep_examples: bool,
+    /// Patterns, and where they stand.
+    patterns: Vec<(Spot, String)>,
     failed: bool,
 }
 
@@ -185,6 +205,7 @@ impl<'c, 'd> Copy<'c, 'd> {
             places: Vec::new(),
             index: HashMap::new(),
             keep_examples: false,
+            patterns: Vec::new(),
             failed: false,
         }
     }
@@ -237,6 +258,16 @@ impl<'c, 'd> Copy<'c, 'd> {
                 let message =
                     format!("`{key}` is not supported: refer by pointer (`#/components/…`)");
                 self.fault(&member.value, message);
+            }
+            match (key, &member.value.data) {
+                ("pattern", _) => {
+                    let pattern = member.value.text().map(ToOwned::to_owned);
+                    self.patterns.extend(pattern.map(|pattern| (member.value.at, pattern)));
+                }
+                ("patternProperties", Data::Map(patterns)) => {
+                    self.patterns.extend(patterns.iter().map(|m| (m.at, m.key.clone())));
+                }
+                _ => {}
             }
             let value = match key {
                 "$ref" => continue,

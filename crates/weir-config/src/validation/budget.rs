@@ -6,10 +6,9 @@
 //! ends soon; its result is then void.
 
 use super::document::{Documents, Element};
-use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
 use jsonschema_value::Node as _;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::cell::Cell;
 
 /// Steps of any value.
@@ -20,6 +19,8 @@ const STEPS_PER_BYTE: i64 = 32;
 const MOST_STEPS: i64 = 8_000_000;
 /// Most steps of collecting errors: steps that make errors take longer.
 pub(super) const MOST_ERROR_STEPS: i64 = 3_000_000;
+/// Most steps of patterns that backtrack, of one comparison.
+const BACKTRACKING_STEPS: i64 = 4_000_000;
 /// Most bytes that the errors and name sets of one comparison take.
 pub(super) const MEMORY: i64 = 8 << 20;
 /// Bytes of one error at most, without its path and its copies of the schema.
@@ -28,9 +29,6 @@ const ERROR: i64 = 1024;
 const NAME: i64 = 64;
 /// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
 const VISIT: i64 = 32;
-
-/// Keyword that counts steps. No document can have it: members with `x-` are left out of copies.
-pub(crate) const KEYWORD: &str = "x-weir-steps";
 
 thread_local! {
     /// What is left to the comparison that this thread runs; negative: exhausted.
@@ -42,11 +40,13 @@ thread_local! {
 struct Left {
     steps: i64,
     memory: i64,
+    backtracking: i64,
 }
 
 impl Left {
     /// Outside of a comparison nothing is counted.
-    const UNLIMITED: Self = Self { steps: i64::MAX, memory: i64::MAX };
+    const UNLIMITED: Self =
+        Self { steps: i64::MAX, memory: i64::MAX, backtracking: BACKTRACKING_STEPS };
 }
 
 /// Restores what is left of the comparison around this one, also when unwinding.
@@ -68,12 +68,17 @@ pub(super) fn of_body(bytes: usize) -> i64 {
 /// `None`: they were not enough.
 pub(super) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
     let mut outer = Outer(LEFT.get());
-    let given = Left { steps: steps.min(outer.0.steps), memory: memory.min(outer.0.memory) };
+    let given = Left {
+        steps: steps.min(outer.0.steps),
+        memory: memory.min(outer.0.memory),
+        backtracking: outer.0.backtracking,
+    };
     LEFT.set(given);
     let done = work();
     let left = LEFT.get();
     if outer.0.steps != i64::MAX {
         outer.0.steps -= given.steps - left.steps.max(0);
+        outer.0.backtracking = left.backtracking;
     }
     (left.steps >= 0).then_some(done)
 }
@@ -100,6 +105,18 @@ pub(super) fn charge_name(length: u32) -> bool {
     left.steps >= 0
 }
 
+/// Takes steps of patterns that backtrack, which have a number of their own: what is charged is the
+/// most that they may take. Whether there were enough.
+pub(super) fn charge_backtracking(steps: i64) -> bool {
+    let mut left = LEFT.get();
+    left.backtracking = left.backtracking.saturating_sub(steps);
+    if left.backtracking < 0 {
+        left.steps = -1;
+    }
+    LEFT.set(left);
+    left.steps >= 0
+}
+
 /// Takes the memory of an error with so many bytes of path and copies; whether there was enough. An
 /// error that is made once there is not is void.
 pub(super) fn charge_error(bytes: usize) -> bool {
@@ -113,7 +130,7 @@ pub(super) fn charge_error(bytes: usize) -> bool {
     left.steps >= 0
 }
 
-/// What the schema behind a [`KEYWORD`] costs that accesses to the document do not show.
+/// What the schema behind [`super::keywords::STEPS`] costs that accesses to the document do not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
     /// Steps of each visit.
@@ -128,6 +145,12 @@ impl Weight {
     /// As the value of the keyword.
     pub(super) fn to_value(self) -> Value {
         Value::from(vec![self.visit, self.byte, self.name])
+    }
+
+    /// Of a value of the keyword.
+    pub(super) fn of(value: &Value) -> Self {
+        let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
+        Self { visit: number(0), byte: number(1), name: number(2) }
     }
 }
 
@@ -150,16 +173,6 @@ impl<'i> Keyword<'i, Documents> for Weight {
         }
         charge(steps)
     }
-}
-
-/// Makes the keyword.
-pub(crate) fn keyword<'a>(
-    _parent: &'a Map<String, Value>,
-    value: &'a Value,
-    _path: Location,
-) -> Result<Box<dyn for<'i> Keyword<'i, Documents>>, ValidationError<'a>> {
-    let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
-    Ok(Box::new(Weight { visit: number(0), byte: number(1), name: number(2) }))
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) struct Document<'t> {
     longest_path: usize,
     /// Bytes of the schema that an error copies.
     error_bytes: usize,
+    /// Errors are collected.
+    is_reported: bool,
     /// The library needs the whole value where it gives up a pattern.
     tells_whole: bool,
 }
@@ -123,6 +125,7 @@ impl<'t> Document<'t> {
     /// Prepares the report of errors: each copies so many bytes of the schema; some hold the whole
     /// value.
     pub(super) fn report(&mut self, error_bytes: usize, tells_whole: bool) {
+        self.is_reported = true;
         self.error_bytes = error_bytes;
         self.tells_whole = tells_whole;
     }

@@ -1,7 +1,8 @@
 //! Which schemas count steps of their own: those that others refer to, where following references
 //! could multiply the work, and those with work that accesses to a document do not show.
 
-use super::budget::{KEYWORD, Weight};
+use super::budget::Weight;
+use super::keywords::{NAMES, PATTERN, STEPS};
 use serde_json::{Map, Value, json};
 
 /// Schemas that one may stand for, references followed, before the ones referred to are counted.
@@ -44,7 +45,8 @@ pub(super) struct Traits {
     pub(super) copied: usize,
     /// It keeps sets of names and items (`unevaluatedProperties`, `unevaluatedItems`).
     pub(super) keeps_sets: bool,
-    /// It has a pattern that may be given up without a result (look-around, back-references).
+    /// It has a pattern of names that the library may give up without a result (look-around,
+    /// back-references).
     pub(super) backtracks: bool,
 }
 
@@ -64,7 +66,6 @@ impl Traits {
                 "pattern" => {
                     let pattern = value.as_str().unwrap_or_default();
                     self.copied = self.copied.max(pattern.len());
-                    self.backtracks |= backtracks(pattern);
                 }
                 "patternProperties" => {
                     let patterns = value.as_object().into_iter().flatten();
@@ -85,6 +86,21 @@ fn backtracks(pattern: &str) -> bool {
         || pattern.as_bytes().windows(2).any(|two| two[0] == b'\\' && escaped(two[1]))
 }
 
+fn for_each_below_mut(members: &mut Map<String, Value>, each: &mut dyn FnMut(&mut Value)) {
+    for (key, value) in members {
+        match (key.as_str(), value) {
+            (key, value) if ONE.contains(&key) => each(value),
+            (key, Value::Array(list)) if LISTS.contains(&key) => {
+                list.iter_mut().for_each(&mut *each);
+            }
+            (key, Value::Object(table)) if is_table(key) => {
+                table.values_mut().for_each(&mut *each);
+            }
+            _ => {}
+        }
+    }
+}
+
 fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
     for (key, value) in members {
         match (key.as_str(), value) {
@@ -98,12 +114,23 @@ fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
     }
 }
 
+/// Has weir's own engine match the patterns of a schema, which counts steps.
+pub(crate) fn take_patterns(schema: &mut Value) {
+    let Value::Object(members) = schema else { return };
+    if members.get("pattern").is_some_and(Value::is_string)
+        && let Some(pattern) = members.remove("pattern")
+    {
+        members.insert(PATTERN.to_owned(), pattern);
+    }
+    for_each_below_mut(members, &mut take_patterns);
+}
+
 /// Has schemas count steps where they must. Says whether any does.
 pub(crate) fn add(schema: &mut Value) -> bool {
     let counts_references = is_large(schema);
     let mut added = add_below(schema);
     if let (true, Some(Value::Object(defs))) = (counts_references, schema.get_mut(DEFS)) {
-        defs.values_mut().for_each(|def| wrap(def, Weight::default()));
+        defs.values_mut().for_each(|def| wrap(def, Weight::default(), Vec::new()));
         added = true;
     }
     added
@@ -112,24 +139,13 @@ pub(crate) fn add(schema: &mut Value) -> bool {
 /// The weights of all schemas in one, and its own.
 fn add_below(schema: &mut Value) -> bool {
     let Value::Object(members) = schema else { return false };
-    let weight = weight(members);
+    let (weight, names) = (weight(members), names(members));
     let mut added = false;
-    for (key, value) in members.iter_mut() {
-        match (key.as_str(), value) {
-            (key, value) if ONE.contains(&key) => added |= add_below(value),
-            (key, Value::Array(list)) if LISTS.contains(&key) => {
-                list.iter_mut().for_each(|below| added |= add_below(below));
-            }
-            (key, Value::Object(table)) if is_table(key) => {
-                table.values_mut().for_each(|below| added |= add_below(below));
-            }
-            _ => {}
-        }
-    }
+    for_each_below_mut(members, &mut |below| added |= add_below(below));
     // References lead into `$defs` of the root, which so must stay where it is.
     let defs = members.remove(DEFS);
-    if weight != Weight::default() {
-        wrap(schema, weight);
+    if weight != Weight::default() || !names.is_empty() {
+        wrap(schema, weight, names);
         added = true;
     }
     if let (Some(defs), Value::Object(members)) = (defs, schema) {
@@ -138,9 +154,21 @@ fn add_below(schema: &mut Value) -> bool {
     added
 }
 
-fn wrap(schema: &mut Value, weight: Weight) {
+fn wrap(schema: &mut Value, weight: Weight, names: Vec<Value>) {
     let counted = schema.take();
-    *schema = json!({"if": {KEYWORD: weight.to_value()}, "then": counted, "else": false});
+    let mut condition = Map::from_iter([(STEPS.to_owned(), weight.to_value())]);
+    if !names.is_empty() {
+        condition.insert(NAMES.to_owned(), Value::from(names));
+    }
+    *schema = json!({"if": condition, "then": counted, "else": false});
+}
+
+/// Patterns of names that are more than fixed texts.
+fn names(members: &Map<String, Value>) -> Vec<Value> {
+    let patterns = members.get("patternProperties").and_then(Value::as_object);
+    let patterns = patterns.into_iter().flatten().map(|(pattern, _)| pattern);
+    let engines = patterns.filter(|pattern| jsonschema_regex::analyze_pattern(pattern).is_none());
+    engines.map(|pattern| Value::from(pattern.as_str())).collect()
 }
 
 /// Of what stands in a schema itself.
@@ -152,9 +180,6 @@ fn weight(members: &Map<String, Value>) -> Weight {
             "format" => {
                 let known = FORMATS.iter().find(|(name, _)| Some(*name) == value.as_str());
                 weight.byte += known.map_or(0, |(_, steps)| *steps);
-            }
-            "pattern" => {
-                alternatives += value.as_str().unwrap_or_default().matches('|').count();
             }
             "patternProperties" => {
                 weight.name += value.as_object().map_or(0, |patterns| patterns.len() as i64);

@@ -99,16 +99,16 @@ async fn sweep(worker: &'static Worker) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let exhausted = worker.stats.descriptors_exhausted.get();
-        if let Some(line) = complaint.due(worker.index, exhausted, Instant::now()) {
-            (worker.shared.messages)(line);
-        }
-        let live = worker.live();
+        let (live, now) = (worker.live(), Instant::now());
         let address =
             |index: usize| live.site.config.listen.get(index).map(|listener| listener.addr);
         let server = format!("worker {}", worker.index);
-        if let Some(line) = worker.handshakes.due(&server, address, Instant::now()) {
-            (worker.shared.messages)(line);
-        }
+        let lines = [
+            complaint.due(worker.index, exhausted, now),
+            worker.handshakes.due(&server, address, now),
+            worker.over_budget.due(worker.index, now),
+        ];
+        lines.into_iter().flatten().for_each(|line| (worker.shared.messages)(line));
         live.sweep();
         key_set::refresh(&live);
         check::begin(&live);

@@ -7,15 +7,9 @@ use serde_json::{Map, Value, json};
 /// A body that is compared with this schema.
 fn content(mut schema: Value) -> Content {
     let plain = schema.clone();
+    weights::take_patterns(&mut schema);
     weights::add(&mut schema);
-    let patterns = jsonschema::PatternOptions::fancy_regex().backtrack_limit(1000);
-    let validator = jsonschema::ValidationOptions::default()
-        .with_draft(jsonschema::Draft::Draft202012)
-        .should_validate_formats(true)
-        .with_pattern_options(patterns)
-        .with_keyword(budget::KEYWORD, budget::keyword)
-        .build(&schema)
-        .expect("a schema");
+    let validator = keywords::validator(&schema).expect("a schema");
     let check = BodyCheck::Json(Some(Arc::new(Schema::new(validator, &plain))));
     Content { range: "application/json".to_owned(), check }
 }

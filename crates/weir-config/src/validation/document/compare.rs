@@ -99,6 +99,53 @@ impl<'d> Element<'d> {
         (at != 0).then_some(Self { document, at })
     }
 
+    /// The text, of a text. Takes no step.
+    pub(in super::super) fn text(self) -> Option<&'d str> {
+        match self.data() {
+            Data::String(text) => Some(self.document.text(*text)),
+            _ => None,
+        }
+    }
+
+    /// The names of an object's members. Takes no step.
+    pub(in super::super) fn names(self) -> impl Iterator<Item = &'d str> {
+        let members = match *self.data() {
+            Data::Object { members, .. } => members,
+            _ => 0,
+        };
+        let document = self.document;
+        let inside = Inside::of(&document.entries, self.at as usize, members as usize);
+        inside.map(|at| document.text(document.entries[at as usize].name))
+    }
+
+    /// Takes the memory of an error about this value; whether there was enough.
+    pub(in super::super) fn charge_error(self) -> bool {
+        // The path through the schema is longer than the one through the document.
+        let paths = self.document.longest_path.saturating_mul(PATHS);
+        charge_error(paths + self.document.error_bytes)
+    }
+
+    /// All of it as a tree.
+    fn tree(self) -> Value {
+        match self.data() {
+            Data::Null => Value::Null,
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Number(number) => Value::Number(number.clone()),
+            Data::String(text) => Value::from(self.document.text(*text)),
+            Data::Array(items) => self.inside(*items).map(Self::tree).collect(),
+            Data::Object { members, .. } => {
+                let named = self.inside(*members);
+                Value::Object(named.map(|m| (m.name().to_owned(), m.tree())).collect())
+            }
+        }
+    }
+
+    /// As much of a text as is told.
+    fn told(bytes: &[u8]) -> Value {
+        let told = &bytes[..bytes.len().min(TOLD)];
+        Value::String(String::from_utf8_lossy(told).into_owned())
+    }
+
     /// Bytes of a text, nothing for other values. Takes no step.
     pub(in super::super) fn text_length(self) -> i64 {
         match self.data() {
@@ -210,36 +257,26 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
         super::equal::equals_value(*self, expected)
     }
 
+    /// Of a text only as much as is told where errors are collected: keywords of our own ask for it.
     fn to_value(&self) -> Cow<'d, Value> {
         Cow::Owned(match self.data() {
-            Data::Null => Value::Null,
-            Data::Bool(value) => Value::Bool(*value),
-            Data::Number(number) => Value::Number(number.clone()),
-            Data::String(text) => Value::from(self.document.text(*text)),
-            Data::Array(items) => {
-                self.inside(*items).map(|item| item.to_value().into_owned()).collect()
+            Data::String(text) if self.document.is_reported => {
+                Self::told(self.document.text(*text).as_bytes())
             }
-            Data::Object { members, .. } => {
-                let named = self
-                    .inside(*members)
-                    .map(|member| (member.name().to_owned(), member.to_value().into_owned()));
-                Value::Object(named.collect())
-            }
+            _ => self.tree(),
         })
     }
 
     /// Of what is wrong only texts are ever told, as names of members, and how many items there are;
     /// a copy of each value, one in the other, would be much work. Each error asks for it once.
     fn lazy_value(&self) -> LazyInstance<'d> {
-        // The path through the schema is longer than the one through the document.
-        let paths = self.document.longest_path.saturating_mul(PATHS);
-        if !charge_error(paths + self.document.error_bytes) {
+        if !Self::charge_error(*self) {
             return LazyInstance::Ready(Cow::Borrowed(&VOID));
         }
         if self.at == 0 && self.document.tells_whole {
-            return LazyInstance::Ready(self.to_value());
+            return LazyInstance::Ready(Cow::Owned(self.tree()));
         }
-        let text = |bytes: &[u8], _| Value::String(String::from_utf8_lossy(bytes).into_owned());
+        let text = |bytes: &[u8], _| Self::told(bytes);
         let list = |_: &[u8], items: u32| Value::Array(vec![Value::Null; items as usize]);
         let (bytes, tag, make): (_, _, fn(&[u8], u32) -> Value) = match self.data() {
             Data::String(span) => {

@@ -1,7 +1,7 @@
 //! The budget of validation: bodies that would multiply its work or memory are rejected, counted and
 //! logged, in requests and responses.
 
-use crate::harness::{self, Response, Server, Upstream, Weir, transactions, weir};
+use crate::harness::{self, Response, Server, Upstream, Weir, eventually, transactions, weir};
 use std::fmt::Write as _;
 
 /// Memory that validation may take beyond what weir has anyway, and beyond copies of the body, in KiB.
@@ -38,6 +38,23 @@ paths:
       operationId: list
       requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/List'}}}}
       responses: {'200': {description: d}}
+  /text:
+    post:
+      operationId: text
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              properties:
+                slow: {type: string, pattern: '[ab]*a[ab]{300}c'}
+                back: {type: string, pattern: '(?:(.*)a)*\\1c'}
+                name: {type: string, pattern: '^[a-z0-9-]{1,64}$'}
+                mail: {type: string, pattern: '^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$'}
+                text: {type: string, pattern: '^[^<>]*$'}
+                rule: {type: string, pattern: '^(?=.*[0-9])(?!.*--).{8,}$'}
+              patternProperties: {'[ab]*a[ab]{30}c': {type: string}}
+      responses: {'200': {description: d}}
   /form:
     post:
       operationId: form
@@ -52,7 +69,8 @@ fn config(upstream: &str, validate: &str, limits: &str) -> String {
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n{limits}\n\
          upstreams: {{up: {{targets: [\"{upstream}\"]}}}}\n\
          apis:\n  a:\n    base: /\n    openapi: d.yaml\n    validate: {validate}\n    \
-         routes: [{{op: tree, proxy: up}}, {{op: list, proxy: up}}, {{op: form, proxy: up}}]\n"
+         routes: [{{op: tree, proxy: up}}, {{op: list, proxy: up}}, {{op: text, proxy: up}}, \
+         {{op: form, proxy: up}}]\n"
     )
 }
 
@@ -119,6 +137,8 @@ fn what_is_over_budget_passes_where_it_is_only_noted_and_is_logged() {
     // It passes: the echo itself takes no more than 1 MiB.
     assert_eq!(post(&server, "/list", &body).status, 413);
     assert_eq!(server.metric("weir_validation_over_budget_requests_total", &[]), 1.0);
+    let line = "validations over their budget: 1; the last, of a request of `a list`: body: ";
+    eventually("the operator is told", || server.stderr().contains(line));
     server.kill();
     let logs: Vec<String> =
         transactions(&server.dir().join("data")).into_iter().flat_map(|t| t.logs).collect();
@@ -147,8 +167,60 @@ fn responses_have_the_same_budget() {
         if body.len() > 2 << 20 {
             let counted = server.metric("weir_validation_over_budget_responses_total", &[]);
             assert_eq!(counted, 1.0);
+            let line = "the last, of a response of `a tree`: body: ";
+            eventually("the operator is told", || server.stderr().contains(line));
         }
     }
+}
+
+/// A text of two letters without an order that an automaton could keep.
+fn mixed(length: usize) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if state & 1 == 0 { 'a' } else { 'b' }
+    };
+    (0..length).map(letter).collect()
+}
+
+#[test]
+fn slow_matches_of_patterns_are_over_budget_and_ordinary_ones_are_not() {
+    let (_echo, server) = server("{requests: enforce}", "");
+    let over_budget = || server.metric("weir_validation_over_budget_requests_total", &[]);
+    let long = 900 << 10;
+    let mixed = mixed(long);
+    for (count, body) in [
+        format!("{{\"slow\": \"{mixed}\"}}"),
+        format!("{{\"back\": \"{mixed}\"}}"),
+        format!("{{\"{mixed}\": 1}}"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let rejected = post(&server, "/text", body);
+        assert_eq!(rejected.status, 400);
+        assert!(rejected.text().contains("budget of the validation"), "{}", rejected.text());
+        assert_eq!(over_budget(), count as f64 + 1.0);
+    }
+    // What is wrong with long texts is found within the budget.
+    let told = |body: String| post(&server, "/text", &body).json()["errors"].clone();
+    let name = told(format!("{{\"name\": \"{mixed}\"}}"));
+    assert_eq!(name[0]["pointer"], "#/name", "{name}");
+    assert_eq!(name[0]["detail"], "the value does not match \"^[a-z0-9-]{1,64}$\"");
+    let mail = told(format!("{{\"mail\": \"{mixed}\"}}"));
+    assert_eq!(mail[0]["pointer"], "#/mail", "{mail}");
+    let long = &mixed[..long - 2000];
+    for body in [
+        format!("{{\"text\": \"{long}\"}}"),
+        format!("{{\"mail\": \"{}@{}.example\"}}", &long[..long.len() / 2], &long[..100]),
+        format!("{{\"rule\": \"{long}7\", \"back\": \"aac\", \"slow\": \"{}c\"}}", &long[..400]),
+    ] {
+        let accepted = post(&server, "/text", &body);
+        assert_eq!(accepted.status, 200, "{}", accepted.text());
+    }
+    assert_eq!(over_budget(), 3.0);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! The library that compares, set up, and the keywords of weir's own by which it takes steps of the
+//! budget. No document can have them: members with `x-` are left out of copies.
+
+use super::budget::{Weight, charge};
+use super::document::{Documents, Element};
+use super::pattern::Pattern;
+use jsonschema::paths::Location;
+use jsonschema::{Keyword, ValidationError};
+use serde_json::{Map, Value};
+
+/// Counts the steps of what accesses to the document do not show.
+pub(super) const STEPS: &str = "x-weir-steps";
+/// Stands for `pattern`, and counts the steps of its matches.
+pub(super) const PATTERN: &str = "x-weir-pattern";
+/// Counts the steps of the library's matches of the members' names with these patterns.
+pub(super) const NAMES: &str = "x-weir-names";
+
+/// Failed attempts of a pattern with look-around or back-references, of names; others take linear time.
+const ATTEMPTS: usize = 10_000;
+/// Largest compiled pattern of names, in bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Compiles a schema.
+pub(crate) fn validator(
+    schema: &Value,
+) -> Result<jsonschema::Validator<Documents>, ValidationError<'static>> {
+    let patterns = jsonschema::PatternOptions::fancy_regex()
+        .backtrack_limit(ATTEMPTS)
+        .size_limit(PATTERN_BYTES);
+    jsonschema::ValidationOptions::default()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(patterns)
+        .with_keyword(STEPS, steps)
+        .with_keyword(PATTERN, pattern)
+        .with_keyword(NAMES, names)
+        .offline()
+        .build(schema)
+}
+
+type Made<'a> = Result<Box<dyn for<'i> Keyword<'i, Documents>>, ValidationError<'a>>;
+
+fn steps<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
+    Ok(Box::new(Weight::of(value)))
+}
+
+fn pattern<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
+    let text = value.as_str().unwrap_or_default();
+    let pattern = Pattern::new(text).map_err(ValidationError::custom)?;
+    Ok(Box::new(Text { pattern, message: format!("the value does not match \"{text}\"") }))
+}
+
+fn names<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
+    let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let patterns: Result<Vec<_>, _> = texts.map(Pattern::new).collect();
+    Ok(Box::new(Names(patterns.map_err(ValidationError::custom)?)))
+}
+
+/// A pattern of a text.
+struct Text {
+    pattern: Pattern,
+    /// What is said of one that does not match.
+    message: String,
+}
+
+impl<'i> Keyword<'i, Documents> for Text {
+    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
+        let Some(text) = instance.text() else { return Ok(()) };
+        // What is said when the budget is used up is void.
+        match self.pattern.is_match(text) {
+            Some(false) if instance.charge_error() => {
+                Err(ValidationError::custom(self.message.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_valid(&self, instance: Element<'i>) -> bool {
+        instance.text().is_none_or(|text| self.pattern.is_match(text) == Some(true))
+    }
+}
+
+/// Patterns of names.
+struct Names(Vec<Pattern>);
+
+impl<'i> Keyword<'i, Documents> for Names {
+    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(instance) {
+            return Ok(());
+        }
+        Err(ValidationError::custom("the budget of the validation is used up"))
+    }
+
+    fn is_valid(&self, instance: Element<'i>) -> bool {
+        instance
+            .names()
+            .all(|name| charge(1) && self.0.iter().all(|pattern| pattern.charge_match(name)))
+    }
+}

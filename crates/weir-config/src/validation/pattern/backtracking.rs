@@ -1,0 +1,89 @@
+//! Patterns with look-around or back-references, which only backtracking can match. The engine cannot
+//! be interrupted, but stops after so many failed attempts. The work of each attempt is bounded by a
+//! power of the text's length. So attempts are few at first and more as long as the budget pays for as
+//! many of the most costly ones; a long text is refused before it is looked at.
+
+use super::super::budget::charge_backtracking;
+use fancy_regex::{Error, Expr, Regex, RegexBuilder, RuntimeError};
+
+/// Attempts, stage by stage.
+const ATTEMPTS: [usize; 3] = [100, 1_000, 10_000];
+/// Largest compiled part of a pattern, in bytes.
+const PART_BYTES: usize = 1 << 20;
+/// Shortest text, in bytes, that the work is computed of.
+const SHORTEST: i64 = 8;
+/// Bytes of a pattern for each step that an attempt takes at one place of the text.
+const PATTERN_BYTES_PER_STEP: i64 = 8;
+
+/// A pattern that runs.
+#[derive(Debug)]
+pub(crate) struct Backtracking {
+    stages: Vec<(i64, Regex)>,
+    /// Steps of one attempt at one place of a text.
+    steps: i64,
+    /// One attempt may look at each place of a text as often as at all of them, so many times over.
+    exponent: u32,
+}
+
+impl Backtracking {
+    /// # Errors
+    /// Why it is no pattern.
+    pub(super) fn new(pattern: &str) -> Result<Self, String> {
+        let stage = |attempts: usize| {
+            let mut builder = RegexBuilder::new(pattern);
+            builder.backtrack_limit(attempts).delegate_size_limit(PART_BYTES);
+            let regex = builder.build().map_err(|error| error.to_string())?;
+            Ok((i64::try_from(attempts).unwrap_or(i64::MAX), regex))
+        };
+        let stages = ATTEMPTS.into_iter().map(stage).collect::<Result<_, String>>()?;
+        let tree = Expr::parse_tree(pattern).map_err(|error| error.to_string())?;
+        let length = i64::try_from(pattern.len()).unwrap_or(i64::MAX);
+        let exponent = exponent(&tree.expr).max(1);
+        Ok(Self { stages, steps: 1 + length / PATTERN_BYTES_PER_STEP, exponent })
+    }
+
+    /// Whether a text matches. Takes steps; `None`: there were not enough.
+    pub(super) fn is_match(&self, text: &str) -> Option<bool> {
+        let length = i64::try_from(text.len()).unwrap_or(i64::MAX).max(SHORTEST);
+        let attempt = length.saturating_pow(self.exponent).saturating_mul(self.steps);
+        for (attempts, regex) in &self.stages {
+            if !charge_backtracking(attempts.saturating_mul(attempt)) {
+                return None;
+            }
+            match regex.is_match(text) {
+                Ok(is_match) => return Some(is_match),
+                Err(Error::RuntimeError(RuntimeError::BacktrackLimitExceeded)) => {}
+                Err(_) => break,
+            }
+        }
+        charge_backtracking(i64::MAX);
+        None
+    }
+}
+
+/// How often one attempt may look at a text of length n: n to this power. It passes over the text once;
+/// look-around in a repetition may do so at each place.
+fn exponent(expr: &Expr) -> u32 {
+    match expr {
+        Expr::Empty
+        | Expr::Any { .. }
+        | Expr::Assertion(_)
+        | Expr::Literal { .. }
+        | Expr::Delegate { .. }
+        | Expr::Backref { .. } => 0,
+        Expr::Concat(parts) | Expr::Alt(parts) => parts.iter().map(exponent).max().unwrap_or(0),
+        Expr::Group(inner) => exponent(inner),
+        Expr::LookAround(inner, _) | Expr::AtomicGroup(inner) => exponent(inner),
+        Expr::Repeat { child, .. } => 1 + looks(child),
+        // ECMA-262 has nothing else.
+        _ => 3,
+    }
+}
+
+/// The largest exponent of look-around in a part of a pattern.
+fn looks(expr: &Expr) -> u32 {
+    match expr {
+        Expr::LookAround(inner, _) => exponent(inner),
+        _ => expr.children_iter().map(looks).max().unwrap_or(0),
+    }
+}

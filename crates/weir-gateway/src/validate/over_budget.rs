@@ -1,0 +1,41 @@
+//! Validations that took more than their budget: now and then a line for the operator, with the route
+//! of the last one.
+
+use crate::exchange::Exchange;
+use crate::throttle::Throttle;
+use std::cell::RefCell;
+use std::time::Instant;
+use weir_config::validation::Violation;
+
+/// Those of one worker since the last line.
+#[derive(Debug, Default)]
+pub(crate) struct OverBudget(RefCell<Throttle<Last>>);
+
+#[derive(Debug)]
+struct Last {
+    /// `request` or `response`.
+    side: &'static str,
+    /// The names of the API and of the operation.
+    route: String,
+    detail: String,
+}
+
+impl OverBudget {
+    /// Accounts for one.
+    pub(super) fn add(exchange: &Exchange, side: &'static str, violation: &Violation) {
+        let matched = exchange.matched();
+        let route = matched.map(|(api, route)| format!("{} {}", api.name, route.operation));
+        let detail = format!("{}: {}", violation.place.as_str(), violation.detail);
+        let last = Last { side, route: route.unwrap_or_default(), detail };
+        exchange.worker.over_budget.0.borrow_mut().add(1, last);
+    }
+
+    /// The line that is due, if there were any since the one before.
+    pub(crate) fn due(&self, worker: usize, now: Instant) -> Option<String> {
+        let (count, Last { side, route, detail }) = self.0.borrow_mut().due(now)?;
+        Some(format!(
+            "weir: worker {worker}: validations over their budget: {count}; the last, of a {side} of \
+             `{route}`: {detail}"
+        ))
+    }
+}
