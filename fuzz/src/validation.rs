@@ -1,8 +1,8 @@
 //! Properties of validation that hold for any schema and any body.
 //!
 //! An input is a schema (JSON) on its first line and a body behind it. The body is compared as it
-//! is, as the items of a long list, and at the end of a deep nest of objects and lists: what
-//! multiplies work or memory does it there.
+//! is, as the items of a long list, as a long text, and at the end of a deep nest of objects and lists:
+//! what multiplies work or memory does it there.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -59,8 +59,12 @@ pub fn validation(bytes: &[u8]) {
     let Some(config) = config(schema) else { return };
     for content in contents(&config) {
         within_budget(content, body);
+        if matches!(content.check, BodyCheck::Text(_)) && !body.is_empty() {
+            within_budget(content, &body.repeat(LIST / body.len() + 1));
+        }
         if matches!(content.check, BodyCheck::Json(_)) && !body.is_empty() {
             within_budget(content, &list(body));
+            within_budget(content, &text(body));
             within_budget(content, &nest(body, b"{\"a\":", b"}"));
             within_budget(content, &nest(body, b"[", b"]"));
             within_budget(content, &nest(&list(body), b"[{\"a\":", b"}]"));
@@ -77,6 +81,12 @@ fn list(body: &[u8]) -> Vec<u8> {
     list.extend_from_slice(body);
     list.push(b']');
     list
+}
+
+/// A long text of the characters of a body, as a value and as the name of a member.
+fn text(body: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(body).repeat(LIST / body.len() + 1);
+    serde_json::json!([text, {&text: text}]).to_string().into_bytes()
 }
 
 fn nest(body: &[u8], open: &[u8], close: &[u8]) -> Vec<u8> {

@@ -44,10 +44,13 @@ fn steps<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'
     Ok(Box::new(Weight::of(value)))
 }
 
-fn pattern<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
+fn pattern<'a>(parent: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
     let text = value.as_str().unwrap_or_default();
     let pattern = Pattern::new(text).map_err(ValidationError::custom)?;
-    Ok(Box::new(Text { pattern, message: format!("the value does not match \"{text}\"") }))
+    let message = format!("the value does not match \"{text}\"");
+    let longest = parent.get("maxLength").and_then(Value::as_u64);
+    let longest = longest.and_then(|longest| usize::try_from(longest).ok());
+    Ok(Box::new(Text { pattern, message, longest }))
 }
 
 fn names<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'a> {
@@ -61,11 +64,24 @@ struct Text {
     pattern: Pattern,
     /// What is said of one that does not match.
     message: String,
+    /// Most characters of a text that is valid (`maxLength`).
+    longest: Option<usize>,
+}
+
+impl Text {
+    /// The text that has to match. One that is too long is invalid whether it matches or not.
+    fn matched<'i>(&self, instance: Element<'i>) -> Option<&'i str> {
+        let text = instance.text()?;
+        let most = self.longest.unwrap_or(usize::MAX);
+        // A character has four bytes at most.
+        let is_long = text.len() > most && (text.len() / 4 > most || text.chars().count() > most);
+        (!is_long).then_some(text)
+    }
 }
 
 impl<'i> Keyword<'i, Documents> for Text {
     fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
-        let Some(text) = instance.text() else { return Ok(()) };
+        let Some(text) = self.matched(instance) else { return Ok(()) };
         // What is said when the budget is used up is void.
         match self.pattern.is_match(text) {
             Some(false) if instance.charge_error() => {
@@ -76,7 +92,7 @@ impl<'i> Keyword<'i, Documents> for Text {
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {
-        instance.text().is_none_or(|text| self.pattern.is_match(text) == Some(true))
+        self.matched(instance).is_none_or(|text| self.pattern.is_match(text) == Some(true))
     }
 }
 

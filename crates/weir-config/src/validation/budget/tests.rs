@@ -127,6 +127,20 @@ fn lists_without_equals_are_found_in_any_order_and_size() {
 }
 
 #[test]
+fn a_text_that_is_too_long_is_not_matched() {
+    let pattern = r"(?:(.*)a)*\1c";
+    let long = format!("{{\"t\": \"{}\"}}", "a".repeat(1 << 20));
+    let schema = |limit: Value| content(json!({"properties": {"t": limit}}));
+    assert!(is_over_budget(&schema(json!({"pattern": pattern})), &long));
+    let limited = schema(json!({"pattern": pattern, "maxLength": 20}));
+    let found = violations(&limited, &long);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].detail.contains("longer than 20 characters"), "{found:?}");
+    assert_eq!(limited.check("{\"t\": \"ääääääääääääääc\"}".as_bytes()), Ok(()));
+    assert_eq!(violations(&limited, "{\"t\": \"aab\"}").len(), 1);
+}
+
+#[test]
 fn a_pattern_that_is_given_up_refuses_and_says_so() {
     let pattern = "^(?=(x+)+$)(a|a|aa|b)+$(?!c)";
     let content = content(json!({"type": "object", "required": ["z"], "properties": {
