@@ -228,6 +228,7 @@ impl Schema {
 
     /// Whether a document matches. `None`: over budget.
     fn matches(&self, document: &Document<'_>, steps: i64) -> Option<bool> {
+        keywords::begin();
         // Without sets nothing is kept until errors are.
         let memory = if self.traits.keeps_sets { budget::MEMORY } else { i64::MAX };
         budget::within(steps, memory, || self.validator.is_valid(document.root()))

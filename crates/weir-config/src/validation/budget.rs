@@ -31,30 +31,38 @@ const NAME: i64 = 64;
 const VISIT: i64 = 32;
 
 thread_local! {
-    /// What is left to the comparison that this thread runs; negative: exhausted.
-    static LEFT: Cell<Left> = const { Cell::new(Left::UNLIMITED) };
+    /// What is left to the comparison that this thread runs. Outside of one nothing is counted.
+    static LEFT: Left = const {
+        Left {
+            steps: Cell::new(i64::MAX),
+            memory: Cell::new(i64::MAX),
+            backtracking: Cell::new(BACKTRACKING_STEPS),
+        }
+    };
 }
 
-/// What is left.
-#[derive(Clone, Copy)]
+/// What is left, each by itself: most accesses take steps only.
 struct Left {
+    /// Negative: exhausted.
+    steps: Cell<i64>,
+    memory: Cell<i64>,
+    backtracking: Cell<i64>,
+}
+
+/// Restores what is left of the comparison around this one, also when unwinding.
+struct Outer {
     steps: i64,
     memory: i64,
     backtracking: i64,
 }
 
-impl Left {
-    /// Outside of a comparison nothing is counted.
-    const UNLIMITED: Self =
-        Self { steps: i64::MAX, memory: i64::MAX, backtracking: BACKTRACKING_STEPS };
-}
-
-/// Restores what is left of the comparison around this one, also when unwinding.
-struct Outer(Left);
-
 impl Drop for Outer {
     fn drop(&mut self) {
-        LEFT.set(self.0);
+        LEFT.with(|left| {
+            left.steps.set(self.steps);
+            left.memory.set(self.memory);
+            left.backtracking.set(self.backtracking);
+        });
     }
 }
 
@@ -67,67 +75,72 @@ pub(super) fn of_body(bytes: usize) -> i64 {
 /// Runs a comparison within so many steps and bytes, and within what is left of the one around it.
 /// `None`: they were not enough.
 pub(super) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
-    let mut outer = Outer(LEFT.get());
-    let given = Left {
-        steps: steps.min(outer.0.steps),
-        memory: memory.min(outer.0.memory),
-        backtracking: outer.0.backtracking,
-    };
-    LEFT.set(given);
+    let (mut outer, given) = LEFT.with(|left| {
+        let outer = Outer {
+            steps: left.steps.get(),
+            memory: left.memory.get(),
+            backtracking: left.backtracking.get(),
+        };
+        let given = steps.min(outer.steps);
+        left.steps.set(given);
+        left.memory.set(memory.min(outer.memory));
+        (outer, given)
+    });
     let done = work();
-    let left = LEFT.get();
-    if outer.0.steps != i64::MAX {
-        outer.0.steps -= given.steps - left.steps.max(0);
-        outer.0.backtracking = left.backtracking;
+    let (left, backtracking) = LEFT.with(|left| (left.steps.get(), left.backtracking.get()));
+    if outer.steps != i64::MAX {
+        outer.steps -= given - left.max(0);
+        outer.backtracking = backtracking;
     }
-    (left.steps >= 0).then_some(done)
+    (left >= 0).then_some(done)
 }
 
 /// Takes steps; whether there were enough.
 #[inline]
 pub(super) fn charge(steps: i64) -> bool {
-    let mut left = LEFT.get();
-    left.steps = left.steps.saturating_sub(steps);
-    LEFT.set(left);
-    left.steps >= 0
+    LEFT.with(|left| take(&left.steps, steps))
 }
 
 /// Takes a step for a name of this length, and the memory that a copy of it takes.
 #[inline]
 pub(super) fn charge_name(length: u32) -> bool {
-    let mut left = LEFT.get();
-    left.steps = left.steps.saturating_sub(1 + i64::from(length / 16));
-    left.memory = left.memory.saturating_sub(NAME + i64::from(length));
-    if left.memory < 0 {
-        left.steps = -1;
-    }
-    LEFT.set(left);
-    left.steps >= 0
+    LEFT.with(|left| {
+        if !take(&left.memory, NAME + i64::from(length)) {
+            left.steps.set(-1);
+        }
+        take(&left.steps, 1 + i64::from(length / 16))
+    })
 }
 
 /// Takes steps of patterns that backtrack, which have a number of their own: what is charged is the
 /// most that they may take. Whether there were enough.
 pub(super) fn charge_backtracking(steps: i64) -> bool {
-    let mut left = LEFT.get();
-    left.backtracking = left.backtracking.saturating_sub(steps);
-    if left.backtracking < 0 {
-        left.steps = -1;
-    }
-    LEFT.set(left);
-    left.steps >= 0
+    LEFT.with(|left| {
+        if !take(&left.backtracking, steps) {
+            left.steps.set(-1);
+        }
+        left.steps.get() >= 0
+    })
+}
+
+/// Takes some of what is left; whether there was enough.
+#[inline]
+fn take(left: &Cell<i64>, taken: i64) -> bool {
+    let rest = left.get().saturating_sub(taken);
+    left.set(rest);
+    rest >= 0
 }
 
 /// Takes the memory of an error with so many bytes of path and copies; whether there was enough. An
 /// error that is made once there is not is void.
 pub(super) fn charge_error(bytes: usize) -> bool {
-    let mut left = LEFT.get();
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    left.memory = left.memory.saturating_sub(bytes).saturating_sub(ERROR);
-    if left.memory < 0 {
-        left.steps = -1;
-    }
-    LEFT.set(left);
-    left.steps >= 0
+    LEFT.with(|left| {
+        if !take(&left.memory, bytes.saturating_add(ERROR)) {
+            left.steps.set(-1);
+        }
+        left.steps.get() >= 0
+    })
 }
 
 /// What the schema behind [`super::keywords::STEPS`] costs that accesses to the document do not show.

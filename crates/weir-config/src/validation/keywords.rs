@@ -7,6 +7,8 @@ use super::pattern::Pattern;
 use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// Counts the steps of what accesses to the document do not show.
 pub(super) const STEPS: &str = "x-weir-steps";
@@ -14,6 +16,23 @@ pub(super) const STEPS: &str = "x-weir-steps";
 pub(super) const PATTERN: &str = "x-weir-pattern";
 /// Counts the steps of the library's matches of the members' names with these patterns.
 pub(super) const NAMES: &str = "x-weir-names";
+
+/// Texts with at least so many bytes are matched once in both passes of a comparison.
+const LONG: usize = 4096;
+
+thread_local! {
+    /// Which long texts match which patterns, by where both stand in memory.
+    static MATCHED: RefCell<HashMap<(usize, usize), bool>> = RefCell::default();
+}
+
+/// Forgets which texts match: another comparison begins.
+pub(super) fn begin() {
+    MATCHED.with_borrow_mut(|matched| {
+        if !matched.is_empty() {
+            *matched = HashMap::new();
+        }
+    });
+}
 
 /// Failed attempts of a pattern with look-around or back-references, of names; others take linear time.
 const ATTEMPTS: usize = 10_000;
@@ -77,13 +96,27 @@ impl Text {
         let is_long = text.len() > most && (text.len() / 4 > most || text.chars().count() > most);
         (!is_long).then_some(text)
     }
+
+    /// Whether a text matches; `None`: over budget.
+    fn is_match(&self, instance: Element<'_>, text: &str) -> Option<bool> {
+        if text.len() < LONG || !instance.stands_in_body() {
+            return self.pattern.is_match(text);
+        }
+        let key = (std::ptr::from_ref(self).addr(), text.as_ptr().addr());
+        if let Some(known) = MATCHED.with_borrow(|matched| matched.get(&key).copied()) {
+            return charge(1).then_some(known);
+        }
+        let is_match = self.pattern.is_match(text)?;
+        MATCHED.with_borrow_mut(|matched| matched.insert(key, is_match));
+        Some(is_match)
+    }
 }
 
 impl<'i> Keyword<'i, Documents> for Text {
     fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
         let Some(text) = self.matched(instance) else { return Ok(()) };
         // What is said when the budget is used up is void.
-        match self.pattern.is_match(text) {
+        match self.is_match(instance, text) {
             Some(false) if instance.charge_error() => {
                 Err(ValidationError::custom(self.message.clone()))
             }
@@ -92,7 +125,7 @@ impl<'i> Keyword<'i, Documents> for Text {
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {
-        self.matched(instance).is_none_or(|text| self.pattern.is_match(text) == Some(true))
+        self.matched(instance).is_none_or(|text| self.is_match(instance, text) == Some(true))
     }
 }
 

@@ -107,6 +107,12 @@ impl<'d> Element<'d> {
         }
     }
 
+    /// Whether it is a text that stands in the body as it is, and so stays where it is in memory. Texts
+    /// of names that are compared by themselves take each other's place.
+    pub(in super::super) fn stands_in_body(self) -> bool {
+        matches!(self.data(), Data::String(text) if (text.at as usize) < self.document.text.len())
+    }
+
     /// The names of an object's members. Takes no step.
     pub(in super::super) fn names(self) -> impl Iterator<Item = &'d str> {
         let members = match *self.data() {

@@ -12,8 +12,8 @@ const ATTEMPTS: [usize; 3] = [100, 1_000, 10_000];
 const PART_BYTES: usize = 1 << 20;
 /// Shortest text, in bytes, that the work is computed of.
 const SHORTEST: i64 = 8;
-/// Bytes of a pattern for each step that an attempt takes at one place of the text.
-const PATTERN_BYTES_PER_STEP: i64 = 8;
+/// Parts of a pattern, repetitions counted, for each step that an attempt takes at one place of a text.
+const PARTS_PER_STEP: i64 = 4;
 
 /// A pattern that runs.
 #[derive(Debug)]
@@ -37,9 +37,8 @@ impl Backtracking {
         };
         let stages = ATTEMPTS.into_iter().map(stage).collect::<Result<_, String>>()?;
         let tree = Expr::parse_tree(pattern).map_err(|error| error.to_string())?;
-        let length = i64::try_from(pattern.len()).unwrap_or(i64::MAX);
         let exponent = exponent(&tree.expr).max(1);
-        Ok(Self { stages, steps: 1 + length / PATTERN_BYTES_PER_STEP, exponent })
+        Ok(Self { stages, steps: 1 + parts(&tree.expr) / PARTS_PER_STEP, exponent })
     }
 
     /// Whether a text matches. Takes steps; `None`: there were not enough.
@@ -58,6 +57,19 @@ impl Backtracking {
         }
         charge_backtracking(i64::MAX);
         None
+    }
+}
+
+/// How many parts a pattern has with its repetitions written out.
+fn parts(expr: &Expr) -> i64 {
+    let below = expr.children_iter().map(parts).fold(1, i64::saturating_add);
+    match expr {
+        Expr::Literal { val, .. } => i64::try_from(val.len()).unwrap_or(i64::MAX),
+        Expr::Repeat { lo, hi, .. } => {
+            let times = if *hi == usize::MAX { *lo } else { *hi };
+            below.saturating_mul(i64::try_from(times.max(1)).unwrap_or(i64::MAX))
+        }
+        _ => below,
     }
 }
 
