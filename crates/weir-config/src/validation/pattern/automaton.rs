@@ -12,7 +12,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes of the sets that a thread keeps of one pattern, and of all.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = 256 << 10;
 const KEPT_OF_ALL: usize = 8 << 20;
 /// Bytes of text between two charges.
 const BLOCK: usize = 4096;
