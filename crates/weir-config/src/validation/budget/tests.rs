@@ -138,6 +138,9 @@ fn a_text_that_is_too_long_is_not_matched() {
     assert!(found[0].detail.contains("longer than 20 characters"), "{found:?}");
     assert_eq!(limited.check("{\"t\": \"ääääääaääääääc\"}".as_bytes()), Ok(()));
     assert_eq!(violations(&limited, "{\"t\": \"aab\"}").len(), 1);
+    let both = schema(json!({"pattern": "^b$", "maxLength": 3}));
+    assert_eq!(violations(&both, "{\"t\": \"äääa\"}").len(), 1);
+    assert_eq!(violations(&both, "{\"t\": \"äää\"}").len(), 1);
 }
 
 #[test]
