@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_config::{AgentSource, Config, Handler};
 
 /// Descriptors kept for telling clients, at least and at most; otherwise a sixteenth of the limit.
