@@ -311,6 +311,8 @@ impl Client {
                 self.input.extend_from_slice(&buffer[..read]);
                 true
             }
+            // A read with a timeout ends so when the process of the tests was stopped and continues.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.fill(),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
             Err(error) => panic!("{error} while reading a response"),
         }

@@ -226,7 +226,12 @@ impl Peer {
     /// Reads once; 0 when the connection is over.
     fn fill(&mut self) -> usize {
         let mut buffer = [0; 64 * 1024];
-        let count = self.stream.read(&mut buffer).unwrap_or(0);
+        let count = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read.unwrap_or(0),
+            }
+        };
         self.input.extend_from_slice(&buffer[..count]);
         count
     }
