@@ -16,7 +16,7 @@ use regex_syntax::ast::{self, Ast};
 #[derive(Debug)]
 pub(crate) enum Pattern {
     /// It takes linear time in the text for each state of its automaton.
-    Linear(Automaton),
+    Linear(Box<Automaton>),
     /// All of these match, or do not where `false` stands with them.
     All(Vec<(Automaton, bool)>),
     /// Look-around or back-references that no automaton has.
@@ -32,7 +32,9 @@ impl Pattern {
         let translated = jsonschema_regex::to_rust_regex(pattern)
             .map_err(|()| "it is not a regular expression of ECMA-262".to_owned())?;
         match program::parse(&translated) {
-            Ok(Some(hir)) => Automaton::new(&hir).map(Self::Linear),
+            Ok(Some(hir)) => {
+                Automaton::new(&hir).map(|automaton| Self::Linear(Box::new(automaton)))
+            }
             // Look-around, back-references, or syntax that only `fancy-regex` has.
             Ok(None) => match conjunction(pattern) {
                 Some(all) => Ok(Self::All(all)),
