@@ -12,9 +12,9 @@ use serde_json::Value;
 use std::cell::Cell;
 
 /// Steps of any value.
-pub(super) const BASE_STEPS: i64 = 50_000;
+pub(super) const BASE_STEPS: i64 = 200_000;
 /// Steps of a body for each of its bytes.
-const STEPS_PER_BYTE: i64 = 32;
+const STEPS_PER_BYTE: i64 = 128;
 /// Most steps of a body, however long. A step takes some 4 ns.
 const MOST_STEPS: i64 = 8_000_000;
 /// Most steps of collecting errors: steps that make errors take longer.

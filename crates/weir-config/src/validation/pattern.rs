@@ -1,16 +1,16 @@
-//! Patterns (ECMA-262) of which the work is counted. The engines of the library cannot be interrupted:
-//! one match of `[ab]*a[ab]{300}c` against 16 MiB takes seconds. So patterns run here, as automata that
-//! take steps of the budget while they run ([`automaton`]); look-ahead behind `^` is compared by an
-//! automaton of its own. Patterns with other look-around or back-references need backtracking
+//! Patterns (ECMA-262) of which the work is counted. A search of `regex` cannot be interrupted: one of
+//! `[ab]*a[ab]{300}c` in 16 MiB takes seconds. So patterns run here, as automata that take steps of the
+//! budget at each byte ([`automaton`]); look-ahead behind `^` is compared by an automaton of its own. Patterns with other look-around or back-references need backtracking
 //! ([`backtracking`]): an upper bound of their work is charged before they run.
 
 mod automaton;
 mod backtracking;
-mod program;
 
 use automaton::{Automaton, Cost};
 use backtracking::Backtracking;
-use regex_syntax::ast::{self, Ast};
+use regex_syntax::ParserBuilder;
+use regex_syntax::ast::{self, Ast, ErrorKind};
+use regex_syntax::hir::Hir;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Pattern {
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         let translated = jsonschema_regex::to_rust_regex(pattern)
             .map_err(|()| "it is not a regular expression of ECMA-262".to_owned())?;
-        match program::parse(&translated) {
+        match parse(&translated) {
             Ok(Some(hir)) => {
                 Automaton::new(&hir).map(|automaton| Self::Linear(Box::new(automaton)))
             }
@@ -72,6 +72,28 @@ impl Pattern {
             }
             Self::Backtracking(backtracking) => backtracking.is_match(text),
         }
+    }
+}
+
+/// Parses a pattern that was translated to the syntax of `regex`. `None`: it has look-around or
+/// back-references.
+///
+/// # Errors
+/// What is wrong with it.
+fn parse(pattern: &str) -> Result<Option<Hir>, String> {
+    match ParserBuilder::new().build().parse(pattern) {
+        Ok(hir) => Ok(Some(hir)),
+        Err(regex_syntax::Error::Parse(error))
+            if matches!(
+                error.kind(),
+                ErrorKind::UnsupportedLookAround | ErrorKind::UnsupportedBackreference
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(regex_syntax::Error::Parse(error)) => Err(error.kind().to_string()),
+        Err(regex_syntax::Error::Translate(error)) => Err(error.kind().to_string()),
+        Err(_) => Err("it is no regular expression".to_owned()),
     }
 }
 
@@ -139,12 +161,12 @@ fn group_end(text: &str) -> Option<usize> {
 /// An automaton of a part of a pattern, behind a prefix.
 fn linear(prefix: &str, part: &str) -> Option<Automaton> {
     let part = whole(part)?;
-    let hir = program::parse(&format!("{prefix}{part}")).ok()??;
+    let hir = parse(&format!("{prefix}{part}")).ok()??;
     Automaton::new(&hir).ok()
 }
 
 fn linear_at_end(body: &str) -> Option<Automaton> {
-    let hir = program::parse(&format!("{}$", whole(body)?)).ok()??;
+    let hir = parse(&format!("{}$", whole(body)?)).ok()??;
     Automaton::new(&hir).ok()
 }
 

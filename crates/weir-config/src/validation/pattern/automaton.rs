@@ -1,59 +1,78 @@
-//! Runs of a pattern against a text, with their steps counted. The sets of instructions that a text
-//! leads to are kept, so that most characters take a look into a table; a set that is new takes a step
-//! for each instruction. Each thread keeps its own, up to a fixed size.
+//! Runs of a pattern against a text, with their steps counted: the lazy automaton of `regex-automata`,
+//! followed byte by byte. A transition that is known is a look into a table; one that is not takes
+//! steps for each state of the pattern that the library visits for it. Each thread keeps what it has
+//! computed, up to a fixed size.
 
 use super::super::budget::charge;
-use super::program::{ASCII_WORD, Instruction, LINE_FEED, Program, START, WORD};
 use foldhash::fast::RandomState;
-use regex_syntax::hir::{Hir, Look};
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{self, WhichCaptures, pikevm::PikeVM};
+use regex_automata::{Input, MatchKind};
+use regex_syntax::hir::Hir;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of the sets that a thread keeps of one pattern, and of all.
+/// Largest compiled pattern, in bytes: as in `regex`.
+const PATTERN_BYTES: usize = 10 << 20;
+/// Bytes that a thread keeps of one pattern, and of all.
 const KEPT: usize = 256 << 10;
 const KEPT_OF_ALL: usize = 8 << 20;
 /// Bytes of text between two charges.
 const BLOCK: usize = 4096;
-/// Bytes of text that take a step where the set is known.
+/// Bytes of text that take a step where transitions are known.
 const BYTES_PER_STEP: i64 = 3;
-/// Steps of a set that is new, of each instruction that is visited on the way to it, and of a character
-/// outside of ASCII whose letter has to be looked up.
-const NEW_SET: i64 = 20;
-const VISIT: i64 = 2;
-const LOOK_UP: i64 = 3;
-/// Steps of the library's engine for each instruction of a set, at most.
+/// Steps of a transition that is not known, and of each state of the pattern on both sides of it.
+const NEW: i64 = 40;
+const VISIT: i64 = 3;
+/// Bytes that the library counts for a new state besides its row of transitions and the states of the
+/// pattern in it.
+const STATE: usize = 45;
+/// Steps of the library's engines for each state of the pattern at each byte, at most.
 const LIBRARY: i64 = 2;
-
-/// Sets that are none.
-const UNKNOWN: u32 = u32::MAX;
-const DEAD: u32 = u32::MAX - 1;
-const MATCH: u32 = u32::MAX - 2;
 
 /// Whose steps a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// Its own.
     Own,
-    /// Its own, and those of the library's engine, which may follow all instructions of each set.
+    /// Its own, and those of another engine of the library, which may follow all states at each byte.
     Library,
 }
 
 /// A pattern that runs.
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    /// Tells the sets of patterns apart.
+    /// Tells what is kept of patterns apart.
     id: u64,
-    program: Program,
+    dfa: DFA,
+    /// For texts with characters at which the automaton cannot tell whether a word ends.
+    simulation: PikeVM,
 }
 
 impl Automaton {
     /// # Errors
-    /// It is too large, or has what ECMA-262 has not.
+    /// It is too large.
     pub(super) fn new(hir: &Hir) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Ok(Self { id: NEXT.fetch_add(1, Relaxed), program: Program::new(hir)? })
+        let config = thompson::Config::new()
+            .which_captures(WhichCaptures::None)
+            .nfa_size_limit(Some(PATTERN_BYTES));
+        let nfa = thompson::Compiler::new().configure(config).build_from_hir(hir);
+        let nfa = nfa.map_err(|error| match error.size_limit() {
+            Some(_) => TOO_LARGE.to_owned(),
+            None => error.to_string(),
+        })?;
+        let config = DFA::config()
+            .match_kind(MatchKind::All)
+            .unicode_word_boundary(true)
+            .cache_capacity(KEPT)
+            .skip_cache_capacity_check(true);
+        let dfa = DFA::builder().configure(config).build_from_nfa(nfa.clone());
+        let dfa = dfa.map_err(|error| error.to_string())?;
+        let simulation = PikeVM::new_from_nfa(nfa).map_err(|error| error.to_string())?;
+        Ok(Self { id: NEXT.fetch_add(1, Relaxed), dfa, simulation })
     }
 
     /// Whether a text matches. Takes steps; `None`: there were not enough.
@@ -61,304 +80,172 @@ impl Automaton {
         thread_local! {
             static KEPT: RefCell<Kept> = RefCell::default();
         }
-        KEPT.with_borrow_mut(|kept| {
-            let Kept { by_pattern, bytes, scratch } = kept;
-            let known = by_pattern.entry(self.id).or_insert_with(|| Sets::new(&self.program));
-            let before = known.bytes();
-            let mut run = Run { program: &self.program, sets: known, scratch };
-            let matched = run.is_match(text, cost);
-            let after = known.bytes();
-            *bytes = (*bytes + after).saturating_sub(before);
-            if *bytes > KEPT_OF_ALL {
-                by_pattern.clear();
-                *bytes = 0;
+        let run = |kept: &mut Kept| {
+            let Kept { by_pattern, bytes } = kept;
+            let known = by_pattern.entry(self.id).or_insert_with(|| Known::new(&self.dfa));
+            let end = Run { dfa: &self.dfa, known }.is_match(text, cost);
+            if known.is_changed {
+                known.is_changed = false;
+                let before = known.counted;
+                known.counted = known.bytes();
+                *bytes = (*bytes + known.counted).saturating_sub(before);
+                if *bytes > KEPT_OF_ALL {
+                    by_pattern.clear();
+                    *bytes = 0;
+                }
             }
-            matched
+            end
+        };
+        match KEPT.with_borrow_mut(run)? {
+            End::Decided(is_match) => Some(is_match),
+            End::Undecided => self.simulate(text),
+        }
+    }
+
+    /// Follows all states at each byte. The work is charged for all of the text before.
+    fn simulate(&self, text: &str) -> Option<bool> {
+        let states = i64::try_from(self.simulation.get_nfa().states().len()).unwrap_or(i64::MAX);
+        let length = i64::try_from(text.len() + 1).unwrap_or(i64::MAX);
+        charge(states.saturating_mul(length).saturating_mul(LIBRARY)).then(|| {
+            let mut cache = self.simulation.create_cache();
+            self.simulation.is_match(&mut cache, text)
         })
     }
+}
+
+/// What is said of a pattern that is too large.
+const TOO_LARGE: &str =
+    "the pattern is too large: state lengths with `minLength` and `maxLength`, not by repetition";
+
+/// How a run ended.
+enum End {
+    /// The text matches, or not.
+    Decided(bool),
+    /// There is a character that the automaton knows nothing of.
+    Undecided,
 }
 
 /// What a thread keeps.
 #[derive(Default)]
 struct Kept {
-    by_pattern: HashMap<u64, Sets, RandomState>,
+    by_pattern: HashMap<u64, Known, RandomState>,
     bytes: usize,
-    scratch: Scratch,
 }
 
-/// Sets of instructions that texts have led to.
-struct Sets {
-    /// The instructions of all sets.
-    members: Vec<u32>,
-    sets: Vec<Set>,
-    /// Where a letter leads from a set, set by set; behind the letters the end of the text.
-    rows: Vec<u32>,
-    index: HashMap<u64, u32, RandomState>,
+/// What a thread knows of one pattern.
+struct Known {
+    cache: Cache,
+    /// Bytes in which the library writes which states of the pattern are in one of the automaton: at
+    /// least one for each.
+    sizes: HashMap<LazyStateID, u32, RandomState>,
+    largest: u32,
+    /// Bytes that are in the sum of all patterns.
+    counted: usize,
+    /// Something was computed since then.
+    is_changed: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Set {
-    first: u32,
-    count: u32,
-    /// What conditions ask about the character before.
-    before: u8,
-    /// Most instructions that were visited from here.
-    visited: u32,
-}
-
-impl Sets {
-    /// Bytes of one set without its members, about.
-    const SET: usize = size_of::<Set>() + 2 * size_of::<(u64, u32)>();
-
-    fn new(program: &Program) -> Self {
-        let mut sets = Self {
-            members: Vec::new(),
-            sets: Vec::new(),
-            rows: Vec::new(),
-            index: HashMap::default(),
-        };
-        sets.clear(program);
-        sets
+impl Known {
+    fn new(dfa: &DFA) -> Self {
+        let cache = dfa.create_cache();
+        Self { cache, sizes: HashMap::default(), largest: 1, counted: 0, is_changed: true }
     }
 
-    /// Only the set that a text begins with.
-    fn clear(&mut self, program: &Program) {
-        self.members.clear();
-        self.sets.clear();
-        self.rows.clear();
-        self.index.clear();
-        self.put(program, &[], START);
-    }
-
-    /// Bytes of all sets.
-    fn used(&self) -> usize {
-        4 * (self.members.len() + self.rows.len()) + self.sets.len() * Self::SET
-    }
-
-    /// Bytes that are allocated, about.
     fn bytes(&self) -> usize {
-        let lists = 4 * (self.members.capacity() + self.rows.capacity());
-        size_of::<Self>() + lists + self.sets.capacity() * Self::SET
-    }
-
-    fn put(&mut self, program: &Program, members: &[u32], before: u8) -> u32 {
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let key = self.index.hasher().hash_one((members, before));
-        if let Some(&known) = self.index.get(&key) {
-            let set = self.sets[known as usize];
-            let (first, count) = (set.first as usize, set.count as usize);
-            if set.before == before && self.members[first..first + count] == *members {
-                return known;
-            }
-        }
-        let at = number(self.sets.len());
-        let (first, count) = (number(self.members.len()), number(members.len()));
-        self.sets.push(Set { first, count, before, visited: 0 });
-        self.members.extend_from_slice(members);
-        self.rows.resize(self.rows.len() + program.alphabet.letters + 1, UNKNOWN);
-        self.index.insert(key, at);
-        at
-    }
-}
-
-/// What one step of a run needs.
-#[derive(Default)]
-struct Scratch {
-    /// The step in which an instruction was visited, or put into the next set, last.
-    visited: Vec<u32>,
-    taken: Vec<u32>,
-    step: u32,
-    stack: Vec<u32>,
-    next: Vec<u32>,
-}
-
-impl Scratch {
-    fn begin(&mut self, instructions: usize) {
-        if self.visited.len() < instructions {
-            self.visited.resize(instructions, 0);
-            self.taken.resize(instructions, 0);
-        }
-        self.step = self.step.wrapping_add(1);
-        if self.step == 0 {
-            self.visited.fill(0);
-            self.taken.fill(0);
-            self.step = 1;
-        }
-        self.stack.clear();
-        self.next.clear();
+        let sizes = self.sizes.capacity() * size_of::<(LazyStateID, u32)>();
+        size_of::<Self>() + self.cache.memory_usage() + sizes
     }
 }
 
 struct Run<'r> {
-    program: &'r Program,
-    sets: &'r mut Sets,
-    scratch: &'r mut Scratch,
+    dfa: &'r DFA,
+    known: &'r mut Known,
 }
 
 impl Run<'_> {
-    fn is_match(&mut self, text: &str, cost: Cost) -> Option<bool> {
-        let (bytes, alphabet) = (text.as_bytes(), &self.program.alphabet);
-        let width = alphabet.letters + 1;
-        let (mut set, mut at) = (0u32, 0);
-        // Characters that all have one letter.
-        let mut run = (0u32, (0u32, 0u32));
+    fn is_match(&mut self, text: &str, cost: Cost) -> Option<End> {
+        let bytes = text.as_bytes();
+        let Ok(mut state) = self.dfa.start_state_forward(&mut self.known.cache, &Input::new(text))
+        else {
+            return Some(End::Undecided);
+        };
+        let mut at = 0;
         loop {
-            let block = at;
-            let end = bytes.len().min(block + BLOCK);
-            let mut steps = 0;
-            let mut stopped = None;
-            if cost == Cost::Own {
-                (set, at) = self.pass(set, &bytes[..end], at);
-            }
-            while at < end {
-                let byte = bytes[at];
-                let (letter, length) = if byte < 128 {
-                    (alphabet.ascii[byte as usize], 1)
-                } else {
-                    let c = text[at..].chars().next()?;
-                    let code = u32::from(c);
-                    if !(run.1.0..run.1.1).contains(&code) {
-                        run = alphabet.letter(code);
-                        steps += LOOK_UP;
-                    }
-                    (run.0, c.len_utf8())
-                };
-                if cost == Cost::Library {
-                    let visited = self.sets.sets[set as usize].visited;
-                    steps += LIBRARY * i64::from(visited) * length as i64;
-                }
-                let next = self.sets.rows[set as usize * width + letter as usize];
-                if next >= MATCH {
-                    stopped = Some((next, letter as usize, length));
-                    break;
-                }
-                set = next;
-                at += length;
-            }
-            let read = i64::try_from(at - block).unwrap_or(i64::MAX);
-            if !charge(1 + read / BYTES_PER_STEP + steps) {
+            let from = at;
+            state = self.follow_known(state, &bytes[..bytes.len().min(from + BLOCK)], &mut at);
+            let read = i64::try_from(at - from).unwrap_or(i64::MAX);
+            let library = if cost == Cost::Library {
+                LIBRARY.saturating_mul(i64::from(self.known.largest)).saturating_mul(read)
+            } else {
+                0
+            };
+            if !charge(1 + read / BYTES_PER_STEP + library) {
                 return None;
             }
-            let (next, letter, length) = match stopped {
-                Some(stopped) => stopped,
-                None if at < bytes.len() => continue,
-                None => (self.sets.rows[set as usize * width + width - 1], width - 1, 0),
-            };
-            let next = if next == UNKNOWN { self.follow(set, letter, cost)? } else { next };
-            match next {
-                MATCH => return Some(true),
-                DEAD => return Some(false),
-                next => (set, at) = (next, at + length),
+            if at == from {
+                state = self.follow(state, bytes.get(at).copied())?;
+                // A match is told one byte late. An empty one in the middle of a character is none.
+                if state.is_match() && text.is_char_boundary(at) {
+                    return Some(End::Decided(true));
+                }
+                if state.is_quit() {
+                    return Some(End::Undecided);
+                }
+                if state.is_dead() || at == bytes.len() {
+                    return Some(End::Decided(false));
+                }
+                at += 1;
             }
         }
     }
 
-    /// Passes over ASCII characters as long as known sets follow each other: the set, and where it is.
-    fn pass(&self, set: u32, bytes: &[u8], at: usize) -> (u32, usize) {
-        let (ascii, rows) = (&self.program.alphabet.ascii, self.sets.rows.as_slice());
-        let width = self.program.alphabet.letters + 1;
-        let (mut set, mut at) = (set, at);
-        for &byte in &bytes[at..] {
-            let Some(&letter) = ascii.get(byte as usize) else { break };
-            match rows.get(set as usize * width + letter as usize) {
-                Some(&next) if next < MATCH => set = next,
-                _ => break,
-            }
-            at += 1;
+    /// Passes over bytes as long as transitions are known and lead to nothing special.
+    fn follow_known(&self, from: LazyStateID, bytes: &[u8], at: &mut usize) -> LazyStateID {
+        let mut state = from;
+        if state.is_tagged() {
+            return state;
         }
-        (set, at)
+        for &byte in &bytes[*at..] {
+            let next = self.dfa.next_state_untagged(&self.known.cache, state, byte);
+            if next.is_tagged() {
+                break;
+            }
+            state = next;
+            *at += 1;
+        }
+        state
     }
 
-    /// Where a letter leads from a set, or the end of the text. Takes a step for each instruction.
-    fn follow(&mut self, set: u32, letter: usize, cost: Cost) -> Option<u32> {
-        let (program, letters) = (self.program, self.program.alphabet.letters);
-        let Set { first, count, before, .. } = self.sets.sets[set as usize];
-        self.scratch.begin(program.instructions.len());
-        let members = first as usize..(first + count) as usize;
-        let mut visited = 0;
-        let mut found = false;
-        if before & START != 0 || !program.is_anchored {
-            found = self.visit(program.start, (before, letter), &mut visited);
-        }
-        for member in members {
-            found = found || self.visit(self.sets.members[member], (before, letter), &mut visited);
-        }
-        let known = &mut self.sets.sets[set as usize].visited;
-        *known = (*known).max(visited);
-        let mut steps =
-            NEW_SET + VISIT * i64::from(visited) + i64::try_from(letters / 16).unwrap_or(0);
-        if cost == Cost::Library {
-            steps += LIBRARY * i64::from(visited);
-        }
-        if !charge(steps) {
-            return None;
-        }
-        let mut row = Some(set as usize * (letters + 1));
-        let next = if found {
-            MATCH
-        } else if letter == letters || (self.scratch.next.is_empty() && program.is_anchored) {
-            DEAD
-        } else {
-            if self.sets.used() > KEPT {
-                // The one that the text has led to is forgotten with the others.
-                self.sets.clear(program);
-                row = None;
+    /// Where a byte leads, or the end of the text. Takes steps for what has to be computed.
+    fn follow(&mut self, from: LazyStateID, byte: Option<u8>) -> Option<LazyStateID> {
+        let Known { cache, sizes, largest, is_changed, .. } = &mut *self.known;
+        if let Some(byte) = byte.filter(|_| !from.is_tagged()) {
+            let known = self.dfa.next_state_untagged(cache, from, byte);
+            if !known.is_unknown() {
+                return Some(known);
             }
-            self.sets.put(program, &self.scratch.next, program.alphabet.kinds(letter))
+        }
+        let (cleared, before) = (cache.clear_count(), cache.memory_usage());
+        let size_before = sizes.get(&from).copied();
+        let next = match byte {
+            Some(byte) => self.dfa.next_state(cache, from, byte),
+            None => self.dfa.next_eoi_state(cache, from),
         };
-        if let Some(row) = row {
-            self.sets.rows[row + letter] = next;
+        // It never gives up: how often it may clear its cache is not limited.
+        let next = next.ok()?;
+        if cache.clear_count() != cleared {
+            sizes.clear();
         }
-        Some(next)
-    }
-
-    /// Follows an instruction up to the characters that it may read next. Whether it ends a match.
-    fn visit(&mut self, from: u32, (before, letter): (u8, usize), visited: &mut u32) -> bool {
-        let Scratch { visited: seen, taken, step, stack, next: members } = &mut *self.scratch;
-        let alphabet = &self.program.alphabet;
-        let is_end = letter == alphabet.letters;
-        stack.push(from);
-        while let Some(at) = stack.pop() {
-            if std::mem::replace(&mut seen[at as usize], *step) == *step {
-                continue;
-            }
-            *visited += 1;
-            match self.program.instructions[at as usize] {
-                Instruction::Class { class, next } => {
-                    if !is_end
-                        && alphabet.has(class as usize, letter)
-                        && std::mem::replace(&mut taken[next as usize], *step) != *step
-                    {
-                        members.push(next);
-                    }
-                }
-                Instruction::Split(one, other) => stack.extend([other, one]),
-                Instruction::Look(look, next) => {
-                    if holds(look, before, (alphabet.kinds(letter), is_end)) {
-                        stack.push(next);
-                    }
-                }
-                Instruction::Match => return true,
-            }
+        let added = cache.memory_usage().saturating_sub(before);
+        if added > 0 {
+            *is_changed = true;
+            let row = self.dfa.byte_classes().alphabet_len().next_power_of_two();
+            let size = added.saturating_sub(row * size_of::<LazyStateID>() + STATE).max(1);
+            sizes.insert(next, u32::try_from(size).unwrap_or(u32::MAX));
         }
-        false
-    }
-}
-
-/// Whether a condition holds between two characters.
-fn holds(look: Look, before: u8, (after, is_end): (u8, bool)) -> bool {
-    let differ = |kind: u8| (before & kind != 0) != (after & kind != 0);
-    let is_start = before & START != 0;
-    match look {
-        Look::Start => is_start,
-        Look::End => is_end,
-        Look::StartLF => is_start || before & LINE_FEED != 0,
-        Look::EndLF => is_end || after & LINE_FEED != 0,
-        Look::WordUnicode => differ(WORD),
-        Look::WordUnicodeNegate => !differ(WORD),
-        Look::WordAscii => differ(ASCII_WORD),
-        Look::WordAsciiNegate => !differ(ASCII_WORD),
-        // No program has others.
-        _ => false,
+        let size = sizes.get(&next).copied().unwrap_or(1);
+        *largest = (*largest).max(size);
+        let visited = i64::from(size_before.unwrap_or(1)) + i64::from(size);
+        charge(NEW + VISIT * visited).then_some(next)
     }
 }

@@ -152,7 +152,6 @@ fn ordinary_patterns_match_long_texts() {
         (r"^\S+$", &letters, true),
         ("^.{0,10000}$", &letters[..10_000], true),
         ("^.{0,10000}$", &letters[..10_001], false),
-        ("^.{0,65535}$", &letters[..20_000], true),
         (r"^(?=.*\d)(?!.*--).{8,}$", &letters, true),
         ("^(?:(?!--)[a-z0-9-])+$", &letters[..100], true),
     ] {
@@ -165,9 +164,6 @@ fn patterns_that_are_too_large_are_none() {
     for pattern in ["(a{1,500}){1,500}", "((((a{99}){99}){99}){99}){99}", "(", r"[\"] {
         assert!(Pattern::new(pattern).is_err(), "{pattern}");
     }
-    let chars: String =
-        (0x4e00..0x9e00).filter_map(char::from_u32).map(|c| format!("{c}{c}|")).collect();
-    assert!(Pattern::new(&chars).is_err());
 }
 
 #[test]
