@@ -30,8 +30,8 @@ impl Failures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accounts for a handshake with the listener of this index that ended with this error. A client that closes its connection is
-    /// no failure to report: port scans and health checks do.
+    /// Accounts for a handshake with the listener of this index that ended with this error. A client
+    /// that closes its connection is no failure to report: port scans and health checks do.
     pub fn add(&self, listener: usize, peer: SocketAddr, error: &io::Error) {
         let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
         if let Some(error) = error {

@@ -49,6 +49,15 @@ pub struct RecoveryReport {
     pub manifest: Option<DamagedManifest>,
 }
 
+impl RecoveryReport {
+    /// A message for each file beside the records that was damaged: what is lost with it, and where
+    /// it is now.
+    pub fn damaged_files(&self) -> impl Iterator<Item = String> {
+        let checkpoints = self.checkpoints.iter().map(ToString::to_string);
+        checkpoints.chain(self.manifest.iter().map(ToString::to_string))
+    }
+}
+
 /// Finds out what was open in a lane.
 pub(crate) fn recover(files: &Files, ended: End, report: &mut RecoveryReport) -> io::Result<Past> {
     let state = files.state();

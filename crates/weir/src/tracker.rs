@@ -61,12 +61,7 @@ pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> 
     let at = || format!("cannot open the journal in {}", data.display());
     anyhow::ensure!(data.join("journal").is_dir(), "there is no journal in {}", data.display());
     let (journal, _, recovery) = Journal::open(data, reading()).map_err(hinted).with_context(at)?;
-    for checkpoint in &recovery.checkpoints {
-        crate::output::note(&checkpoint.to_string());
-    }
-    if let Some(manifest) = &recovery.manifest {
-        crate::output::note(&manifest.to_string());
-    }
+    recovery.damaged_files().for_each(|message| crate::output::note(&message));
     Ok((journal, recovery))
 }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 /// Most schemas that one may refer to, directly or not.
 const CLOSURE: usize = 5_000;
+
 /// Which way a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {

@@ -44,9 +44,7 @@ impl Router {
         }
         Ok(())
     }
-}
 
-impl Router {
     /// Whether a route (API, route) may serve what its path leads to under another name: a script
     /// before the rest of the path, the index of a folder.
     ///

@@ -70,12 +70,7 @@ fn tell(report: &RecoveryReport) {
     if !report.missing.is_empty() {
         tell_missing(&report.missing);
     }
-    for checkpoint in &report.checkpoints {
-        eprintln!("journal: {checkpoint}");
-    }
-    if let Some(manifest) = &report.manifest {
-        eprintln!("journal: {manifest}");
-    }
+    report.damaged_files().for_each(|message| eprintln!("journal: {message}"));
     for damage in &report.damage {
         eprintln!(
             "journal: {} bytes of lane {} are damaged, from byte {} of segment {}",
