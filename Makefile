@@ -37,6 +37,10 @@ test: setup report console ## Every test, then a minute of each fuzz target
 
 REPORT := crates/weir-lab/report
 
+.PHONY: structure
+structure: ## Print the size, the longest function and the largest import cycle of each crate
+	@cargo test -q --locked --workspace --test it -- --nocapture modules_import_one_way
+
 .PHONY: report
 report: $(REPORT)/node_modules ## Install the chart library of the Lab's reports, for weir to take in when it is built
 

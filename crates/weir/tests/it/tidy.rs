@@ -3,9 +3,11 @@
 //! Every check takes texts and gives problems, so that each can be shown to fail here; the tests
 //! at the end of each module apply it to the repository itself.
 
+mod code;
 mod documents;
 mod edges;
 mod keys;
+mod modules;
 mod sources;
 
 use std::fs;
