@@ -5,166 +5,43 @@
 //! lost more than the margin and the interval excludes 1, **the same** if the whole interval lies
 //! within the margin, and **unclear** if it does neither: then more rounds would be needed.
 
-use crate::results::{Cell, Stored, Times};
-use crate::stats::{Interval, Ranks, Ratio, bootstrap_ratio, mann_whitney, ratio};
+use crate::figures::Times;
+use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, Stored, TimeRatio};
+use crate::stats::{Ratio, bootstrap_ratio, mann_whitney, ratio};
 use crate::verdict::Verdict;
-use serde::{Deserialize, Serialize};
 
 /// Largest loss that is none, unless somebody says otherwise.
 pub const MARGIN: f64 = 0.05;
 const CONFIDENCE: f64 = 0.95;
 
-/// Two runs, compared.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// What the first run, the baseline, is called.
-    pub before: String,
-    /// What the second is called.
-    pub after: String,
-    /// Largest loss that is none: 0.05 is 5 %.
-    pub margin: f64,
-    /// Cases that both have.
-    pub cells: Vec<CellComparison>,
-    /// Cases that only the first has.
-    pub only_before: Vec<String>,
-    /// Cases that only the second has.
-    pub only_after: Vec<String>,
-    /// What else differs between the runs and may explain a difference, in words.
-    pub differences: Vec<String>,
-}
-
-/// A case in both runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellComparison {
-    /// Its name.
-    pub name: String,
-    /// What is said about it.
-    pub judgement: Judgement,
-    /// Mean throughput before, requests a second.
-    pub before: f64,
-    /// Mean throughput after.
-    pub after: f64,
-    /// After over before; `None` if one has too few rounds.
-    pub throughput: Option<Ratio>,
-    /// The same by bootstrap.
-    pub bootstrap: Option<Interval>,
-    /// Ranks of the rounds.
-    pub ranks: Option<Ranks>,
-    /// Response times, after over before.
-    pub times: Vec<TimeRatio>,
-    /// Errors before and after, as shares.
-    pub errors: [f64; 2],
-}
-
-/// How a figure of response times changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TimeRatio {
-    /// Its name: `mean`, `p50`, …
-    pub name: String,
-    /// Milliseconds before: median of the rounds'.
-    pub before: f64,
-    /// Milliseconds after.
-    pub after: f64,
-    /// After over before.
-    pub ratio: Option<Ratio>,
-}
-
-/// What is said about a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Judgement {
-    /// Faster than before, by more than the margin.
-    Better,
-    /// As good as before.
-    Same,
-    /// Slower than before, by more than the margin.
-    Worse,
-    /// The rounds cannot tell.
-    Unclear,
-    /// One of both has no figures that can be believed.
-    Incomparable,
-}
-
-impl Judgement {
-    /// The word, for tables.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Same => "same",
-            Self::Worse => "worse",
-            Self::Unclear => "unclear",
-            Self::Incomparable => "incomparable",
+/// Compares two runs case by case; cases are the same if their names are.
+#[must_use]
+pub fn runs(before: &Stored, after: &Stored, margin: f64) -> Comparison {
+    let find = |cells: &[Cell], name: &str| cells.iter().position(|cell| cell.name == name);
+    let (old, new) = (&before.summary.cells, &after.summary.cells);
+    let single = old.len() == 1 && new.len() == 1;
+    let mut comparison = Comparison {
+        before: before.path.display().to_string(),
+        after: after.path.display().to_string(),
+        margin,
+        differences: differences(before, after),
+        ..Comparison::default()
+    };
+    for cell in new {
+        // Two runs of one case each are compared whatever their cases are called.
+        match find(old, &cell.name).or_else(|| single.then_some(0)) {
+            Some(at) => comparison.cells.push(cells(&old[at], cell, margin)),
+            None => comparison.only_after.push(cell.name.clone()),
         }
     }
+    if !single {
+        let gone = old.iter().filter(|cell| find(new, &cell.name).is_none());
+        comparison.only_before = gone.map(|cell| cell.name.clone()).collect();
+    }
+    comparison
 }
 
-impl CellComparison {
-    /// Why it is a regression, if it is one.
-    #[must_use]
-    pub fn reason(&self) -> Option<String> {
-        let ratio = self.throughput.filter(|_| self.judgement == Judgement::Worse)?;
-        Some(format!(
-            "throughput is {:.1} % lower than the baseline ({:.1} instead of {:.1}/s; 95 % interval \
-             of the ratio {:.3} to {:.3})",
-            100.0 * (1.0 - ratio.value),
-            self.after,
-            self.before,
-            ratio.interval.low,
-            ratio.interval.high,
-        ))
-    }
-}
-
-impl Comparison {
-    /// Compares two runs case by case; cases are the same if their names are.
-    #[must_use]
-    pub fn of(before: &Stored, after: &Stored, margin: f64) -> Self {
-        let find = |cells: &[Cell], name: &str| cells.iter().position(|cell| cell.name == name);
-        let (old, new) = (&before.summary.cells, &after.summary.cells);
-        let single = old.len() == 1 && new.len() == 1;
-        let mut comparison = Self {
-            before: before.path.display().to_string(),
-            after: after.path.display().to_string(),
-            margin,
-            differences: differences(before, after),
-            ..Self::default()
-        };
-        for cell in new {
-            // Two runs of one case each are compared whatever their cases are called.
-            match find(old, &cell.name).or_else(|| single.then_some(0)) {
-                Some(at) => comparison.cells.push(compare(&old[at], cell, margin)),
-                None => comparison.only_after.push(cell.name.clone()),
-            }
-        }
-        if !single {
-            let gone = old.iter().filter(|cell| find(new, &cell.name).is_none());
-            comparison.only_before = gone.map(|cell| cell.name.clone()).collect();
-        }
-        comparison
-    }
-
-    /// REGRESSION if a case is worse.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        let worse = self.cells.iter().any(|cell| cell.judgement == Judgement::Worse);
-        if worse { Verdict::Regression } else { Verdict::Pass }
-    }
-
-    /// Why it is a regression.
-    #[must_use]
-    pub fn reasons(&self) -> Vec<String> {
-        let several = self.cells.len() > 1;
-        let place = |cell: &CellComparison| match several {
-            true => format!("{}: ", cell.name),
-            false => String::new(),
-        };
-        let reason = |cell: &CellComparison| Some(format!("{}{}", place(cell), cell.reason()?));
-        self.cells.iter().filter_map(reason).collect()
-    }
-}
-
-fn compare(before: &Cell, after: &Cell, margin: f64) -> CellComparison {
+fn cells(before: &Cell, after: &Cell, margin: f64) -> CellComparison {
     let (old, new) = (before.throughputs(), after.throughputs());
     let believed = |cell: &Cell| !matches!(cell.verdict, Verdict::Invalid | Verdict::Unstable);
     let throughput = ratio(&old, &new, CONFIDENCE);
@@ -230,7 +107,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// What differs between the runs besides what was measured.
 fn differences(before: &Stored, after: &Stored) -> Vec<String> {
     let (old, new) = (&before.run, &after.run);
-    let host = |run: &crate::results::Run| {
+    let host = |run: &Run| {
         let host = &run.host;
         [host.name.clone(), host.kernel.clone(), host.processor.clone(), host.cores.to_string()]
     };
@@ -257,7 +134,7 @@ fn differences(before: &Stored, after: &Stored) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{RoundFigures, Run, Summary};
+    use crate::results::{RoundFigures, Summary};
     use crate::stats::spread;
     use std::path::PathBuf;
 
@@ -300,7 +177,7 @@ mod tests {
             ("unclear", 950.0, 0.2),
             ("new", 1.0, 0.0),
         ]);
-        let comparison = Comparison::of(&before, &after, MARGIN);
+        let comparison = runs(&before, &after, MARGIN);
         for cell in &comparison.cells {
             assert_eq!(cell.judgement.word(), cell.name, "{cell:?}");
         }
@@ -314,7 +191,7 @@ mod tests {
     #[test]
     fn a_regression_says_how_much() {
         let comparison =
-            Comparison::of(&stored(&[("a", 1000.0, 0.01)]), &stored(&[("b", 900.0, 0.01)]), MARGIN);
+            runs(&stored(&[("a", 1000.0, 0.01)]), &stored(&[("b", 900.0, 0.01)]), MARGIN);
         assert_eq!(comparison.verdict(), Verdict::Regression);
         let reasons = comparison.reasons();
         assert!(reasons[0].starts_with("throughput is 10.0 % lower"), "{reasons:?}");
@@ -326,7 +203,7 @@ mod tests {
     fn what_cannot_be_believed_is_not_compared() {
         let mut after = stored(&[("a", 500.0, 0.01)]);
         after.summary.cells[0].verdict = Verdict::Invalid;
-        let comparison = Comparison::of(&stored(&[("a", 1000.0, 0.01)]), &after, MARGIN);
+        let comparison = runs(&stored(&[("a", 1000.0, 0.01)]), &after, MARGIN);
         assert_eq!(comparison.cells[0].judgement, Judgement::Incomparable);
         assert_eq!(comparison.verdict(), Verdict::Pass);
     }
@@ -337,7 +214,7 @@ mod tests {
         let mut after = stored(&[]);
         after.run.host.cores = 64;
         after.run.quick = true;
-        let differences = Comparison::of(&before, &after, MARGIN).differences;
+        let differences = runs(&before, &after, MARGIN).differences;
         assert_eq!(differences.len(), 2, "{differences:?}");
         assert!(differences[0].starts_with("cores"), "{differences:?}");
     }

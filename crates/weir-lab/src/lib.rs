@@ -14,6 +14,7 @@
 pub mod compare;
 pub mod engine;
 pub mod feeder;
+pub mod figures;
 mod form;
 pub mod generate;
 pub mod jmx;

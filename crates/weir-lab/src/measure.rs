@@ -19,10 +19,11 @@ pub use capped::capped;
 pub use case::Case;
 pub use size::{extent, offered, rate, sized};
 
-use crate::compare::Comparison;
+use crate::compare;
 use crate::engine::Hold;
 use crate::protocol::{Arrangement, Extent, Order, Rules, Schedule, Stage};
 use crate::record::Interval;
+use crate::report;
 use crate::results::{
     Event, EventKind, Folder, FolderError, Place, Run, ServerRow, Stored, Summary,
 };
@@ -275,10 +276,13 @@ impl Measurement {
             let path = self.folder.as_ref().map(|folder| folder.path().to_owned());
             let path = path.unwrap_or_else(|| PathBuf::from("this run"));
             let after = Stored { path, run: run.clone(), summary: summary.clone() };
-            summary.comparison = Some(Comparison::of(&before, &after, margin));
+            summary.comparison = Some(compare::runs(&before, &after, margin));
             summary.conclude();
         }
         let path = self.folder.map(|folder| folder.finish(run, &summary)).transpose()?;
+        if let Some(path) = &path {
+            report::write(path)?;
+        }
         Ok((summary, path))
     }
 }

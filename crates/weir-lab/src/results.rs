@@ -12,13 +12,13 @@
 //! | `summary.csv` | the same with the columns of WSO2's published tables ([`table`]) |
 //! | `summary-report.csv`, `aggregate-report.csv` | the same as JMeter's reports have it |
 //! | `junit.xml` | cases and thresholds for continuous integration ([`junit`]) |
-//! | `report.html` | for people ([`crate::report`]) |
+//! | `report.html` | for people, written last ([`crate::report`]) |
 //!
 //! While a run is under way, [`Folder`] appends; what a crash leaves can still be read.
 
+mod comparison;
 mod effects;
 mod event;
-mod figures;
 mod folder;
 pub mod hlog;
 pub mod jmeter;
@@ -31,8 +31,8 @@ mod summary;
 pub mod table;
 mod total;
 
+pub use comparison::{CellComparison, Comparison, Judgement, TimeRatio};
 pub use event::{Event, EventKind};
-pub use figures::{LabelFigures, Point, Times};
 pub use folder::{Folder, FolderError, Stored};
 pub use published::Published;
 pub use run::{Host, Run};

@@ -8,7 +8,7 @@
 //! `max` and `p50` to `p99.99` (response time; `service-p99` for service time). Operators: `<`,
 //! `<=`, `>`, `>=`, `=`. Times have a unit: `us`, `ms`, `s` or `m`.
 
-use crate::results::{LabelFigures, Times};
+use crate::figures::{LabelFigures, Times};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -4,12 +4,13 @@ use super::seen::Seen;
 use super::stretches::Stretches;
 use super::{Circumstances, Method, Settings};
 use crate::engine::{self, Hold};
+use crate::figures::Times;
 use crate::program::{Label, Program};
 use crate::protocol::{Extent, Order, Outcome, Round, Rules, Stabilise, Use, fixed};
 use crate::record::Interval;
 use crate::results::{
     Cell, Factor, Failure, Generator, Held, Open, Published, RoundFigures, Server, ServerRow,
-    Times, Total, Traits,
+    Total, Traits,
 };
 use crate::stats::{Spread, spread};
 use crate::validity::{ERRORS, Evidence, Flaw, flaws};

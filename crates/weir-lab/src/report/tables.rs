@@ -1,8 +1,8 @@
 //! The tables of a report.
 
 use super::html::{bytes, escape, number, table, time};
-use crate::compare::{CellComparison, Comparison};
-use crate::results::{Cell, FactorEffects, Host, LabelFigures, Run, Summary};
+use crate::figures::LabelFigures;
+use crate::results::{Cell, CellComparison, Comparison, FactorEffects, Host, Run, Summary};
 use crate::stats::{Interval, Ratio};
 use crate::threshold::Kept;
 use crate::verdict::Verdict;

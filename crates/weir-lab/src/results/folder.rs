@@ -154,8 +154,7 @@ impl Folder {
         written.map_err(|source| file_error(&self.path.join("events.jsonl"), source))
     }
 
-    /// Ends the run: `run.json` once more, with its end, the summary in all its forms, and the
-    /// report.
+    /// Ends the run: `run.json` once more, with its end, and the summary in all its forms.
     ///
     /// # Errors
     /// It cannot be written.
@@ -163,7 +162,6 @@ impl Folder {
         self.flush()?;
         self.write_run(run)?;
         write_summary(&self.path, summary)?;
-        crate::report::write(&self.path)?;
         Ok(self.path)
     }
 

@@ -4,7 +4,8 @@
 //! Times are whole milliseconds, as JMeter's; percentiles come from histograms and are right within
 //! 0.1 %. In a run with several cases a label stands behind its case.
 
-use super::{LabelFigures, Summary};
+use super::Summary;
+use crate::figures::LabelFigures;
 use crate::tables::Report;
 use std::io::Write;
 
@@ -67,7 +68,8 @@ fn row(figures: &LabelFigures, window: f64, report: Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Cell, Times};
+    use crate::figures::Times;
+    use crate::results::Cell;
     use crate::tables::{AGGREGATE, SUMMARY};
 
     fn lines(report: Report) -> Vec<String> {

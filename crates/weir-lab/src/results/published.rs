@@ -1,6 +1,7 @@
 //! What others measured, beside what was measured here.
 
-use super::{Cell, LabelFigures, Summary};
+use super::{Cell, Summary};
+use crate::figures::LabelFigures;
 use serde::{Deserialize, Serialize};
 
 /// A published figure.
@@ -63,7 +64,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Times;
+    use crate::figures::Times;
     use crate::stats::spread;
 
     #[test]

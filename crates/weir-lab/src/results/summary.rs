@@ -1,7 +1,7 @@
 //! `summary.json`: the result.
 
-use super::{LabelFigures, Published, Times};
-use crate::compare::Comparison;
+use super::{Comparison, Published};
+use crate::figures::{LabelFigures, Times};
 use crate::protocol::fixed::Fixed;
 use crate::protocol::{Entry, Outcome};
 use crate::record::FirstError;

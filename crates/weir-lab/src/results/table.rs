@@ -3,7 +3,8 @@
 //! Throughput counts failed samples too, times are of all samples, as JMeter's tables have them.
 //! Standard deviation, minimum, maximum and percentiles are response times; KB is 1024 bytes.
 
-use super::{Cell, LabelFigures, Summary};
+use super::{Cell, Summary};
+use crate::figures::LabelFigures;
 use std::io::Write;
 
 /// The columns, in order.
@@ -89,7 +90,8 @@ fn row(name: &str, cell: &Cell, figures: &LabelFigures) -> [String; COLUMNS.len(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Times, Traits};
+    use crate::figures::Times;
+    use crate::results::Traits;
 
     #[test]
     fn a_row_as_in_the_published_tables() {

@@ -1,6 +1,6 @@
 //! Seconds of a round or a run, added up.
 
-use super::LabelFigures;
+use crate::figures::LabelFigures;
 use crate::program::Label;
 use crate::record::{FirstError, Interval, Tally, histogram};
 use crate::validity::Evidence;

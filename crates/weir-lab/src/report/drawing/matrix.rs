@@ -3,7 +3,8 @@
 
 use super::super::html::{escape, number, time};
 use super::{Scale, ticks};
-use crate::results::{Cell, LabelFigures};
+use crate::figures::LabelFigures;
+use crate::results::Cell;
 use std::fmt::Write;
 
 const WIDTH: f64 = 530.0;

@@ -4,8 +4,8 @@ use crate::exit::Exit;
 use crate::output;
 use crate::table::table;
 use std::path::PathBuf;
-use weir_lab::compare::{CellComparison, Comparison};
-use weir_lab::results::Stored;
+use weir_lab::compare;
+use weir_lab::results::{CellComparison, Comparison, Stored};
 
 /// Arguments of `weir lab compare`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (before, after) = (Stored::read(&args.before)?, Stored::read(&args.after)?);
-    let comparison = Comparison::of(&before, &after, args.margin / 100.0);
+    let comparison = compare::runs(&before, &after, args.margin / 100.0);
     if args.json {
         output::line(&serde_json::to_string(&comparison)?);
     } else {

@@ -6,7 +6,8 @@ use crate::table::table;
 use anyhow::Context;
 use std::fs;
 use std::path::PathBuf;
-use weir_lab::results::{Times, hlog};
+use weir_lab::figures::Times;
+use weir_lab::results::hlog;
 
 /// Arguments of `weir lab hist`.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 use weir_lab::engine::Summary;
+use weir_lab::figures::{LabelFigures, Times};
 use weir_lab::measure::SERVER;
 use weir_lab::record::FirstError;
-use weir_lab::results::{LabelFigures, ServerRow, Times, Total};
+use weir_lab::results::{ServerRow, Total};
 use weir_lab::validity::{self, ERRORS};
 use weir_lab::verdict::{Grounds, Verdict, judge};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use weir_admin::lab::{LabCase, LabComparison, LabDifference, LabResult, LabRun, LabTime};
-use weir_lab::compare::{CellComparison, Comparison, MARGIN};
-use weir_lab::results::{Cell, Run, Stored, Summary};
+use weir_lab::compare::{self, MARGIN};
+use weir_lab::results::{Cell, CellComparison, Run, Stored, Summary};
 
 /// Most runs that are listed.
 const MOST: usize = 200;
@@ -59,7 +59,7 @@ pub(super) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabCom
         let summary = read(&place.join("summary.json")).ok_or_else(none)?;
         Ok::<_, String>(Stored { path: PathBuf::from(name), run, summary })
     };
-    let compared = Comparison::of(&stored(before)?, &stored(after)?, MARGIN);
+    let compared = compare::runs(&stored(before)?, &stored(after)?, MARGIN);
     let only = |run: &str, names: &[String]| {
         names.iter().map(|name| format!("only {run} has {name}")).collect::<Vec<_>>()
     };
@@ -75,7 +75,7 @@ pub(super) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabCom
 }
 
 fn difference(cell: &CellComparison) -> LabDifference {
-    let time = |time: &weir_lab::compare::TimeRatio| LabTime {
+    let time = |time: &weir_lab::results::TimeRatio| LabTime {
         name: time.name.clone(),
         before: time.before,
         after: time.after,

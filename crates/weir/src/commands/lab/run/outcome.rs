@@ -1,6 +1,7 @@
 //! What a run says at its end, for people.
 
-use weir_lab::results::{Cell, Host, LabelFigures, Summary};
+use weir_lab::figures::LabelFigures;
+use weir_lab::results::{Cell, Host, Summary};
 use weir_lab::stats::Ratio;
 use weir_lab::tables::aligned;
 
