@@ -206,10 +206,10 @@ fn wrong_questions_say_what_would_be_right() {
         ("/v1/transactions?nonsense=x", 400, "nonsense"),
         ("/v1/nothing", 404, "openapi.json"),
     ] {
-        let answer = get(&server, path, &token);
-        assert_eq!(answer.status, status, "{path}: {}", answer.text());
-        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-        assert!(answer.text().contains(what), "{path}: {}", answer.text());
+        let response = get(&server, path, &token);
+        assert_eq!(response.status, status, "{path}: {}", response.text());
+        assert_eq!(response.header("content-type"), Some("application/problem+json"));
+        assert!(response.text().contains(what), "{path}: {}", response.text());
     }
     assert_eq!(ask(&server, "PUT", "/v1/journal", Some(&token), "").status, 405);
 }
@@ -365,9 +365,9 @@ fn without_an_index_it_is_said_that_there_is_none() {
     let token = first_token(&server);
     let recorded = id(&server.connect().get("/"));
     for path in ["", "/summary", "/export", "/tail", &format!("/{recorded}")] {
-        let answer = get(&server, &format!("/v1/transactions{path}"), &token);
-        assert_eq!(answer.status, 409, "{}", answer.text());
-        assert!(answer.text().contains("`tracker.index` is none"), "{}", answer.text());
+        let response = get(&server, &format!("/v1/transactions{path}"), &token);
+        assert_eq!(response.status, 409, "{}", response.text());
+        assert!(response.text().contains("`tracker.index` is none"), "{}", response.text());
     }
     assert_eq!(get(&server, "/v1/journal", &token).status, 200);
 }
@@ -378,9 +378,9 @@ fn without_recording_there_is_nothing_to_ask_for() {
     let server = Weir::new(config).start();
     let token = first_token(&server);
     for path in ["/v1/journal", "/v1/transactions", "/v1/transactions/tail"] {
-        let answer = get(&server, path, &token);
-        assert_eq!(answer.status, 409, "{}", answer.text());
-        assert!(answer.text().contains("tracker.enabled"), "{}", answer.text());
+        let response = get(&server, path, &token);
+        assert_eq!(response.status, 409, "{}", response.text());
+        assert!(response.text().contains("tracker.enabled"), "{}", response.text());
     }
     assert_eq!(get(&server, "/v1/openapi.json", &token).status, 200);
 }

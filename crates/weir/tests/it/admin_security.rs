@@ -11,11 +11,11 @@ const COOKIE: &str = "weir-session-9080=s3cret";
 
 #[test]
 fn a_session_cookie_reaches_no_upstream_and_none_sets_one() {
-    let upstream = Upstream::answering(
+    let upstream = Upstream::responding(
         "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: weir-session-9080=evil; Path=/v1\r\n\
          Set-Cookie: =weir-session-9080=evil\r\nContent-Length: 2\r\n\r\nok",
     );
-    let mirrored = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let mirrored = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let script =
         "export default (request) => Response.json({ cookie: request.headers.get('cookie') });\n";
     let config = format!(
@@ -29,9 +29,12 @@ fn a_session_cookie_reaches_no_upstream_and_none_sets_one() {
     );
     let server = Weir::new(&config).file("cookie.js", script).start();
     let sent = format!("a=1; {COOKIE}; b=2");
-    let answer = server.connect().request("GET", "/proxy", &[("cookie", &sent)], "");
-    let set: Vec<_> =
-        answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")).collect();
+    let response = server.connect().request("GET", "/proxy", &[("cookie", &sent)], "");
+    let set: Vec<_> = response
+        .headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"))
+        .collect();
     assert_eq!(set.len(), 1, "{set:?}");
     assert_eq!(set[0].1, "a=1");
     server.connect().request("GET", "/proxy", &[("cookie", COOKIE)], "");
@@ -289,8 +292,8 @@ fn secrets_are_not_followed_through_links() {
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
     symlink(data.join("admin-tokens.json"), folder.join("admin-tokens.json")).unwrap();
     let planted = planted.start();
-    let answer = get(&planted, "/v1/session", &token);
-    assert_eq!(answer.status, 503, "{}", answer.text());
+    let response = get(&planted, "/v1/session", &token);
+    assert_eq!(response.status, 503, "{}", response.text());
     eventually("it is said", || planted.stderr().contains("symbolic link"));
 }
 

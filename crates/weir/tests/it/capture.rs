@@ -279,18 +279,18 @@ fn every_stage_that_did_something_is_timed() {
 #[test]
 fn what_cannot_be_read_is_not_made_up_and_what_was_not_sent_is_not_kept() {
     let half = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nZZ\r\n";
-    let upstream = Upstream::answering(half);
+    let upstream = Upstream::responding(half);
     let mut weir = start(upstream.addr, "capture: body", &["path: \"/*\", proxy: up"]);
     let mut client = weir.connect();
     client.send("BAD REQUEST\r\n\r\n");
     assert_eq!(client.response().status, 400);
-    let answer = weir.connect().get("/half");
-    assert_eq!(answer.status, 502, "{}", answer.text());
+    let response = weir.connect().get("/half");
+    assert_eq!(response.status, 502, "{}", response.text());
     let all = recorded(&mut weir);
     assert_eq!((all[0].method.as_str(), all[0].target.as_str(), all[0].status), ("", "", 400));
     assert_eq!((all[1].status, all[1].outcome), (502, Outcome::Failed));
-    assert_eq!(all[1].response_body, answer.body, "{}", head(&all[1]).1);
-    assert_eq!(all[1].response.length, answer.body.len() as u64);
+    assert_eq!(all[1].response_body, response.body, "{}", head(&all[1]).1);
+    assert_eq!(all[1].response.length, response.body.len() as u64);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn only_text_is_searched() {
 }
 
 #[test]
-fn a_long_hosted_answer_is_recorded_in_pieces() {
+fn a_long_hosted_response_is_recorded_in_chunks() {
     let long = "0123456789abcdef".repeat(1 << 17);
     let reply = format!("get: /long, reply: {{text: \"{long}\"}}");
     let nobody = SocketAddr::from(([127, 0, 0, 1], 9));

@@ -97,7 +97,7 @@ fn failures(weir: &Server) -> usize {
 }
 
 fn good() -> Upstream {
-    Upstream::answering(OK)
+    Upstream::responding(OK)
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn a_target_that_is_killed_costs_nothing() {
 }
 
 #[test]
-fn more_than_was_said_never_becomes_somebody_elses_answer() {
-    let liar = Upstream::answering(
+fn bytes_beyond_the_announced_length_never_become_another_response() {
+    let liar = Upstream::responding(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
     );
     let (goods, other) = ([good(), good(), good(), good()], good());

@@ -175,7 +175,7 @@ fn a_slow_reader_of_a_stream_slows_its_upstream() {
 }
 
 #[test]
-fn a_client_that_has_said_all_still_gets_its_answer() {
+fn a_client_that_has_said_all_still_gets_its_response() {
     let (upstream, server) = by_hand("");
     let mut client = server.connect();
     client.send("POST /any HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
@@ -188,7 +188,7 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
 }
 
 #[test]
-fn a_client_that_leaves_an_answer_is_not_worked_for() {
+fn a_client_that_leaves_a_response_is_not_worked_for() {
     let (upstream, server) = by_hand("");
     let (mut client, mut peer) = ask(&server, &upstream, ANY);
     peer.send(BEGUN);

@@ -26,12 +26,12 @@ pub(crate) fn browse(server: &Server, method: &str, path: &str, lines: &str) -> 
 
 /// Header lines of a new session: the cookie, and the CSRF token.
 pub(crate) fn sign_in(server: &Server, token: &str) -> (String, String) {
-    let answer = ask(server, "POST", "/v1/session", Some(token), "");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let cookie = answer.header("set-cookie").unwrap();
+    let response = ask(server, "POST", "/v1/session", Some(token), "");
+    assert_eq!(response.status, 200, "{}", response.text());
+    let cookie = response.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains(token), "the token is not in it");
-    let csrf = answer.json()["csrf_token"].as_str().unwrap().to_owned();
+    let csrf = response.json()["csrf_token"].as_str().unwrap().to_owned();
     assert!(!cookie.contains(&csrf), "nor is the second secret");
     let cookie = format!("cookie: {}\r\n", cookie.split(';').next().unwrap());
     (cookie, format!("weir-csrf-token: {csrf}\r\n"))
@@ -104,9 +104,9 @@ fn a_link_is_good_once_for_its_url() {
     };
     let target = "/v1/transactions/export?q=api%3Aall";
     let made = |target: &str| {
-        let answer = ticket(target, &format!("{cookie}{csrf}"));
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        answer.json()["ticket"].as_str().unwrap().to_owned()
+        let response = ticket(target, &format!("{cookie}{csrf}"));
+        assert_eq!(response.status, 201, "{}", response.text());
+        response.json()["ticket"].as_str().unwrap().to_owned()
     };
     let open = |link: &str, lines: &str| browse(&server, "GET", link, lines).status;
     let link = format!("{target}&ticket={}", made(target));
@@ -182,14 +182,14 @@ fn a_request_that_is_tried_is_served_recorded_and_audited() {
     for token in &tokens[..2] {
         assert_eq!(ask(&server, "POST", "/v1/try", Some(token), tried).status, 403);
     }
-    let answer = ask(&server, "POST", "/v1/try", Some(&tokens[2]), tried);
-    let told = answer.json();
+    let response = ask(&server, "POST", "/v1/try", Some(&tokens[2]), tried);
+    let told = response.json();
     assert_eq!((told["status"].as_u64(), told["text"].as_str()), (Some(200), Some("quokka")));
     let path = format!("/v1/transactions/{}", told["id"].as_str().unwrap());
     let found = (0..100).find_map(|_| {
-        let answer = get(&server, &path, &tokens[2]);
+        let response = get(&server, &path, &tokens[2]);
         std::thread::sleep(std::time::Duration::from_millis(50));
-        (answer.status == 200).then(|| answer.json())
+        (response.status == 200).then(|| response.json())
     });
     let found = found.expect("it is recorded");
     let by = &found["payload"]["properties"][0];

@@ -54,7 +54,7 @@ fn connect_until_told(server: &Server, kept: &mut Vec<Client>) -> Response {
 
 #[test]
 fn silent_clients_do_not_keep_others_from_being_told_that_descriptors_have_run_out() {
-    let server = server(&Upstream::answering("HTTP/1.1 204 No Content\r\n\r\n"));
+    let server = server(&Upstream::responding("HTTP/1.1 204 No Content\r\n\r\n"));
     let mut kept = Vec::new();
     let told = connect_until_told(&server, &mut kept);
     assert!(kept.len() > 100, "{}", kept.len());

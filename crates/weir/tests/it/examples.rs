@@ -45,7 +45,7 @@ fn token(server: &Server, args: &[&str]) -> String {
 }
 
 #[test]
-fn martini_answers_52_and_54_bytes_and_xml() {
+fn martini_responds_with_52_and_54_bytes_and_xml() {
     let server = start("martini", &[]);
     let mut client = server.connect();
     let toro = client.get("/api/examples-services/sayHello");
@@ -115,10 +115,10 @@ fn quickstart_hosts_fronts_and_refuses() {
     let authorization = token(&server, &["--iss", "quickstart", "--aud", "orders", "--sub", "you"]);
     let headers = [("content-type", "application/json"), ("authorization", &*authorization)];
     let order = r#"{"id": "A-17", "ship": {"city": "Utrecht"}, "total": 42.50, "note": "no"}"#;
-    let answer = client.request("POST", "/orders/v1", &headers, order);
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.text(), r#"{"order":"A-17","city":"Utrecht","total":42.50}"#);
-    assert!(answer.header("ratelimit").is_some(), "{answer:?}");
+    let response = client.request("POST", "/orders/v1", &headers, order);
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(response.text(), r#"{"order":"A-17","city":"Utrecht","total":42.50}"#);
+    assert!(response.header("ratelimit").is_some(), "{response:?}");
     refused(&client.post("/orders/v1", order));
     let stranger = token(&server, &["--iss", "quickstart", "--aud", "other", "--sub", "you"]);
     let headers = [("content-type", "application/json"), ("authorization", &*stranger)];
@@ -139,10 +139,10 @@ fn found(server: &Server, query: &str) -> usize {
     String::from_utf8_lossy(&output.stdout).lines().count()
 }
 
-fn refused(answer: &Response) {
-    assert_eq!(answer.status, 401);
-    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-    assert!(answer.header("www-authenticate").is_some());
+fn refused(response: &Response) {
+    assert_eq!(response.status, 401);
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert!(response.header("www-authenticate").is_some());
 }
 
 /// Both APIs through curl, over TLS, with the payload shape of the published test.
@@ -177,20 +177,20 @@ fn as_this_user(pool: &str) -> String {
 }
 
 #[test]
-fn php_and_python_answer_from_pools() {
+fn php_and_python_respond_from_pools() {
     let server = start("php", &[&as_this_user("php")]);
-    let answer = server.connect().request("POST", "/index.php/a/b?x=1", &[], "hello");
-    let expected = json!({"agent": answer.json()["agent"], "method": "POST", "script": "/index.php",
+    let response = server.connect().request("POST", "/index.php/a/b?x=1", &[], "hello");
+    let expected = json!({"agent": response.json()["agent"], "method": "POST", "script": "/index.php",
         "path": "/a/b", "query": {"x": "1"}, "length": 5});
-    assert_eq!(answer.json(), expected);
+    assert_eq!(response.json(), expected);
     assert_eq!(server.connect().get("/").json()["script"], "/index.php");
 
     let server = start("python", &[&as_this_user("orders")]);
     let order = json!({"id": "A-17", "items": [1, 2, 3]});
     let mut client = server.connect();
     for _ in 0..3 {
-        let answer = client.post("/orders/v1", &order.to_string()).json();
-        assert_eq!((&answer["order"], &answer["path"]), (&order, &json!("/orders/v1")));
+        let response = client.post("/orders/v1", &order.to_string()).json();
+        assert_eq!((&response["order"], &response["path"]), (&order, &json!("/orders/v1")));
     }
 }
 
@@ -244,9 +244,9 @@ fn examples_run_from_another_folder_and_through_a_symbolic_link() {
         let mut client = server.connect();
         for way in ["pool", "cgi", "script"] {
             let path = format!("/{way}/benchmark?numFields=2&numRecords=2&msdelay=0");
-            let answer = client.get(&path);
-            assert_eq!(answer.status, 200, "{way} from {from} by {path}: {}", answer.text());
-            assert!(answer.json()["records"].is_array(), "{}", answer.text());
+            let response = client.get(&path);
+            assert_eq!(response.status, 200, "{way} from {from} by {path}: {}", response.text());
+            assert!(response.json()["records"].is_array(), "{}", response.text());
         }
         assert_eq!(client.get("/static/grid.json").body.len(), 4481, "from {from} by {path}");
         assert!(place.join("example/data").is_dir(), "from {from} by {path}");

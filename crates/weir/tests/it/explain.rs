@@ -123,25 +123,28 @@ fn a_recorded_transaction_is_explained_by_what_happened_to_it() {
     assert_eq!(call("/few", reader.clone()).status, 200);
     let limited = call("/few", reader);
     let lost = server.connect().get("/items/7");
-    let statuses = [&expired, &scope, &good, &limited, &lost].map(|answer| answer.status);
+    let statuses = [&expired, &scope, &good, &limited, &lost].map(|response| response.status);
     assert_eq!(statuses, [401, 403, 200, 429, 401]);
     // By this configuration all of them would pass: that is not what happened.
     server.reload(&config(""));
-    for (answer, code, detail) in [
+    for (response, code, detail) in [
         (&expired, "token-expired", "auth idp"),
         (&scope, "insufficient-scope", "auth idp: it wants the scopes read"),
         (&limited, "rate-limited", "is used up"),
         (&lost, "missing-credential", "no credential for idp"),
     ] {
-        let told = recorded(&server, &id(answer), &tokens[0]);
-        assert_eq!((&told["outcome"], &told["status"]), (&json!("problem"), &json!(answer.status)));
+        let told = recorded(&server, &id(response), &tokens[0]);
+        assert_eq!(
+            (&told["outcome"], &told["status"]),
+            (&json!("problem"), &json!(response.status))
+        );
         assert_eq!(
             (&told["problem"]["code"], &told["problem"]["fault"]),
             (&json!(code), &json!("client"))
         );
         assert!(told["problem"]["detail"].as_str().unwrap().contains(detail), "{told}");
         assert!(told["why"].as_str().unwrap().contains(detail), "{told}");
-        let shown = get(&server, &format!("/v1/transactions/{}", id(answer)), &tokens[0]).json();
+        let shown = get(&server, &format!("/v1/transactions/{}", id(response)), &tokens[0]).json();
         assert_eq!(shown["detail"], told["problem"]["detail"]);
     }
     let told = recorded(&server, &id(&good), &tokens[0]);

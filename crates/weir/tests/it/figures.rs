@@ -110,7 +110,7 @@ fn percentiles_are_within_one_percent_of_what_was_recorded() {
 }
 
 #[test]
-fn refused_is_what_weir_turned_away_by_reason_and_no_answer_of_an_upstream() {
+fn rejections_count_by_reason_and_exclude_responses_of_upstreams() {
     let upstream = upstream();
     let server = start(&upstream);
     let mut client = server.connect();

@@ -1,10 +1,10 @@
 //! Files of a folder: what is found, what is never found, and how it is sent.
 
-mod answers;
 mod changes;
 mod clients;
 mod codings;
 mod ranges;
+mod responses;
 mod traversal;
 
 use crate::harness::{Server, Weir};

@@ -80,7 +80,7 @@ fn hostile_heads_are_refused_byte_by_byte_too() {
 }
 
 #[test]
-fn a_hostile_request_behind_a_good_one_is_refused_after_its_answer() {
+fn a_hostile_request_behind_a_good_one_is_refused_after_its_response() {
     let pair = pair();
     for case in hostile::HEADS {
         let mut client = pair.weir.connect();
@@ -204,8 +204,8 @@ fn http_1_0_is_kept_alive_as_ab_asks() {
 }
 
 #[test]
-fn an_old_client_gets_a_chunked_answer_unchunked() {
-    let upstream = Upstream::answering(
+fn an_old_client_gets_a_chunked_response_unchunked() {
+    let upstream = Upstream::responding(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     );
     let weir = before(&upstream);
@@ -269,7 +269,7 @@ fn many_pipelined_requests_in_any_pieces() {
 
 #[test]
 fn trailers_end_a_body_and_change_nothing() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let weir = before(&upstream);
     let mut client = weir.connect();
     client.send(
@@ -302,13 +302,13 @@ fn head_204_and_304_have_no_body() {
 }
 
 #[test]
-fn upstreams_answers_without_body_are_passed_on_without_one() {
+fn upstreams_responses_without_body_are_passed_on_without_one() {
     for (status, lines) in [
         ("204 No Content", ""),
         ("304 Not Modified", "Content-Length: 5\r\n"),
         ("304 Not Modified", ""),
     ] {
-        let upstream = Upstream::answering(format!("HTTP/1.1 {status}\r\n{lines}\r\n"));
+        let upstream = Upstream::responding(format!("HTTP/1.1 {status}\r\n{lines}\r\n"));
         let weir = before(&upstream);
         let mut client = weir.connect();
         for _ in 0..2 {
@@ -316,7 +316,7 @@ fn upstreams_answers_without_body_are_passed_on_without_one() {
         }
         assert_eq!(upstream.connections(), 1, "{status} {lines:?}");
     }
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
     let weir = before(&upstream);
     let mut client = weir.connect();
     for _ in 0..2 {
@@ -344,7 +344,7 @@ fn a_client_that_expects_continue_is_told_when_its_body_is_wanted() {
 }
 
 #[test]
-fn a_client_whose_body_is_not_wanted_gets_its_answer_at_once() {
+fn a_client_whose_body_is_not_wanted_gets_its_response_at_once() {
     let pair = pair();
     for (path, length, status) in [("/nowhere", 5, 404), ("/echo/x", 100_000, 413), ("/x", 5, 200)]
     {
@@ -426,7 +426,7 @@ fn idle_connections_are_closed_without_a_word() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_gets_its_answers() {
+fn a_client_that_has_finished_sending_gets_its_responses() {
     let pair = pair();
     let mut client = pair.weir.connect();
     client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\nGET /echo/x HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -455,7 +455,7 @@ fn a_client_that_finishes_inside_a_request_gets_nothing_and_the_upstream_no_half
 
 #[test]
 fn the_host_of_an_absolute_target_goes_before_the_header() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let config = CONFIG
         .replace("ECHO", &upstream.addr.to_string())
         .replace("proxy: echo", "proxy: {upstream: echo, host: client}");
@@ -470,7 +470,7 @@ fn the_host_of_an_absolute_target_goes_before_the_header() {
 
 #[test]
 fn what_ends_a_message_cannot_be_nominated_away() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let weir = before(&upstream);
     let mut client = weir.connect();
     for (connection, framing, body) in [

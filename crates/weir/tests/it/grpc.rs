@@ -5,7 +5,7 @@ pub(crate) mod frames;
 mod trailers;
 
 use crate::harness::{self, Certificate, Server, Upstream, Weir, eventually, nobody};
-use frames::{Call, answering, call, odd, refusing};
+use frames::{Call, call, odd, refusing, responding};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ fn over_tls_it_is_agreed_on_in_the_handshake() {
     let certificate = Certificate::of("localhost");
     let tls = "tls: {cert: \"file:tls.crt\", key: \"file:tls.key\"}";
     let listen = format!("listen: [{{addr: \"127.0.0.1:0\", {tls}}}]");
-    let inner = config(&[answering()], "", "");
+    let inner = config(&[responding()], "", "");
     let inner = Weir::new(&inner.replace("listen: [{addr: \"127.0.0.1:0\"}]", &listen))
         .file("tls.crt", &certificate.cert)
         .file("tls.key", &certificate.key)
@@ -109,32 +109,35 @@ fn over_tls_it_is_agreed_on_in_the_handshake() {
     let outer = config(&[inner.listen[0]], ", tls: {ca: \"file:ca.crt\"}", "");
     let outer = outer.replace(&format!("http://{}", inner.listen[0]), &https);
     let outer = Weir::new(&outer).file("ca.crt", &certificate.cert).start();
-    let answer = call(&outer, Call::new("/0/Method").message("hi"));
-    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"\0\0\0\0\x02hi"[..]));
-    assert_eq!(answer.trailer("grpc-status"), "0");
+    let response = call(&outer, Call::new("/0/Method").message("hi"));
+    assert_eq!((response.status, response.body.as_slice()), (200, &b"\0\0\0\0\x02hi"[..]));
+    assert_eq!(response.trailer("grpc-status"), "0");
 }
 
 #[test]
 fn heads_bodies_and_trailers_pass_both_ways() {
-    let mut weir = before(&[answering()], "");
+    let mut weir = before(&[responding()], "");
     let asked =
         Call::new("/0/Method?a=1").message("hi").header("x-asked", "me").trailer("x-end", "now");
-    let answer = call(&weir, asked);
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("x-answered"), "me");
-    assert_eq!(answer.header("x-path"), "/0/Method?a=1");
-    assert_eq!(answer.header("x-te"), "trailers");
-    assert_eq!(answer.trailer("x-end"), "now");
-    let via = answer.header("x-via");
+    let response = call(&weir, asked);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("x-answered"), "me");
+    assert_eq!(response.header("x-path"), "/0/Method?a=1");
+    assert_eq!(response.header("x-te"), "trailers");
+    assert_eq!(response.trailer("x-end"), "now");
+    let via = response.header("x-via");
     assert!(via.starts_with("2 "), "{via}");
     for code in [5, 14] {
-        let answer = call(&weir, Call::new(&format!("/{code}/Method")).message("x"));
+        let response = call(&weir, Call::new(&format!("/{code}/Method")).message("x"));
         assert_eq!(
-            (answer.status, answer.trailer("grpc-status")),
+            (response.status, response.trailer("grpc-status")),
             (200, code.to_string().as_str())
         );
-        let answer = call(&weir, Call::new(&format!("/{code}/Alone")).message("x"));
-        assert_eq!((answer.status, answer.header("grpc-status")), (200, code.to_string().as_str()));
+        let response = call(&weir, Call::new(&format!("/{code}/Alone")).message("x"));
+        assert_eq!(
+            (response.status, response.header("grpc-status")),
+            (200, code.to_string().as_str())
+        );
     }
     assert_eq!([0, 5, 14].map(|code| counted(&weir, code)), [1.0, 2.0, 2.0]);
     assert_eq!(weir.metric("weir_upstream_connects_total", &[]), 1.0);
@@ -148,12 +151,12 @@ fn heads_bodies_and_trailers_pass_both_ways() {
 #[test]
 fn clients_of_http1_and_checks_reach_such_an_upstream_too() {
     let check = ", health: {check: {path: /0/Alone, every: 1s}}";
-    let weir = before(&[answering()], check);
+    let weir = before(&[responding()], check);
     let mut client = weir.connect();
     let long = "x".repeat(500_000);
     for body in ["", "hi", &long] {
-        let answer = client.request("POST", "/0/Plain", &[("content-type", "text/plain")], body);
-        assert_eq!((answer.status, answer.text().as_str()), (200, body));
+        let response = client.request("POST", "/0/Plain", &[("content-type", "text/plain")], body);
+        assert_eq!((response.status, response.text().as_str()), (200, body));
     }
     client.send("POST /0/Plain HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.send("3\r\nabc\r\n");
@@ -168,7 +171,7 @@ fn clients_of_http1_and_checks_reach_such_an_upstream_too() {
 
 #[test]
 fn the_time_that_a_client_gives_a_call_ends_it() {
-    let weir = before(&[answering()], "");
+    let weir = before(&[responding()], "");
     let late = call(&weir, Call::new("/0/Never").message("x").header("grpc-timeout", "200m"));
     assert_eq!((late.status, late.header("grpc-status")), (200, "4"));
     assert_eq!(late.header("grpc-message"), "The request took too long");
@@ -182,7 +185,7 @@ fn refusing_config() -> String {
          \x20 scarce:\n    base: /scarce\n    limit: {rate: 1/h, key: address}\n    \
          routes: [{path: \"/*\", proxy: {upstream: calls, path: strip-base}}]\n\
          auth: {keys: {api_key: {header: x-key}}}\n";
-    let config = config(&[answering()], "", more).replace("base: /\n", "base: /test\n");
+    let config = config(&[responding()], "", more).replace("base: /\n", "base: /test\n");
     let nobody = format!("upstreams:\n  nobody: {{targets: [\"http://{}\"]}}\n", nobody());
     config.replace("upstreams:\n", &nobody)
 }
@@ -192,24 +195,24 @@ fn what_weir_refuses_of_a_call_is_told_by_the_rules_of_grpc() {
     let mut weir = Weir::new(&refusing_config()).start();
     let ask = |path: &str, text: &str| call(&weir, Call::new(path).message(text));
     let refused = |path: &str, text: &str, code: &str| {
-        let answer = ask(path, text);
-        let told = (answer.status, answer.header("grpc-status"), answer.body.len());
+        let response = ask(path, text);
+        let told = (response.status, response.header("grpc-status"), response.body.len());
         assert_eq!(told, (200, code, 0), "{path}");
-        assert_eq!(answer.header("content-type"), "application/grpc", "{path}");
-        assert!(!answer.header("weir-transaction-id").is_empty(), "{path}");
-        answer
+        assert_eq!(response.header("content-type"), "application/grpc", "{path}");
+        assert!(!response.header("weir-transaction-id").is_empty(), "{path}");
+        response
     };
     refused("/none/Method", "x", "12");
-    let answer = refused("/closed/Method", "x", "16");
-    assert_eq!(answer.header("grpc-message"), "A credential is required");
-    assert!(!answer.header("www-authenticate").is_empty());
+    let response = refused("/closed/Method", "x", "16");
+    assert_eq!(response.header("grpc-message"), "A credential is required");
+    assert!(!response.header("www-authenticate").is_empty());
     let down = refused("/down/Method", "x", "14");
     let message = down.header("grpc-message");
     assert!(message.starts_with("The upstream cannot be reached: "), "{message}");
     assert_eq!(ask("/scarce/0/Method", "x").trailer("grpc-status"), "0");
-    let answer = refused("/scarce/0/Method", "x", "8");
-    let pause: u64 = answer.header("grpc-retry-pushback-ms").parse().expect("a number");
-    assert_eq!(answer.header("retry-after").parse::<u64>().expect("a number") * 1000, pause);
+    let response = refused("/scarce/0/Method", "x", "8");
+    let pause: u64 = response.header("grpc-retry-pushback-ms").parse().expect("a number");
+    assert_eq!(response.header("retry-after").parse::<u64>().expect("a number") * 1000, pause);
 
     // By HTTP/1, or of another type, it is a problem as ever.
     let headers = [("content-type", "application/grpc")];
@@ -245,7 +248,7 @@ fn a_real_client_understands_why_a_call_is_refused() {
 #[test]
 fn a_target_that_cannot_be_reached_is_passed_over_and_calls_are_sent_again_within_the_budget() {
     let retries = ", retries: {methods: any, minimum: 1000}, health: {failures: 0}";
-    let weir = before(&[nobody(), answering()], retries);
+    let weir = before(&[nobody(), responding()], retries);
     for _ in 0..10 {
         assert_eq!(call(&weir, Call::new("/0/Method").message("x")).trailer("grpc-status"), "0");
     }
@@ -288,7 +291,7 @@ fn a_stream_that_is_refused_has_certainly_not_been_dealt_with() {
 
 #[test]
 fn what_is_no_http2_or_lies_about_its_length_is_the_upstreams_fault() {
-    let plain = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let plain = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let weir = before(&[plain.addr], "");
     assert_eq!(weir.connect().get("/x").status, 502);
     for (length, body) in [(5, "too long for that"), (50, "too short")] {
@@ -317,7 +320,7 @@ fn what_is_no_http2_or_lies_about_its_length_is_the_upstreams_fault() {
 }
 
 #[test]
-fn one_that_is_killed_in_the_middle_of_an_answer_breaks_it_off() {
+fn one_that_is_killed_in_the_middle_of_a_response_aborts_it() {
     let (addr, _) = odd(|_, mut connection| async move {
         let Some(Ok((_, mut respond))) = connection.accept().await else { return };
         let Ok(mut out) = respond.send_response(frames::head(200), false) else { return };
@@ -335,19 +338,19 @@ fn one_that_is_killed_in_the_middle_of_an_answer_breaks_it_off() {
 
 #[test]
 fn calls_are_copied_to_mirrors_of_either_protocol() {
-    let plain = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let plain = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let more = format!(
         "  more: {{targets: [\"http://{}\"], protocol: http2}}\n  \
          plain: {{targets: [\"http://{}\"]}}\napis:\n",
-        answering(),
+        responding(),
         plain.addr
     );
     let mirrors = "proxy: {upstream: calls, mirror: [{upstream: more}, {upstream: plain}]}";
-    let config = config(&[answering()], "", "").replace("proxy: calls", mirrors);
+    let config = config(&[responding()], "", "").replace("proxy: calls", mirrors);
     let config = config.replace("apis:\n", &more);
     let weir = Weir::new(&config).start();
-    let answer = call(&weir, Call::new("/5/Method").message("hi"));
-    assert_eq!(answer.trailer("grpc-status"), "5");
+    let response = call(&weir, Call::new("/5/Method").message("hi"));
+    assert_eq!(response.trailer("grpc-status"), "5");
     eventually("copies are answered", || {
         weir.metric("weir_mirror_requests_total", &["weir_outcome=\"sent\""]) == 2.0
     });
@@ -360,7 +363,7 @@ fn calls_are_copied_to_mirrors_of_either_protocol() {
 
 #[test]
 fn a_client_that_cancels_frees_its_place() {
-    let weir = before(&[answering()], ", connections: 1");
+    let weir = before(&[responding()], ", connections: 1");
     for _ in 0..150 {
         frames::cancelled(&weir, Call::new("/0/Never").message("x"));
     }

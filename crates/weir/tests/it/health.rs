@@ -39,7 +39,7 @@ fn taken_out(weir: &Server, why: &str) -> f64 {
 
 #[test]
 fn only_those_get_requests_that_say_they_are_well() {
-    let answers = [
+    let responses = [
         ERROR,
         "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nlying",
@@ -47,10 +47,10 @@ fn only_those_get_requests_that_say_they_are_well() {
         "SSH-2.0-OpenSSH_9.2\r\n\r\n",
         "",
     ];
-    let mut bad: Vec<Upstream> = answers
-        .map(|answer| {
+    let mut bad: Vec<Upstream> = responses
+        .map(|response| {
             asked(move |peer| {
-                peer.send(answer);
+                peer.send(response);
             })
         })
         .into();
@@ -135,7 +135,7 @@ fn one_that_gets_well_is_asked_again_and_a_reload_without_checks_asks_nobody() {
 #[test]
 fn errors_take_a_target_out_but_never_more_than_may_be() {
     let errors = "errors: {share: 50%, requests: 4, window: 1h}, failures: 0, pause: 1h";
-    let (bad, good) = (Upstream::answering(ERROR), Upstream::answering(OK));
+    let (bad, good) = (Upstream::responding(ERROR), Upstream::responding(OK));
     let targets = [bad.addr.to_string(), good.addr.to_string()];
     let weir = before(&targets, 1, errors);
     let mut client = weir.connect();
@@ -143,7 +143,7 @@ fn errors_take_a_target_out_but_never_more_than_may_be() {
     assert_eq!((failed, bad.heads().len()), (4, 4));
     assert_eq!(taken_out(&weir, "errors"), 1.0);
 
-    let all: Vec<Upstream> = (0..4).map(|_| Upstream::answering(ERROR)).collect();
+    let all: Vec<Upstream> = (0..4).map(|_| Upstream::responding(ERROR)).collect();
     let targets: Vec<String> = all.iter().map(|one| one.addr.to_string()).collect();
     let weir = before(&targets, 1, &format!("{errors}, most_out: 50%"));
     let mut client = weir.connect();

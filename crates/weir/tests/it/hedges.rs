@@ -34,10 +34,10 @@ fn doing(how: impl Fn(&mut Peer) + Send + Sync + 'static) -> Upstream {
     })
 }
 
-fn after(delay: u64, answer: &'static str) -> Upstream {
+fn after(delay: u64, response: &'static str) -> Upstream {
     doing(move |peer| {
         std::thread::sleep(Duration::from_millis(delay));
-        peer.send(answer);
+        peer.send(response);
     })
 }
 
@@ -51,7 +51,7 @@ fn won(weir: &Server, who: &str) -> f64 {
 
 #[test]
 fn a_target_that_hangs_is_not_waited_for_and_its_connection_goes() {
-    let (slow, quick) = (doing(Peer::hang), Upstream::answering(OK));
+    let (slow, quick) = (doing(Peer::hang), Upstream::responding(OK));
     let (first, second) = (slow.addr.to_string(), quick.addr.to_string());
     let weir = before([&first, &second], SOON, "");
     let mut client = weir.connect();
@@ -110,7 +110,7 @@ fn the_stream_that_is_beaten_is_reset() {
 }
 
 #[test]
-fn who_answers_in_time_has_nobody_beside_it() {
+fn a_response_in_time_starts_no_hedge() {
     let (one, other) = (after(1, OK), after(1, OK));
     let (first, second) = (one.addr.to_string(), other.addr.to_string());
     let weir = before([&first, &second], "hedge: 20s", "");
@@ -155,7 +155,7 @@ fn no_storm_of_second_tries() {
 }
 
 #[test]
-fn the_first_good_answer_counts_whoever_gives_it() {
+fn the_first_good_response_counts_whoever_gives_it() {
     // A bad answer is not waited for twice, and nobody gets it.
     let (bad, good) = (after(100, BUSY), after(300, OK));
     let (first, second) = (bad.addr.to_string(), good.addr.to_string());
@@ -185,7 +185,7 @@ fn a_client_that_leaves_takes_both_with_it() {
 
 #[test]
 fn the_record_says_that_it_was_sent_twice_and_how_long_the_first_try_took() {
-    let (slow, quick) = (doing(Peer::hang), Upstream::answering(OK));
+    let (slow, quick) = (doing(Peer::hang), Upstream::responding(OK));
     let (first, second) = (slow.addr.to_string(), quick.addr.to_string());
     let mut weir = before([&first, &second], "hedge: 100ms", "");
     assert_eq!(weir.connect().get("/x").text(), "ok");
@@ -199,12 +199,12 @@ fn the_record_says_that_it_was_sent_twice_and_how_long_the_first_try_took() {
 
 #[test]
 fn when_both_fail_there_is_one_error() {
-    for (answer, status) in [("", 502), (BUSY, 503)] {
+    for (response, status) in [("", 502), (BUSY, 503)] {
         // Without an answer it ends the connection.
         let fail = move |_, peer: &mut Peer| {
             while peer.request().is_some() {
                 std::thread::sleep(Duration::from_millis(150));
-                if answer.is_empty() || !peer.send(answer) {
+                if response.is_empty() || !peer.send(response) {
                     return;
                 }
             }

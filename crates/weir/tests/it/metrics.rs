@@ -22,7 +22,7 @@ fn counted(weir: &Server, labels: &[&str]) -> (f64, f64) {
 }
 
 #[test]
-fn answers_are_counted_by_method_status_and_target() {
+fn responses_are_counted_by_method_status_and_target() {
     let upstream = Upstream::start(|_, peer| {
         while peer.request().is_some() {
             let last = peer.requests() == 3;

@@ -35,9 +35,9 @@ pub(crate) fn settle(server: &Server) {
 /// Rows of usage, once everything is counted.
 pub(crate) fn usage(server: &Server, query: &str) -> Vec<Value> {
     settle(server);
-    let answer = get(server, &format!("/v1/usage?{query}"), &first_token(server));
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()["rows"].as_array().unwrap().clone()
+    let response = get(server, &format!("/v1/usage?{query}"), &first_token(server));
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()["rows"].as_array().unwrap().clone()
 }
 
 pub(crate) fn calls(rows: &[Value]) -> u64 {
@@ -209,16 +209,16 @@ fn what_was_sent_twice_or_again_counts_as_configured() {
         let before = retries(server);
         let (mut client, mut served, mut failed) = (server.connect(), 0.0, String::new());
         while retries(server) == before {
-            let answer = client.get("/");
-            assert_eq!(answer.status, 503);
-            (served, failed) = (served + 1.0, crate::admin_api::id(&answer));
+            let response = client.get("/");
+            assert_eq!(response.status, 503);
+            (served, failed) = (served + 1.0, crate::admin_api::id(&response));
         }
         (served, failed)
     };
     let again = |server: &Server, id: &str| {
         let path = format!("/v1/transactions/{id}/resubmit");
-        let answer = ask(server, "POST", &path, Some(&first_token(server)), "{}");
-        assert_eq!(answer.json()["status"], 503, "{}", answer.text());
+        let response = ask(server, "POST", &path, Some(&first_token(server)), "{}");
+        assert_eq!(response.json()["status"], 503, "{}", response.text());
     };
     let (served, failed) = until_repeated(&server);
     let first = counted(&server);
@@ -260,8 +260,8 @@ fn quota_survives(more: &str) {
                         break;
                     }
                     match open.try_response() {
-                        Some(answer) if answer.status == 200 => answered += 1,
-                        Some(answer) if answer.status == 429 => {
+                        Some(response) if response.status == 200 => answered += 1,
+                        Some(response) if response.status == 429 => {
                             refused = true;
                             break;
                         }

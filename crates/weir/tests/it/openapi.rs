@@ -1,10 +1,10 @@
 //! APIs that an OpenAPI document describes: requests and answers compared with it, its security,
 //! its examples, the document itself, and configurations made of it.
 
-mod answers;
 mod budget;
 mod import;
 mod peers;
+mod responses;
 
 use crate::harness::{Response, Server, Weir, transactions};
 use serde_json::{Value, json};
@@ -29,9 +29,9 @@ fn shop(settings: &[&str]) -> Server {
 }
 
 /// `in`, name and pointer of what a problem says is wrong.
-fn errors(answer: &Response) -> Vec<(String, String, String)> {
-    assert_eq!(answer.status, 400, "{}", answer.text());
-    let problem = answer.json();
+fn errors(response: &Response) -> Vec<(String, String, String)> {
+    assert_eq!(response.status, 400, "{}", response.text());
+    let problem = response.json();
     assert_eq!(problem["type"], "urn:weir:problem:invalid-request", "{problem}");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let errors = problem["errors"].as_array().expect("errors").iter();
@@ -121,8 +121,8 @@ fn bodies_in_pieces_and_awaited_ones_are_checked_whole_and_go_on_whole() {
     client.send(chunked);
     std::thread::sleep(std::time::Duration::from_millis(20));
     client.send(format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()));
-    let answer = client.response();
-    assert_eq!((answer.status, answer.text().as_str()), (200, ORDER));
+    let response = client.response();
+    assert_eq!((response.status, response.text().as_str()), (200, ORDER));
     // A body that is too long is refused before it is looked at.
     let long = format!("{head}Content-Length: 999999999\r\n\r\n");
     client.send(long);
@@ -163,9 +163,9 @@ fn the_security_of_the_document_holds() {
 #[test]
 fn an_api_serves_its_own_description_and_nothing_that_it_does_not_offer() {
     let server = shop(&[]);
-    let answer = server.connect().request("GET", "/shop/v1/openapi.json", &[KEY], "");
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    let document = answer.json();
+    let response = server.connect().request("GET", "/shop/v1/openapi.json", &[KEY], "");
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let document = response.json();
     assert_eq!(document["servers"], json!([{"url": "/shop/v1"}]));
     assert_eq!(document["openapi"], "3.1.0");
     let paths: Vec<&String> = document["paths"].as_object().expect("paths").keys().collect();
@@ -177,7 +177,7 @@ fn an_api_serves_its_own_description_and_nothing_that_it_does_not_offer() {
 }
 
 #[test]
-fn mocks_answer_with_examples_or_what_schemas_allow() {
+fn mocks_respond_with_examples_or_what_schemas_allow() {
     let server = shop(&[]);
     let mut client = server.connect();
     let listed = client.request("GET", "/shop/v1/orders", &[KEY], "").json();

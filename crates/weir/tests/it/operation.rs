@@ -65,7 +65,7 @@ fn addresses_that_cannot_be_had_are_named() {
 }
 
 #[test]
-fn the_admin_listener_answers_for_this_machine_only() {
+fn the_admin_listener_responds_to_this_machine_only() {
     let server = Weir::new(&config("admin: {addr: \"127.0.0.1:0\", hosts: ops.example}")).start();
     let addr = server.admin.unwrap();
     let status = |host: &str| {
@@ -258,8 +258,8 @@ fn a_stop_fails_readiness_and_serves_on_for_a_while() {
     assert_eq!(ready(&server), 503);
     assert_eq!(server.connect_admin().get("/healthz").status, 200);
     for mut client in [kept, server.connect()] {
-        let answer = client.get("/x/1");
-        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+        let response = client.get("/x/1");
+        assert_eq!((response.status, response.header("connection")), (200, Some("close")));
     }
     let http2 = std::process::Command::new("curl")
         .args(["-s", "--http2-prior-knowledge", &server.url("/x/1")])

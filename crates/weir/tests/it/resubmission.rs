@@ -5,7 +5,7 @@ mod crashes;
 mod doors;
 mod jobs;
 mod lost;
-mod refusals;
+mod rejections;
 mod single;
 mod upstream;
 
@@ -50,14 +50,14 @@ impl Backend {
     fn start() -> Self {
         let status = Arc::new(AtomicU16::new(503));
         let got = Arc::new(Mutex::new(Vec::new()));
-        let (answer, notes) = (Arc::clone(&status), Arc::clone(&got));
+        let (response, notes) = (Arc::clone(&status), Arc::clone(&got));
         let upstream = Upstream::start(move |_, peer| {
             loop {
                 let Some(body) = peer.request() else { return };
                 let head = peer.last_head();
                 let body = String::from_utf8_lossy(&body).into_owned();
                 notes.lock().unwrap().push(Got { head, body });
-                let status = answer.load(Ordering::SeqCst);
+                let status = response.load(Ordering::SeqCst);
                 if status == 0 {
                     return peer.hang();
                 }
@@ -68,7 +68,7 @@ impl Backend {
     }
 
     /// From now on it answers with this; 0 is never.
-    fn answer(&self, status: u16) {
+    fn response(&self, status: u16) {
         self.status.store(status, Ordering::SeqCst);
     }
 
@@ -131,18 +131,18 @@ fn resubmit(weir: &Server, id: &str, wish: &Value) -> Response {
 
 /// It succeeds; gives the attempt.
 fn succeeds(weir: &Server, id: &str, wish: &Value) -> Value {
-    let answer = resubmit(weir, id, wish);
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let attempt = answer.json();
+    let response = resubmit(weir, id, wish);
+    assert_eq!(response.status, 200, "{}", response.text());
+    let attempt = response.json();
     assert_eq!(attempt["state"], "succeeded", "{attempt}");
     attempt
 }
 
 /// It is refused for this reason, before anything is sent.
 fn refused(weir: &Server, id: &str, wish: &Value, reason: &str) {
-    let answer = resubmit(weir, id, wish);
-    assert_eq!(answer.status, 409, "{reason}: {}", answer.text());
-    let problem = answer.json();
+    let response = resubmit(weir, id, wish);
+    assert_eq!(response.status, 409, "{reason}: {}", response.text());
+    let problem = response.json();
     assert_eq!(problem["reason"], reason, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(words(reason)), "{detail}");
@@ -185,16 +185,16 @@ fn refused_later(weir: &Server, id: &str, wish: &Value, reason: &str) {
 }
 
 fn show(weir: &Server, id: &str) -> Value {
-    let answer = get(weir, &format!("/v1/transactions/{id}"), &first_token(weir));
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()
+    let response = get(weir, &format!("/v1/transactions/{id}"), &first_token(weir));
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
 }
 
 /// Makes a job; gives its number.
 fn job(weir: &Server, new: &Value) -> i64 {
-    let answer = post(weir, "/v1/jobs", new);
-    assert_eq!(answer.status, 201, "{}", answer.text());
-    answer.json()["number"].as_i64().unwrap()
+    let response = post(weir, "/v1/jobs", new);
+    assert_eq!(response.status, 201, "{}", response.text());
+    response.json()["number"].as_i64().unwrap()
 }
 
 fn look(weir: &Server, number: i64) -> Value {

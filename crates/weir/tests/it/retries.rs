@@ -44,7 +44,7 @@ fn assert_problem(response: &Response, status: u16, slug: &str) {
 }
 
 #[test]
-fn another_target_answers_whatever_the_first_one_does() {
+fn another_target_responds_whatever_the_first_one_does() {
     let faults: [fn(&mut Peer); 4] = [
         |peer| peer.reset(),
         |_| {},
@@ -56,7 +56,7 @@ fn another_target_answers_whatever_the_first_one_does() {
     let told =
         [("closed", "a reset"), ("closed", "an end"), ("timeout", "silence"), ("status", "503")];
     for ((why, what), how) in told.into_iter().zip(faults) {
-        let (bad, good) = (failing(how), Upstream::answering(OK));
+        let (bad, good) = (failing(how), Upstream::responding(OK));
         let (first, second) = (bad.addr.to_string(), good.addr.to_string());
         let weir = before(&[&first, &second], &format!("{PLENTY}, timeout: 300ms"), "");
         let mut client = weir.connect();
@@ -101,11 +101,11 @@ fn the_only_target_gets_it_again() {
 }
 
 #[test]
-fn the_client_gets_the_last_answer_when_the_tries_are_used_up() {
-    let upstream = Upstream::answering(BUSY);
+fn the_client_gets_the_last_response_when_the_attempts_are_used_up() {
+    let upstream = Upstream::responding(BUSY);
     let weir = before(&[&upstream.addr.to_string()], PLENTY, "");
-    let answer = weir.connect().get("/x");
-    assert_eq!((answer.status, answer.text().as_str()), (503, "busy"));
+    let response = weir.connect().get("/x");
+    assert_eq!((response.status, response.text().as_str()), (503, "busy"));
     assert_eq!(upstream.heads().len(), 3);
     assert_eq!((again(&weir, "status"), refused(&weir, "tries")), (2.0, 1.0));
     let count = "http_client_request_duration_seconds_count";
@@ -114,20 +114,20 @@ fn the_client_gets_the_last_answer_when_the_tries_are_used_up() {
 }
 
 #[test]
-fn an_answer_that_is_discarded_may_have_any_length() {
+fn a_response_that_is_discarded_may_have_any_length() {
     let long = "a".repeat(300_000);
     let fixed = format!("HTTP/1.1 503 No\r\nContent-Length: 300000\r\n\r\n{long}");
     let chunked = format!("HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n{long}");
     let short = "HTTP/1.1 503 No\r\nContent-Length: 1000\r\n\r\nhalf".to_owned();
     let empty = "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned();
-    for answer in [fixed, chunked, short, empty] {
+    for response in [fixed, chunked, short, empty] {
         let upstream = Upstream::start(move |_, peer| {
             while peer.request().is_some() {
                 let first = peer.last_head().starts_with("GET /x ") && peer.requests() == 1;
-                peer.send(if first { answer.as_str() } else { OK });
+                peer.send(if first { response.as_str() } else { OK });
             }
         });
-        let good = Upstream::answering(OK);
+        let good = Upstream::responding(OK);
         let addresses = [upstream.addr.to_string(), good.addr.to_string()];
         let weir = before(&[&addresses[0], &addresses[1]], PLENTY, "");
         let mut client = weir.connect();
@@ -139,11 +139,11 @@ fn an_answer_that_is_discarded_may_have_any_length() {
 
 #[test]
 fn what_may_have_been_done_is_not_done_again_unless_it_may_be() {
-    for (what, answer) in [("status", BUSY), ("closed", "")] {
+    for (what, response) in [("status", BUSY), ("closed", "")] {
         let upstream = Upstream::start(move |_, peer| {
             while let Some(body) = peer.request() {
                 assert!(body == b"five!" || peer.last_head().starts_with("GET"));
-                if answer.is_empty() || !peer.send(answer) {
+                if response.is_empty() || !peer.send(response) {
                     return;
                 }
             }
@@ -152,8 +152,8 @@ fn what_may_have_been_done_is_not_done_again_unless_it_may_be() {
         let weir = before(&[&addr], PLENTY, "");
         for (method, requests) in [("POST", 1), ("PATCH", 1), ("PUT", 3), ("DELETE", 3)] {
             let before = upstream.heads().len();
-            let answer = weir.connect().request(method, "/x", &[], "five!");
-            assert!(answer.status >= 502);
+            let response = weir.connect().request(method, "/x", &[], "five!");
+            assert!(response.status >= 502);
             let sent = upstream.heads().len() - before;
             // A kept connection may turn out to be closed, which is none of the tries.
             let stale = again(&weir, "stale") as usize;
@@ -172,45 +172,45 @@ fn a_body_that_is_not_at_hand_any_more_is_not_sent_again() {
         peer.send(BUSY);
     });
     let weir = before(&[&upstream.addr.to_string()], PLENTY, "");
-    let answer = weir.connect().request("PUT", "/x", &[], &"a".repeat(1_000_000));
-    assert_eq!(answer.text(), "busy");
+    let response = weir.connect().request("PUT", "/x", &[], &"a".repeat(1_000_000));
+    assert_eq!(response.text(), "busy");
     assert_eq!(upstream.heads().len(), 1);
     // Where nobody could be connected to, nothing was sent.
-    let good = Upstream::answering(OK);
+    let good = Upstream::responding(OK);
     let addresses = [nobody().to_string(), good.addr.to_string()];
     let weir = before(&[&addresses[0], &addresses[1]], PLENTY, "");
     for _ in 0..4 {
-        let answer = weir.connect().request("POST", "/x", &[], &"a".repeat(1_000_000));
-        assert_eq!(answer.text(), "ok");
+        let response = weir.connect().request("POST", "/x", &[], &"a".repeat(1_000_000));
+        assert_eq!(response.text(), "ok");
     }
 }
 
 #[test]
-fn what_has_begun_to_answer_is_not_asked_again() {
-    let answers = [
+fn a_response_that_has_started_is_not_retried() {
+    let responses = [
         "HTTP/1.1 200 OK\r\nContent-Le",
         "HTTP/1.1 103 Early Hints\r\n\r\n",
         "SSH-2.0-OpenSSH_9.2\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nlying",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n",
     ];
-    for answer in answers {
+    for response in responses {
         let upstream = Upstream::start(move |_, peer| {
             peer.request();
-            peer.send(answer);
+            peer.send(response);
         });
         let weir = before(&[&upstream.addr.to_string()], PLENTY, "");
         let mut client = weir.connect();
         client.send("GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let (told, _) = client.rest_or_reset();
-        assert!(!told.ends_with(b"lying") || told.len() < 200, "{answer:?}");
-        assert_eq!(upstream.heads().len(), 1, "{answer:?}");
+        assert!(!told.ends_with(b"lying") || told.len() < 200, "{response:?}");
+        assert_eq!(upstream.heads().len(), 1, "{response:?}");
     }
 }
 
 #[test]
 fn no_more_is_sent_again_than_the_budget_allows() {
-    let upstream = Upstream::answering(BUSY);
+    let upstream = Upstream::responding(BUSY);
     let weir = before(
         &[&upstream.addr.to_string()],
         "tries: 10, budget: 20%, minimum: 0, backoff: 0s",
@@ -255,7 +255,7 @@ fn a_fifth_of_the_targets_may_fail() {
     ];
     for how in faults {
         let bad = failing(how);
-        let good: Vec<Upstream> = (0..4).map(|_| Upstream::answering(OK)).collect();
+        let good: Vec<Upstream> = (0..4).map(|_| Upstream::responding(OK)).collect();
         let mut addresses: Vec<String> = good.iter().map(|one| one.addr.to_string()).collect();
         addresses.insert(2, bad.addr.to_string());
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
@@ -273,7 +273,7 @@ fn a_fifth_of_the_targets_may_fail() {
 
 #[test]
 fn there_is_no_pause_that_the_request_has_no_time_for() {
-    let upstream = Upstream::answering(BUSY);
+    let upstream = Upstream::responding(BUSY);
     let weir = before(
         &[&upstream.addr.to_string()],
         "budget: 100%, minimum: 1000, backoff: 100000s",
@@ -285,7 +285,7 @@ fn there_is_no_pause_that_the_request_has_no_time_for() {
 
 #[test]
 fn a_client_that_leaves_meanwhile_is_not_worked_for() {
-    let upstream = Upstream::answering(BUSY);
+    let upstream = Upstream::responding(BUSY);
     let weir = before(
         &[&upstream.addr.to_string()],
         "minimum: 1000, backoff: 100000s",
@@ -302,7 +302,7 @@ fn a_client_that_leaves_meanwhile_is_not_worked_for() {
 
 #[test]
 fn the_record_says_how_often_and_how_long() {
-    let (bad, good) = (failing(|peer| peer.hang()), Upstream::answering(OK));
+    let (bad, good) = (failing(|peer| peer.hang()), Upstream::responding(OK));
     let addresses = [bad.addr.to_string(), good.addr.to_string()];
     let mut weir = before(
         &[&addresses[0], &addresses[1]],

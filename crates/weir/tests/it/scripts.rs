@@ -1,9 +1,9 @@
 //! Scripts that answer routes.
 
-mod answers;
 mod hostile;
 mod loading;
 mod maps;
+mod responses;
 mod waiting;
 
 use crate::harness::{Response, Server, Weir};

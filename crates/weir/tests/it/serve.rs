@@ -24,7 +24,7 @@ fn admin(server: &Server) -> Client {
 }
 
 #[test]
-fn it_says_where_it_listens_and_answers_there() {
+fn it_prints_where_it_listens_and_responds_there() {
     let server = Weir::new(&hello("one")).args(&["--listen", "127.0.0.1:0"]).start();
     let response = server.connect().get("/");
     assert_eq!((response.status, response.text().as_str()), (200, "one"));

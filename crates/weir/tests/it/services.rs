@@ -81,10 +81,10 @@ fn record(addr: SocketAddr, priority: u16, weight: u16) -> String {
 }
 
 /// A server that answers with this text, and closes the connection if it is not kept.
-fn answering(text: &str, kept: bool) -> Upstream {
+fn responding(text: &str, kept: bool) -> Upstream {
     let connection = if kept { "keep-alive" } else { "close" };
     let head = format!("Connection: {connection}\r\nContent-Length: {}", text.len());
-    Upstream::answering(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{text}"))
+    Upstream::responding(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{text}"))
 }
 
 /// weir in front of the service, which it asks for every second.
@@ -114,7 +114,7 @@ fn answered_with(weir: &Server, text: &str) {
 
 #[test]
 fn the_lowest_priority_is_preferred_and_the_next_takes_over_when_it_is_dead() {
-    let (first, second) = (answering("first", false), answering("second", false));
+    let (first, second) = (responding("first", false), responding("second", false));
     let dns = Dns::knowing(&[record(second.addr, 20, 90), record(first.addr, 10, 0)]);
     let weir = before(&dns, "");
     for _ in 0..10 {
@@ -131,8 +131,8 @@ fn the_lowest_priority_is_preferred_and_the_next_takes_over_when_it_is_dead() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_leaves_time_for_the_next() {
-    let (silent, second) = (FullBacklog::new(), answering("second", true));
+fn a_server_that_does_not_respond_leaves_time_for_the_next() {
+    let (silent, second) = (FullBacklog::new(), responding("second", true));
     let dns = Dns::knowing(&[record(silent.addr, 10, 0), record(second.addr, 20, 0)]);
     let weir = before(&dns, ", connect_timeout: 4s");
     assert_eq!(weir.connect().get("/x").text(), "second");
@@ -140,7 +140,7 @@ fn a_server_that_does_not_answer_leaves_time_for_the_next() {
 
 #[test]
 fn connections_are_spread_by_the_weights() {
-    let (heavy, light) = (answering("heavy", false), answering("light", false));
+    let (heavy, light) = (responding("heavy", false), responding("light", false));
     let dns = Dns::knowing(&[record(light.addr, 1, 10), record(heavy.addr, 1, 30)]);
     let weir = before(&dns, "");
     let mut client = weir.connect();
@@ -150,7 +150,7 @@ fn connections_are_spread_by_the_weights() {
 
 #[test]
 fn other_records_are_taken_and_kept_connections_follow() {
-    let (one, other) = (answering("one", true), answering("other", true));
+    let (one, other) = (responding("one", true), responding("other", true));
     let mut dns = Dns::knowing(&[record(one.addr, 1, 1)]);
     let weir = before(&dns, "");
     answered_with(&weir, "one");
@@ -162,8 +162,8 @@ fn other_records_are_taken_and_kept_connections_follow() {
 }
 
 #[test]
-fn the_last_answer_is_kept_while_there_is_no_dns_server() {
-    let server = answering("here", false);
+fn the_last_response_is_kept_while_there_is_no_dns_server() {
+    let server = responding("here", false);
     let mut dns = Dns::knowing(&[record(server.addr, 1, 1)]);
     let weir = before(&dns, "");
     assert_eq!(weir.connect().get("/x").text(), "here");
@@ -174,7 +174,7 @@ fn the_last_answer_is_kept_while_there_is_no_dns_server() {
 
 #[test]
 fn a_service_without_servers_is_out_of_reach_until_it_has_some() {
-    let server = answering("here", true);
+    let server = responding("here", true);
     let mut dns = Dns::knowing(&[]);
     let weir = before(&dns, "");
     let out_of_reach = || {

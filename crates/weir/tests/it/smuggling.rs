@@ -102,9 +102,9 @@ fn exchange(weir: &Server, pieces: &[&[u8]]) -> String {
         }
     }
     let _ = stream.shutdown(Shutdown::Write);
-    let mut answers = Vec::new();
-    let _ = stream.read_to_end(&mut answers);
-    String::from_utf8_lossy(&answers).into_owned()
+    let mut responses = Vec::new();
+    let _ = stream.read_to_end(&mut responses);
+    String::from_utf8_lossy(&responses).into_owned()
 }
 
 /// Everything that is sent: what is hostile, what is tricky, each whole and in two pieces.
@@ -133,21 +133,21 @@ fn check(upstream: RealServer, mark: &str) {
             let after = format!("GET /after-{number} HTTP/1.1\r\nHost: a\r\n\r\n");
             let all = format!("{before}{bytes}{after}");
             let (first, second) = all.split_at(split.map_or(0, |at| before.len() + at));
-            let answers = match split {
+            let responses = match split {
                 None => exchange(&weir, &[all.as_bytes()]),
                 Some(_) => exchange(&weir, &[first.as_bytes(), second.as_bytes()]),
             };
-            let context = format!("{mark}, {name}, split at {split:?}:\n{answers}");
+            let context = format!("{mark}, {name}, split at {split:?}:\n{responses}");
             assert!(
-                !answers.contains("/smuggled\r\n") && !answers.ends_with("/smuggled"),
+                !responses.contains("/smuggled\r\n") && !responses.ends_with("/smuggled"),
                 "{context}"
             );
-            let marked = answers.matches(&format!("x-upstream: {mark}\r\n")).count();
-            let refused = answers.matches("urn:weir:problem:").count();
-            assert_eq!(answers.matches("HTTP/1.1 200 OK\r\n").count(), marked, "{context}");
+            let marked = responses.matches(&format!("x-upstream: {mark}\r\n")).count();
+            let refused = responses.matches("urn:weir:problem:").count();
+            assert_eq!(responses.matches("HTTP/1.1 200 OK\r\n").count(), marked, "{context}");
             // Nothing is answered behind what is refused.
             let allowed = is_allowed(bytes);
-            assert_eq!(allowed, answers.contains(&format!("/after-{number}")), "{context}");
+            assert_eq!(allowed, responses.contains(&format!("/after-{number}")), "{context}");
             // A body may prove to be broken when the upstream has answered already.
             let early = split.is_some() && bytes.starts_with("POST /chunks ");
             assert!(refused == usize::from(!allowed) || (refused == 0 && early), "{context}");
@@ -160,8 +160,8 @@ fn check(upstream: RealServer, mark: &str) {
             }
             // Whatever connection to the upstream is used next: it has nothing left in it.
             let canary = format!("GET /canary-{number} HTTP/1.1\r\nHost: a\r\n\r\n");
-            let answer = exchange(&weir, &[canary.as_bytes()]);
-            assert!(answer.ends_with(&format!("GET /canary-{number}")), "{context}\n{answer}");
+            let response = exchange(&weir, &[canary.as_bytes()]);
+            assert!(response.ends_with(&format!("GET /canary-{number}")), "{context}\n{response}");
             expected.push(format!("GET /canary-{number}"));
         }
     }

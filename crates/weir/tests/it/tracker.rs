@@ -37,9 +37,9 @@ fn encode(text: &str) -> String {
 
 /// Ids of what a query finds.
 fn found(server: &Server, token: &str, query: &str) -> Vec<String> {
-    let answer = get(server, &format!("/v1/transactions?q={}", encode(query)), token);
-    assert_eq!(answer.status, 200, "{query}: {}", answer.text());
-    let page = answer.json();
+    let response = get(server, &format!("/v1/transactions?q={}", encode(query)), token);
+    assert_eq!(response.status, 200, "{query}: {}", response.text());
+    let page = response.json();
     let all = page["transactions"].as_array().unwrap();
     all.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
 }
@@ -127,9 +127,9 @@ fn every_documented_field_finds_what_it_says() {
 fn a_wrong_query_is_pointed_at() {
     let (mut server, _echo) = start("");
     let token = first_token(&server);
-    let answer = get(&server, &format!("/v1/transactions?q={}", encode("é stauts:500")), &token);
-    assert_eq!((answer.status, &answer.json()["place"]), (400, &json!([3, 9])));
-    assert!(answer.text().contains("did you mean `status`?"), "{}", answer.text());
+    let response = get(&server, &format!("/v1/transactions?q={}", encode("é stauts:500")), &token);
+    assert_eq!((response.status, &response.json()["place"]), (400, &json!([3, 9])));
+    assert!(response.text().contains("did you mean `status`?"), "{}", response.text());
     let pointed = |said: &str| said.contains("  é stauts:500\n    ^^^^^^\n");
     let (ok, _, said) = command(&server, &token, &["search", "é stauts:500"]);
     assert!(!ok && pointed(&said) && said.contains("did you mean"), "{said}");
@@ -194,10 +194,10 @@ fn an_export_has_everything_once_and_says_when_it_is_cut() {
     let ids: Vec<String> =
         (0..150).map(|n| id(&client.post("/a", &format!("quokka {n}")))).collect();
     let export = |query: &str, role: usize| {
-        let answer = get(&server, &format!("/v1/transactions/export?{query}"), &tokens[role]);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
-        lines(&answer.text())
+        let response = get(&server, &format!("/v1/transactions/export?{query}"), &tokens[role]);
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert_eq!(response.header("content-type"), Some("application/x-ndjson"));
+        lines(&response.text())
     };
     let mut all = export("q=quokka", PAYLOAD_VIEWER);
     let end = all.pop().unwrap();
@@ -335,12 +335,12 @@ fn every_door_to_payloads_is_closed_to_those_who_may_not_see_them() {
         let expected = if role == VIEWER { 403 } else { 200 };
         for query in queries.map(encode) {
             for door in ["transactions", "transactions/summary", "transactions/export"] {
-                let answer = get(&server, &format!("/v1/{door}?q={query}"), token);
-                assert_eq!(answer.status, expected, "{door} {query} {}", answer.text());
+                let response = get(&server, &format!("/v1/{door}?q={query}"), token);
+                assert_eq!(response.status, expected, "{door} {query} {}", response.text());
                 if role == VIEWER {
-                    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-                    assert_eq!(answer.json()["type"], "urn:weir:problem:forbidden");
-                    assert!(answer.text().contains("payload-viewer"), "{}", answer.text());
+                    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+                    assert_eq!(response.json()["type"], "urn:weir:problem:forbidden");
+                    assert!(response.text().contains("payload-viewer"), "{}", response.text());
                 }
             }
         }
@@ -393,15 +393,19 @@ fn a_search_that_costs_too_much_ends_in_time_and_says_so() {
     // No word of it stands in a row anywhere, so all of each body is looked through for each.
     let query: String = (0..60).map(|n| format!("-\"no meaning {n}\" ")).collect();
     let query = format!("{query} body:absent");
-    let answer =
+    let response =
         get(&server, &format!("/v1/transactions?timeout=1&q={}", encode(&query)), &token).json();
-    assert_eq!((&answer["cut"], &answer["incomplete"]), (&json!(true), &json!(true)), "{answer}");
-    assert!(answer["next"].is_string(), "{answer}");
+    assert_eq!(
+        (&response["cut"], &response["incomplete"]),
+        (&json!(true), &json!(true)),
+        "{response}"
+    );
+    assert!(response["next"].is_string(), "{response}");
     let (ok, _, said) = command(&server, &token, &["search", &query, "--timeout", "1s"]);
     assert!(ok && said.contains("the time ran out"), "{said}");
     for timeout in ["0", "31", "x"] {
-        let answer = get(&server, &format!("/v1/transactions?timeout={timeout}"), &token);
-        assert_eq!(answer.status, 400, "{timeout}");
+        let response = get(&server, &format!("/v1/transactions?timeout={timeout}"), &token);
+        assert_eq!(response.status, 400, "{timeout}");
     }
 }
 

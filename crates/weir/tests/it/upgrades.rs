@@ -149,12 +149,13 @@ fn the_upstream_is_asked_for_what_was_chosen_and_bytes_behind_the_heads_pass() {
     assert!(head.contains("\r\nsec-websocket-key: dghlihnhbxbszsbub25jzq==\r\n"), "{head}");
     assert_eq!(head.matches("upgrade:").count(), 1, "{head}");
     peer.send(agreeing("Foo/2") + "first");
-    let answer = client.any_response();
-    assert_eq!(answer.status, 101);
-    assert_eq!(answer.header("upgrade"), Some("foo/2"));
-    assert_eq!(answer.header("connection"), Some("upgrade"));
+    let response = client.any_response();
+    assert_eq!(response.status, 101);
+    assert_eq!(response.header("upgrade"), Some("foo/2"));
+    assert_eq!(response.header("connection"), Some("upgrade"));
     assert!(
-        answer.header("weir-transaction-id").is_some() && answer.header("content-length").is_none()
+        response.header("weir-transaction-id").is_some()
+            && response.header("content-length").is_none()
     );
     assert_eq!(peer.read(5), b"early");
     peer.send(" and last");
@@ -165,7 +166,7 @@ fn the_upstream_is_asked_for_what_was_chosen_and_bytes_behind_the_heads_pass() {
 
 #[test]
 fn a_websocket_is_refused_where_the_route_has_none_and_other_upgrades_are_left_out() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let weir = before(upstream.addr, "mqtt", "");
     let mut client = weir.connect();
     for path in ["/plain", "/x"] {
@@ -185,7 +186,7 @@ fn a_websocket_is_refused_where_the_route_has_none_and_other_upgrades_are_left_o
 
 #[test]
 fn what_is_no_request_for_an_upgrade_is_refused() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let weir = before(upstream.addr, "websocket", "");
     let post = asking("/x", "websocket").replace("GET ", "POST ");
     let body = asking("/x", "websocket").replace("Host:", "Content-Length: 2\r\nHost:") + "hi";
@@ -199,15 +200,15 @@ fn what_is_no_request_for_an_upgrade_is_refused() {
 
 #[test]
 fn an_upstream_may_refuse_and_the_connection_goes_on() {
-    let answer =
+    let response =
         "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\nno";
-    let upstream = Upstream::answering(answer);
+    let upstream = Upstream::responding(response);
     let weir = before(upstream.addr, "websocket", "");
     let mut client = weir.connect();
     for _ in 0..2 {
         client.send(asking("/x", "websocket"));
-        let answer = client.response();
-        assert_eq!((answer.status, answer.text().as_str()), (426, "no"));
+        let response = client.response();
+        assert_eq!((response.status, response.text().as_str()), (426, "no"));
     }
     assert_eq!(upstream.connections(), 1);
     assert_eq!(weir.metric("weir_upgrades_open", &[]), 0.0);
@@ -215,13 +216,13 @@ fn an_upstream_may_refuse_and_the_connection_goes_on() {
 
 #[test]
 fn an_upstream_that_agrees_to_something_else_is_garbage() {
-    for answer in [
+    for response in [
         agreeing("mqtt"),
         agreeing("websocket, mqtt"),
         "HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned(),
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(),
     ] {
-        let upstream = Upstream::answering(answer);
+        let upstream = Upstream::responding(response);
         let weir = before(upstream.addr, "websocket", "");
         let mut client = weir.connect();
         client.send(asking("/x", "websocket"));
@@ -284,7 +285,7 @@ fn explain_tells_of_it() {
 
 #[test]
 fn pages_of_other_hosts_open_no_websocket_unless_they_are_listed() {
-    let upstream = Upstream::answering(agreeing("websocket"));
+    let upstream = Upstream::responding(agreeing("websocket"));
     let asked = |weir: &Server, origins: &[&str]| {
         let lines: String = origins.iter().map(|origin| format!("Origin: {origin}\r\n")).collect();
         let mut client = weir.connect();

@@ -83,7 +83,7 @@ fn clients_that_leave_while_they_wait_for_a_connection_leave_no_place_behind() {
 
 #[test]
 fn names_are_asked_for_again_and_no_connection_is_given_up_for_it() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let config = format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
          upstreams: {{one: {{targets: [\"http://localhost:{}\"], resolve: 1s}}}}\n\
@@ -154,7 +154,7 @@ fn hangs_after_the_head() {
 }
 
 #[test]
-fn closes_before_the_answer_is_whole() {
+fn closes_before_the_response_is_complete() {
     for part in ["", "HTTP/1.1 2", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 Continue\r\n\r\n"] {
         for reset in [false, true] {
             let upstream = Upstream::start(move |_, peer| {
@@ -218,7 +218,7 @@ fn breaks_its_chunks() {
         "5\r\nhello\r\n0\r\nA : b\r\n\r\n",
         "5\nhello",
     ] {
-        let upstream = Upstream::answering(format!(
+        let upstream = Upstream::responding(format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n{body}"
         ));
         let weir = before(upstream.addr);
@@ -229,24 +229,24 @@ fn breaks_its_chunks() {
 
 #[test]
 fn breaks_off_before_anything_has_left() {
-    for (answer, slug) in [
+    for (response, slug) in [
         ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "upstream-garbage"),
         ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", "upstream-garbage"),
     ] {
-        let answer = format!("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n{answer}");
-        let upstream = Upstream::answering(answer.clone());
+        let response = format!("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n{response}");
+        let upstream = Upstream::responding(response.clone());
         let weir = before(upstream.addr);
-        assert_told_and_kept(&mut weir.connect(), 502, slug, &answer);
-        assert_eq!(weir.connect().get("/x").header("etag"), None, "{answer}");
-        assert_eq!(weir.metric("weir_aborted_requests_total", &[]), 0.0, "{answer}");
+        assert_told_and_kept(&mut weir.connect(), 502, slug, &response);
+        assert_eq!(weir.connect().get("/x").header("etag"), None, "{response}");
+        assert_eq!(weir.metric("weir_aborted_requests_total", &[]), 0.0, "{response}");
     }
 }
 
 #[test]
-fn answers_garbage() {
+fn responds_with_garbage() {
     let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "a".repeat(100_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(300));
-    for answer in [
+    for response in [
         "SSH-2.0-OpenSSH_9.2\r\n\r\n",
         "hello\r\n\r\n",
         "\x16\x03\x01",
@@ -266,16 +266,16 @@ fn answers_garbage() {
         &long,
         &many,
     ] {
-        let upstream = Upstream::answering(answer);
+        let upstream = Upstream::responding(response);
         let weir = before(upstream.addr);
-        let context = &answer[..answer.len().min(60)];
+        let context = &response[..response.len().min(60)];
         assert_told_and_kept(&mut weir.connect(), 502, "upstream-garbage", context);
         assert_eq!(upstream.connections(), 2, "never used again: {context}");
     }
 }
 
 #[test]
-fn sends_endless_interim_answers() {
+fn sends_endless_interim_responses() {
     let upstream = Upstream::start(|_, peer| {
         peer.request();
         peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(100));
@@ -286,8 +286,8 @@ fn sends_endless_interim_answers() {
 }
 
 #[test]
-fn sends_a_few_interim_answers() {
-    let upstream = Upstream::answering(format!(
+fn sends_a_few_interim_responses() {
+    let upstream = Upstream::responding(format!(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n{OK}"
     ));
     let weir = before(upstream.addr);
@@ -299,11 +299,11 @@ fn sends_a_few_interim_answers() {
 }
 
 #[test]
-fn sends_its_answer_byte_by_byte() {
+fn sends_its_response_byte_by_byte() {
     let upstream = Upstream::start(|_, peer| {
         while peer.request().is_some() {
-            let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nA: b\r\n\r\n";
-            for byte in answer.as_bytes().chunks(1) {
+            let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nA: b\r\n\r\n";
+            for byte in response.as_bytes().chunks(1) {
                 peer.send(byte);
             }
         }
@@ -346,27 +346,27 @@ fn sends_more_than_it_said() {
 
 #[test]
 fn sends_a_body_where_none_may_be() {
-    for (request, answer) in [
+    for (request, sent) in [
         ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 8\r\n\r\npoisoned"),
         ("GET", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npoisoned"),
         ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 8\r\n\r\npoisoned"),
     ] {
-        let upstream = Upstream::answering(answer);
+        let upstream = Upstream::responding(sent);
         let weir = before(upstream.addr);
         let mut client = weir.connect();
         for _ in 0..3 {
             client.send(format!("{request} /x HTTP/1.1\r\nHost: a\r\n\r\n"));
             let response = client.response_to_head();
-            assert_eq!(response.status.to_string(), answer[9..12], "{answer:?}");
+            assert_eq!(response.status.to_string(), sent[9..12], "{sent:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(upstream.connections(), 3, "{answer:?}");
+        assert_eq!(upstream.connections(), 3, "{sent:?}");
     }
 }
 
 #[test]
-fn answers_before_the_request_is_whole() {
+fn responds_before_the_request_is_complete() {
     // Reads nothing of the body, answers and closes, as servers do that refuse an upload.
     let upstream = Upstream::start(|_, peer| {
         peer.head();
@@ -384,7 +384,7 @@ fn answers_before_the_request_is_whole() {
 }
 
 #[test]
-fn answers_early_and_reads_on() {
+fn responds_early_and_reads_on() {
     let upstream = Upstream::start(|_, peer| {
         while peer.head().is_some() {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nearly");
@@ -403,7 +403,7 @@ fn answers_early_and_reads_on() {
 }
 
 #[test]
-fn answers_whole_while_the_request_is_still_being_sent() {
+fn responds_completely_while_the_request_is_still_being_sent() {
     let upstream = Upstream::start(|_, peer| {
         peer.head();
         peer.send(OK);
@@ -512,7 +512,7 @@ fn closes_every_connection_at_the_first_request() {
 }
 
 #[test]
-fn answers_without_a_length() {
+fn responds_without_a_length() {
     for head in ["HTTP/1.0 200 OK\r\nServer: old\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
         let upstream = Upstream::start(move |_, peer| {
             peer.request();

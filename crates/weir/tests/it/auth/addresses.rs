@@ -36,10 +36,10 @@ fn only_those_are_let_in_that_api_and_route_let_in() {
         ("11.0.0.1", "/key", 403),
         ("10.1.2.3", "/key", 401),
     ] {
-        let answer = client.request("GET", path, &[("x-forwarded-for", address)], "");
-        assert_eq!(answer.status, status, "{address} to {path}: {}", answer.text());
+        let response = client.request("GET", path, &[("x-forwarded-for", address)], "");
+        assert_eq!(response.status, status, "{address} to {path}: {}", response.text());
         if status == 403 {
-            assert_eq!(answer.json()["type"], "urn:weir:problem:address-refused");
+            assert_eq!(response.json()["type"], "urn:weir:problem:address-refused");
         }
     }
     // The hop itself is nobody that is let in, and is not believed about nonsense.

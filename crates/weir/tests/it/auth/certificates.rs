@@ -152,11 +152,11 @@ fn a_certificate_of_the_authority_is_wanted_and_says_who_calls() {
         let more = [&shown[..], &[protocol]].concat();
         let (status, body) = pki.curl(&server, "/", &more).expect("a connection");
         assert_eq!(status, 200, "{body}");
-        let answer: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(answer["who"], "acme");
-        assert_eq!(answer["claims"]["common_name"], "acme");
-        assert_eq!(answer["claims"]["dns"][0], "billing.acme");
-        assert_eq!(answer["claims"]["fingerprint"].as_str().unwrap().len(), 64);
+        let response: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(response["who"], "acme");
+        assert_eq!(response["claims"]["common_name"], "acme");
+        assert_eq!(response["claims"]["dns"][0], "billing.acme");
+        assert_eq!(response["claims"]["fingerprint"].as_str().unwrap().len(), 64);
         let (_, body) = pki.curl(&server, "/uri", &more).unwrap();
         assert!(body.contains("spiffe://acme/billing"), "{body}");
     }

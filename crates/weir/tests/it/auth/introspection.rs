@@ -71,12 +71,12 @@ const ACTIVE: &str = r#"{"active":true,"client_id":"acme","sub":"me","scope":"re
 const INACTIVE: &str = r#"{"active":false}"#;
 
 #[test]
-fn the_server_is_asked_once_about_a_token_and_its_answer_holds_for_every_worker() {
+fn the_server_is_asked_once_about_a_token_and_its_response_holds_for_every_worker() {
     let idp = Idp::saying(ACTIVE);
     let server = idp.serve("");
     for _ in 0..20 {
-        let answer = get_with(&server, "/", "Bearer opaque+token/~=");
-        assert_eq!((answer.status, answer.json()["who"].as_str()), (200, Some("acme")));
+        let response = get_with(&server, "/", "Bearer opaque+token/~=");
+        assert_eq!((response.status, response.json()["who"].as_str()), (200, Some("acme")));
     }
     assert_eq!(idp.count(), 1);
     let question = idp.last.lock().unwrap().clone();
@@ -110,7 +110,7 @@ fn what_is_not_active_is_refused_and_remembered_likewise() {
 }
 
 #[test]
-fn an_answer_is_believed_as_long_as_said_and_never_past_exp() {
+fn an_introspection_response_is_cached_as_long_as_configured_and_never_past_exp() {
     let idp = Idp::saying(ACTIVE);
     let server = idp.serve(", remember: 1s");
     assert_eq!(get_with(&server, "/", "Bearer one").status, 200);
@@ -130,7 +130,7 @@ fn an_answer_is_believed_as_long_as_said_and_never_past_exp() {
 }
 
 #[test]
-fn what_the_answer_must_say_is_looked_at() {
+fn required_claims_of_the_response_are_checked() {
     let idp = Idp::saying(ACTIVE);
     let server = idp.serve(", issuer: i, audience: orders");
     assert_problem(&get_with(&server, "/", "Bearer one"), 401, "token-audience", "aud");
@@ -141,7 +141,7 @@ fn what_the_answer_must_say_is_looked_at() {
 }
 
 #[test]
-fn without_an_answer_nobody_passes_and_nothing_is_remembered() {
+fn without_a_response_nobody_passes_and_nothing_is_cached() {
     let idp = Idp::saying(ACTIVE);
     let server = idp.serve("");
     let what = [(500, ACTIVE), (401, ACTIVE), (200, "no JSON"), (200, r#"{"active":"true"}"#)];

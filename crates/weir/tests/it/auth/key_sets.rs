@@ -37,7 +37,7 @@ impl Endpoint {
             for stream in listener.incoming().flatten() {
                 count.fetch_add(1, SeqCst);
                 let does = shared.lock().unwrap().clone();
-                std::thread::spawn(move || answer(stream, &does));
+                std::thread::spawn(move || response(stream, &does));
             }
         });
         Self { addr, does, asked }
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-fn answer(mut stream: TcpStream, does: &Does) {
+fn response(mut stream: TcpStream, does: &Does) {
     let mut head = Vec::new();
     let mut byte = [0; 1];
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {

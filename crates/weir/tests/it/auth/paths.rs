@@ -147,7 +147,7 @@ fn an_index_or_a_script_is_reached_by_no_path_around_its_own_route() {
 
 #[test]
 fn ambiguous_paths_are_rejected_unless_the_route_keeps_them() {
-    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let upstream = Upstream::responding("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let routes = "\
         - {get: \"/projects/{id}\", path_normalization: {escaped_slashes: keep}, proxy: files}\n      \
         - {get: \"/items/*\", path_normalization: {empty_segments: keep, backslashes: keep}, proxy: files}\n      \

@@ -92,7 +92,7 @@ fn serve(state: &Mutex<State>, peer: &mut Peer) {
             state.came.push(event.clone());
             state.mood
         };
-        let answer = match mood {
+        let response = match mood {
             Mood::Take => "HTTP/1.1 204 No Content\r\n\r\n",
             Mood::Pick(text) if event.to_string().contains(text) => {
                 "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
@@ -105,10 +105,10 @@ fn serve(state: &Mutex<State>, peer: &mut Peer) {
                 return;
             }
         };
-        if answer.contains(" 20") {
+        if response.contains(" 20") {
             state.lock().unwrap().taken.push(event);
         }
-        if !peer.send(answer) {
+        if !peer.send(response) {
             return;
         }
     }

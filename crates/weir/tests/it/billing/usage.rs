@@ -99,10 +99,10 @@ fn what_is_told_is_of_all_that_was_recorded_before() {
         let mut server = Weir::new(&config(&sink)).env(KILL_AT, "monitor.buckets:2").start();
         let mut client = server.connect();
         client.try_send("GET / HTTP/1.1\r\nHost: a\r\nx-key: k\r\n\r\n");
-        let answer = client.try_response();
+        let response = client.try_response();
         server.wait();
         // On a slow machine it may write, and end, before.
-        if answer.is_some_and(|answer| answer.status == 200) {
+        if response.is_some_and(|response| response.status == 200) {
             break server;
         }
     };

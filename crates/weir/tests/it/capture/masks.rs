@@ -21,19 +21,19 @@ fn gzip(text: &str) -> Vec<u8> {
 fn bodies_are_masked_before_they_are_written() {
     let secret = r#"{"card": {"number": "4111-s3cret", "kind": "visa"}, "pin": "s3cret-pin"}"#;
     let packed = gzip(secret);
-    let mut answer = format!(
+    let mut response = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\
          content-length: {}\r\n\r\n",
         packed.len()
     )
     .into_bytes();
-    answer.extend_from_slice(&packed);
-    let upstream = Upstream::answering(answer);
+    response.extend_from_slice(&packed);
+    let upstream = Upstream::responding(response);
     let mask = "mask: {body: [\"$.card.number\", \"$..pin\"]}";
     let mut weir = start(upstream.addr, mask, &["path: \"/*\", proxy: up"]);
     let mut client = weir.connect();
-    let answer = client.post("/json", secret);
-    assert_eq!(answer.body, packed, "what is forwarded is as it was");
+    let response = client.post("/json", secret);
+    assert_eq!(response.body, packed, "what is forwarded is as it was");
     let form = "card[number]=4111-s3cret&pin=s3cret-pin&kind=visa";
     let urlencoded = [("content-type", "application/x-www-form-urlencoded; charset=utf-8")];
     client.request("POST", "/form", &urlencoded, form);
@@ -69,7 +69,7 @@ fn bodies_are_masked_before_they_are_written() {
 }
 
 #[test]
-fn a_masked_request_outlives_a_kill_while_its_answer_is_awaited() {
+fn a_masked_request_outlives_a_kill_while_its_response_is_awaited() {
     let upstream = Upstream::by_hand();
     let mask = "mask: {body: [\"$.pin\"]}, budget: 4KiB";
     let mut weir = start(upstream.addr, mask, &["path: \"/*\", proxy: up"]);
@@ -183,7 +183,7 @@ fn what_would_take_much_memory_to_mask_is_not_written() {
 
 #[test]
 fn query_credentials_are_masked_in_every_header_that_holds_a_url() {
-    let upstream = Upstream::answering(
+    let upstream = Upstream::responding(
         "HTTP/1.1 302 Found\r\nlocation: https://a.example/next?api_key=s3cret&page=2\r\n\
          content-location: /here?api_key=s3cret\r\n\
          link: </a?api_key=s3cret>; rel=next, </b?x=1&api%5Fkey=s3cret>; rel=last\r\n\
@@ -208,9 +208,9 @@ fn query_credentials_are_masked_in_every_header_that_holds_a_url() {
         ("x-original-url", "/first?api_key=s3cret"),
         ("destination", "https://c.example/?to=https%3A%2F%2Fd%2F%3Fapi_key%3Ds3cret%26y%3D2"),
     ];
-    let answer = weir.connect().request("GET", target, &sent, "");
-    assert_eq!(answer.status, 302, "{}", answer.text());
-    let location = answer.header("location").unwrap();
+    let redirect = weir.connect().request("GET", target, &sent, "");
+    assert_eq!(redirect.status, 302, "{}", redirect.text());
+    let location = redirect.header("location").unwrap();
     assert_eq!(location, "https://a.example/next?api_key=s3cret&page=2", "it passes as it is");
     let passed = upstream.heads().remove(0);
     assert!(passed.contains(referer), "{passed}");

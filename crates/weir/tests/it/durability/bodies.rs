@@ -137,7 +137,7 @@ fn bodies_that_unpack_to_a_thousand_times_their_size_do_no_harm() {
          Content-Length: {}\r\n\r\n",
         bomb.len()
     );
-    let upstream = Upstream::answering([head.as_bytes(), &bomb].concat());
+    let upstream = Upstream::responding([head.as_bytes(), &bomb].concat());
     let weir = start(upstream.addr);
     let mut client = weir.connect();
     let (before, mut most) = (weir.anonymous_memory(), 0);
@@ -160,8 +160,9 @@ fn bodies_that_unpack_to_a_thousand_times_their_size_do_no_harm() {
 
 #[test]
 fn what_is_no_text_is_recorded_as_it_is() {
-    let answer = b"HTTP/1.1 200 OK\r\nX-Odd: \xff\xfe\r\nContent-Length: 4\r\n\r\n\xc3\x28\x00\xff";
-    let upstream = Upstream::answering(&answer[..]);
+    let response =
+        b"HTTP/1.1 200 OK\r\nX-Odd: \xff\xfe\r\nContent-Length: 4\r\n\r\n\xc3\x28\x00\xff";
+    let upstream = Upstream::responding(&response[..]);
     let weir = start(upstream.addr);
     let mut client = weir.connect();
     client.send(

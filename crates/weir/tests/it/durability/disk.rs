@@ -114,11 +114,11 @@ fn what_is_refused_for_want_of_room_uses_up_no_quota() {
         while refused < 50 {
             let body: String =
                 std::iter::repeat_with(|| fastrand::char('!'..='~')).take(64_000).collect();
-            let answer = client.request("POST", "/echo", &[("x-key", "k")], &body);
-            match answer.status {
+            let response = client.request("POST", "/echo", &[("x-key", "k")], &body);
+            match response.status {
                 200 => answered += 1,
                 503 => refused += 1,
-                other => panic!("{other}: {}", answer.text()),
+                other => panic!("{other}: {}", response.text()),
             }
             assert!(answered < 3000, "there is still room on the disk");
         }

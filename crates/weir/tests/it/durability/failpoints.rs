@@ -4,7 +4,7 @@
 //! The binary that tests are run with has failpoints in it; what is released has not.
 
 use super::kill::compare;
-use super::load::{Answers, Load};
+use super::load::{Load, Responses};
 use super::{config, search, wait_for_index};
 use crate::harness::{self, KILL_AT, PANIC_AT, Server, Signal, Weir, eventually};
 
@@ -18,14 +18,14 @@ fn start(echo: &Server, journal: &str, point: &str) -> Server {
 }
 
 /// Starts it again, lets it catch up with its work, and compares.
-fn recover(weir: &mut Server, answers: &Answers, point: &str) {
+fn recover(weir: &mut Server, responses: &Responses, point: &str) {
     weir.restart(&[]);
     wait_for_index(weir);
     let indexed = weir.metric("weir_index_transactions", &[]);
-    assert!(indexed >= answers.len() as f64, "{point}: {indexed} of {}", answers.len());
+    assert!(indexed >= responses.len() as f64, "{point}: {indexed} of {}", responses.len());
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait().code(), Some(0), "{point}");
-    compare(&weir.data(), answers);
+    compare(&weir.data(), responses);
 }
 
 #[test]
@@ -43,9 +43,9 @@ fn a_kill_anywhere_in_sealing_breaks_no_promise() {
         let mut weir = start(&echo, ROOMY, point);
         let load = Load::start(weir.listen[0]);
         weir.wait();
-        let answers = load.end();
-        assert!(!answers.is_empty(), "{point}");
-        recover(&mut weir, &answers, point);
+        let responses = load.end();
+        assert!(!responses.is_empty(), "{point}");
+        recover(&mut weir, &responses, point);
     }
 }
 
@@ -56,12 +56,12 @@ fn a_kill_anywhere_in_indexing_breaks_no_promise() {
         let mut weir = start(&echo, ROOMY, point);
         let load = Load::start(weir.listen[0]);
         eventually("some answers", || load.answered() > 300);
-        let answers = load.end();
+        let responses = load.end();
         eventually("some are indexed", || weir.metric("weir_index_transactions", &[]) > 0.0);
         // What is in memory is written at the end.
         weir.signal(Signal::TERM);
         assert_eq!(weir.wait().code(), None, "{point}: ended by itself");
-        recover(&mut weir, &answers, point);
+        recover(&mut weir, &responses, point);
     }
 }
 
@@ -81,12 +81,12 @@ fn a_kill_anywhere_in_retention_loses_nothing_that_is_new() {
         // So much at once may have found no room; what comes now does.
         wait_for_index(&weir);
         let unrecorded = weir.metric("weir_unrecorded_total", &[]);
-        let mut last = Answers::new();
+        let mut last = Responses::new();
         let mut client = weir.connect();
         for _ in 0..100 {
-            let answer = client.post("/echo", "{\"late\": true}");
-            let id = answer.header("weir-transaction-id").expect("an id").to_owned();
-            last.insert(id, answer.status);
+            let response = client.post("/echo", "{\"late\": true}");
+            let id = response.header("weir-transaction-id").expect("an id").to_owned();
+            last.insert(id, response.status);
         }
         assert_eq!(weir.metric("weir_unrecorded_total", &[]), unrecorded, "{point}");
         weir.signal(Signal::TERM);

@@ -1,6 +1,6 @@
 //! kill -9 at random moments.
 
-use super::load::{Answers, Load};
+use super::load::{Load, Responses};
 use super::{config, show, wait_for_index};
 use crate::harness::{self, Signal, Weir, each_transaction, eventually, id_of, kills};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const SAMPLE: usize = 20;
 
 /// Compares what is in a journal with what clients received whole. Gives how many transactions
 /// are there.
-pub(super) fn compare(data: &Path, answers: &Answers) -> usize {
+pub(super) fn compare(data: &Path, responses: &Responses) -> usize {
     let mut records: HashMap<String, (u32, Outcome, u16, bool)> = HashMap::new();
     each_transaction(data, |one| {
         let record = records.entry(id_of(&one)).or_insert((0, one.outcome, one.status, false));
@@ -24,35 +24,35 @@ pub(super) fn compare(data: &Path, answers: &Answers) -> usize {
     assert!(twice.is_empty(), "recorded twice: {twice:?}");
     let damaged: Vec<_> = records.iter().filter(|(_, record)| record.3).collect();
     assert!(damaged.is_empty(), "damaged: {damaged:?}");
-    for (id, status) in answers {
+    for (id, status) in responses {
         let outcome = if *status >= 500 { Outcome::Failed } else { Outcome::Completed };
         let found = records.get(id).map(|record| (record.1, record.2));
-        assert_eq!(found, Some((outcome, *status)), "{id} of {} answers", answers.len());
+        assert_eq!(found, Some((outcome, *status)), "{id} of {} answers", responses.len());
     }
     records.len()
 }
 
 #[test]
-fn after_a_kill_every_whole_answer_has_exactly_one_record() {
+fn after_a_kill_every_complete_response_has_exactly_one_record() {
     let echo = harness::echo(&[]);
     let mut weir = Weir::new(&config(&echo, 2, "", "journal: {when_full: refuse}\n")).start();
-    let (mut all, mut rounds) = (Answers::new(), 0);
+    let (mut all, mut rounds) = (Responses::new(), 0);
     while rounds < kills() {
         let load = Load::start(weir.listen[0]);
         // Also on a machine that has much else to do.
         eventually("some answers", || load.answered() > 60);
         std::thread::sleep(Duration::from_millis(fastrand::u64(..400)));
         weir.kill();
-        let answers = load.end();
+        let responses = load.end();
         rounds += 1;
         weir.restart(&[]);
         wait_for_index(&weir);
-        let step = (answers.len() / SAMPLE).max(1);
-        for (id, status) in answers.iter().step_by(step) {
+        let step = (responses.len() / SAMPLE).max(1);
+        for (id, status) in responses.iter().step_by(step) {
             let found = show(&weir, id).unwrap_or_else(|| panic!("kill {rounds}: no {id}"));
             assert_eq!(found["status"], *status, "kill {rounds}: {found}");
         }
-        all.extend(answers);
+        all.extend(responses);
     }
     weir.signal(Signal::TERM);
     weir.wait();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Status of every answer that came whole, by transaction id.
-pub(super) type Answers = BTreeMap<String, u16>;
+pub(super) type Responses = BTreeMap<String, u16>;
 
 /// What a client does.
 #[derive(Clone, Copy)]
@@ -46,40 +46,40 @@ const REQUESTS: usize = 100;
 /// Running clients. They end when nobody listens any more.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
-    answers: Arc<Mutex<Answers>>,
+    responses: Arc<Mutex<Responses>>,
     clients: Vec<JoinHandle<()>>,
 }
 
 impl Load {
     pub(super) fn start(addr: SocketAddr) -> Self {
-        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
+        let (stop, responses) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
         let clients = CLIENTS.map(|kind| {
-            let (stop, answers) = (Arc::clone(&stop), Arc::clone(&answers));
+            let (stop, responses) = (Arc::clone(&stop), Arc::clone(&responses));
             std::thread::spawn(move || {
                 let mut round = 0;
                 while !stop.load(Ordering::Relaxed) {
                     round += 1;
-                    if connection(addr, kind, round, &stop, &answers).is_none() {
+                    if connection(addr, kind, round, &stop, &responses).is_none() {
                         return;
                     }
                 }
             })
         });
-        Self { stop, answers, clients: clients.into() }
+        Self { stop, responses, clients: clients.into() }
     }
 
     /// Answers so far.
     pub(super) fn answered(&self) -> usize {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.responses.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Stops, and gives what was noted.
-    pub(super) fn end(self) -> Answers {
+    pub(super) fn end(self) -> Responses {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients {
             client.join().expect("a client that ends");
         }
-        std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -89,7 +89,7 @@ fn connection(
     kind: Kind,
     round: usize,
     stop: &AtomicBool,
-    answers: &Mutex<Answers>,
+    responses: &Mutex<Responses>,
 ) -> Option<()> {
     let mut stream = TcpStream::connect(addr).ok()?;
     stream.set_nodelay(true).ok()?;
@@ -113,10 +113,10 @@ fn connection(
             // Perhaps an answer was given before; it is not whole for us.
             return Some(());
         }
-        match answer(&mut stream, &mut input) {
+        match response(&mut stream, &mut input) {
             Some((_, UNRECORDED)) => {}
             Some((id, status)) => {
-                answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, status);
+                responses.lock().unwrap_or_else(PoisonError::into_inner).insert(id, status);
             }
             None if sent == 0 => return None,
             None => return Some(()),
@@ -145,7 +145,7 @@ fn request(kind: Kind) -> Vec<u8> {
 }
 
 /// Reads one answer to its last byte: id and status. None if it does not come whole.
-fn answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> Option<(String, u16)> {
+fn response(stream: &mut TcpStream, input: &mut Vec<u8>) -> Option<(String, u16)> {
     loop {
         let mut fields = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Response::new(&mut fields);

@@ -143,10 +143,10 @@ fn is_the_token_itself(path: &Path) -> bool {
 
 #[test]
 fn no_credential_is_left_anywhere() {
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 200 OK\r\nSet-Cookie: s={SET_COOKIE}; HttpOnly\r\nContent-Length: 2\r\n\r\n{{}}"
     );
-    let upstream = Upstream::answering(answer);
+    let upstream = Upstream::responding(response);
     let mut weir = start(&upstream);
     let token = |iss: &str| KEYS.token("HS256", &json!({"iss": iss, "exp": unix_now() + 600}));
     let tokens = [token("idp"), token("somebody")];

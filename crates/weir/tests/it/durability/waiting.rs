@@ -61,13 +61,13 @@ impl Hanging {
 
 /// Clients that each ask for something that is recorded; what they get comes through the channel.
 fn ask(weir: &Server) -> (mpsc::Receiver<String>, usize) {
-    let (sender, answers) = mpsc::channel();
+    let (sender, responses) = mpsc::channel();
     for path in ["/hosted", "/empty", "/proxied"] {
         let (sender, addr) = (sender.clone(), weir.listen[0]);
         std::thread::spawn(move || {
             let mut client = harness::Client::connect(addr);
-            let answer = client.try_get(path).map_or("none".to_owned(), |a| a.status.to_string());
-            let _ = sender.send(answer);
+            let response = client.try_get(path).map_or("none".to_owned(), |a| a.status.to_string());
+            let _ = sender.send(response);
         });
     }
     for path in ["/hosted", "/empty"] {
@@ -79,39 +79,39 @@ fn ask(weir: &Server) -> (mpsc::Receiver<String>, usize) {
             let output = command.output().expect("curl runs");
             let told = String::from_utf8_lossy(&output.stdout).into_owned();
             // curl has its answer once the stream has ended well.
-            let answer = told.strip_prefix("0 ").unwrap_or("none").to_owned();
-            let _ = sender.send(answer);
+            let response = told.strip_prefix("0 ").unwrap_or("none").to_owned();
+            let _ = sender.send(response);
         });
     }
-    (answers, 5)
+    (responses, 5)
 }
 
 #[test]
-fn an_answer_waits_for_the_disk_and_others_do_not() {
+fn a_response_waits_for_the_disk_and_others_do_not() {
     let echo = harness::echo(&[]);
     let weir = start(&echo, "shed");
     let disk = Hanging::new(&weir);
-    let (answers, count) = ask(&weir);
+    let (responses, count) = ask(&weir);
     std::thread::sleep(MOMENT);
-    assert_eq!(answers.try_recv().ok(), None, "an answer whose record is not on the disk");
+    assert_eq!(responses.try_recv().ok(), None, "an answer whose record is not on the disk");
     // The same worker serves what is not recorded, and more of what will have to wait.
     assert_eq!(weir.connect().get("/quiet").text(), "quiet");
-    assert_eq!(answers.recv_timeout(MOMENT).ok(), None);
+    assert_eq!(responses.recv_timeout(MOMENT).ok(), None);
     disk.end();
     let mut got: Vec<String> =
-        (0..count).map(|_| answers.recv_timeout(harness::PATIENCE).expect("an answer")).collect();
+        (0..count).map(|_| responses.recv_timeout(harness::PATIENCE).expect("an answer")).collect();
     got.sort();
     assert_eq!(got, ["200", "200", "200", "204", "204"], "without a record, which is counted");
     assert!(weir.metric("weir_unrecorded_total", &[]) >= 1.0);
     eventually("the disk works again", || {
         let before = weir.metric("weir_unrecorded_total", &[]);
-        let answer = weir.connect().get("/hosted");
-        answer.status == 200 && weir.metric("weir_unrecorded_total", &[]) == before
+        let response = weir.connect().get("/hosted");
+        response.status == 200 && weir.metric("weir_unrecorded_total", &[]) == before
     });
 }
 
 #[test]
-fn an_answer_breaks_off_if_the_disk_fails_and_it_is_told_to_refuse() {
+fn a_response_is_aborted_if_the_disk_fails_and_records_are_required() {
     let echo = harness::echo(&[]);
     let weir = start(&echo, "refuse");
     let disk = Hanging::new(&weir);

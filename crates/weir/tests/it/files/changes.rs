@@ -18,12 +18,12 @@ fn a_file_that_is_replaced_again_and_again_is_never_mixed() {
     let mut seen = std::collections::HashMap::new();
     for state in 1..=255_u8 {
         server.replace("public/a.bin", vec![state; 5000 + usize::from(state)]);
-        let answer = client.get("/a.bin");
-        assert_eq!(answer.status, 200);
-        let first = answer.body[0];
-        assert!(answer.body.iter().all(|&byte| byte == first), "two states in one answer");
-        assert_eq!(answer.body.len(), 5000 + usize::from(first));
-        let tag = answer.header("etag").unwrap().trim_start_matches("W/").to_owned();
+        let response = client.get("/a.bin");
+        assert_eq!(response.status, 200);
+        let first = response.body[0];
+        assert!(response.body.iter().all(|&byte| byte == first), "two states in one answer");
+        assert_eq!(response.body.len(), 5000 + usize::from(first));
+        let tag = response.header("etag").unwrap().trim_start_matches("W/").to_owned();
         assert_eq!(*seen.entry(tag).or_insert(first), first, "one tag for two states");
     }
     eventually("the last state", || client.get("/a.bin").body[0] == 255);
@@ -39,8 +39,8 @@ fn a_download_under_way_goes_on_with_the_file_it_began_with() {
     assert!(!client.is_closed());
     let mut other = server.connect();
     server.replace("public/a.bin", b"new");
-    let answer = client.response();
-    assert!(answer.body == bytes, "{} bytes", answer.body.len());
+    let response = client.response();
+    assert!(response.body == bytes, "{} bytes", response.body.len());
     eventually("the new file", || other.get("/a.bin").text() == "new");
     fs::remove_file(public(&server).join("a.bin")).unwrap();
     eventually("it is gone", || other.get("/a.bin").status == 404);
@@ -48,7 +48,7 @@ fn a_download_under_way_goes_on_with_the_file_it_began_with() {
 
 /// What a client cannot get whole must not look whole.
 #[test]
-fn a_file_that_is_cut_off_or_written_over_while_it_is_sent_breaks_the_answer_off() {
+fn a_file_that_is_truncated_or_overwritten_while_it_is_sent_aborts_the_response() {
     for over in [false, true] {
         let server = serve(ALL, &[("a.bin", &noise(LARGE))]);
         let mut client = server.connect();
@@ -64,14 +64,14 @@ fn a_file_that_is_cut_off_or_written_over_while_it_is_sent_breaks_the_answer_off
         assert!(got.len() < LARGE, "{over}: {}", got.len());
         let mut client = server.connect();
         eventually("served as it is now", || {
-            let answer = client.get("/a.bin");
-            answer.body.len() == if over { LARGE } else { 1000 }
+            let response = client.get("/a.bin");
+            response.body.len() == if over { LARGE } else { 1000 }
         });
     }
 }
 
 #[test]
-fn what_is_appended_does_not_break_an_answer_off() {
+fn appended_bytes_do_not_abort_a_response() {
     let bytes = noise(LARGE);
     let server = serve(ALL, &[("log.bin", &bytes)]);
     let mut client = server.connect();
@@ -95,7 +95,7 @@ fn large_files_do_not_stand_in_memory() {
 }
 
 #[test]
-fn files_are_recorded_as_other_answers() {
+fn files_are_recorded_as_other_responses() {
     let large = noise(100_000);
     let mut server = start(
         "tracker: {enabled: true, body_limit: 1MiB}\n",

@@ -47,15 +47,15 @@ fn curl_downloads_resumes_and_asks_whether_it_has_the_newest() {
 
 /// What an answer says, as far as two servers can agree on it.
 fn told(client: &mut Client, method: &str, path: &str, fields: &[(&str, &str)]) -> String {
-    let answer = client.request(method, path, fields, "");
-    let header = |name: &str| answer.header(name).unwrap_or("-").to_owned();
+    let response = client.request(method, path, fields, "");
+    let header = |name: &str| response.header(name).unwrap_or("-").to_owned();
     let multipart = header("content-type").starts_with("multipart/byteranges");
     let length = if multipart {
-        answer.body.windows(14).filter(|w| w.eq_ignore_ascii_case(b"content-range:")).count()
+        response.body.windows(14).filter(|w| w.eq_ignore_ascii_case(b"content-range:")).count()
     } else {
-        answer.body.len()
+        response.body.len()
     };
-    let body = if answer.status >= 300 || multipart { String::new() } else { answer.text() };
+    let body = if response.status >= 300 || multipart { String::new() } else { response.text() };
     let told = ["content-range", "last-modified", "content-encoding", "location"].map(|name| {
         // nginx names itself in front of a path.
         let value = header(name);
@@ -64,8 +64,8 @@ fn told(client: &mut Client, method: &str, path: &str, fields: &[(&str, &str)]) 
             .and_then(|(_, rest)| rest.split_once('/'))
             .map_or(value.clone(), |(_, path)| format!("/{path}"))
     });
-    let length = if answer.status >= 300 { 0 } else { length };
-    format!("{} {told:?} multipart {multipart} {length} {body:?}", answer.status)
+    let length = if response.status >= 300 { 0 } else { length };
+    format!("{} {told:?} multipart {multipart} {length} {body:?}", response.status)
 }
 
 fn both() -> (Server, RealServer) {
@@ -80,7 +80,7 @@ fn both() -> (Server, RealServer) {
 
 /// Where RFC 9110 leaves no choice, and where it does and nginx's is as good as any.
 #[test]
-fn nginx_answers_alike() {
+fn nginx_responds_alike() {
     let (server, nginx) = both();
     let mut weir = server.connect();
     let date = weir.get("/b.txt").header("last-modified").unwrap().to_owned();

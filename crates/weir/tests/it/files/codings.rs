@@ -5,15 +5,15 @@ use crate::harness::{Response, eventually};
 use flate2::read::GzDecoder;
 use std::io::Read;
 
-fn gunzip(answer: &Response) -> Vec<u8> {
-    assert_eq!(answer.header("content-encoding"), Some("gzip"));
+fn gunzip(response: &Response) -> Vec<u8> {
+    assert_eq!(response.header("content-encoding"), Some("gzip"));
     let mut bytes = Vec::new();
-    GzDecoder::new(&answer.body[..]).read_to_end(&mut bytes).expect("gzip");
+    GzDecoder::new(&response.body[..]).read_to_end(&mut bytes).expect("gzip");
     bytes
 }
 
 #[test]
-fn the_sibling_that_a_client_wants_most_answers() {
+fn the_sibling_that_a_client_prefers_is_sent() {
     let server = serve(
         "{get: \"/*\", files: public}",
         &[
@@ -46,19 +46,19 @@ fn the_sibling_that_a_client_wants_most_answers() {
         ("/", "br", "br"),
     ] {
         let fields = [("accept-encoding", accept)];
-        let answer = client.request("GET", path, &fields, "");
-        assert_eq!(answer.text(), body, "{path} {accept}");
+        let response = client.request("GET", path, &fields, "");
+        assert_eq!(response.text(), body, "{path} {accept}");
         let coding = match body {
             "plain" => None,
             "zst" => Some("zstd"),
             "gz" => Some("gzip"),
             other => Some(other),
         };
-        assert_eq!(answer.header("content-encoding"), coding, "{path} {accept}");
-        assert_eq!(answer.header("vary"), Some("accept-encoding"), "{path} {accept}");
+        assert_eq!(response.header("content-encoding"), coding, "{path} {accept}");
+        assert_eq!(response.header("vary"), Some("accept-encoding"), "{path} {accept}");
         let text = if path == "/" { "text/html" } else { "text/javascript" };
-        assert!(answer.header("content-type").unwrap().starts_with(text));
-        let tag = answer.header("etag").unwrap().to_owned();
+        assert!(response.header("content-type").unwrap().starts_with(text));
+        let tag = response.header("etag").unwrap().to_owned();
         let again = [("accept-encoding", accept), ("if-none-match", tag.as_str())];
         let not_modified = client.request("GET", path, &again, "");
         assert_eq!(
@@ -68,7 +68,7 @@ fn the_sibling_that_a_client_wants_most_answers() {
         assert_eq!(not_modified.header("content-encoding"), None);
         let head = client.request("HEAD", path, &fields, "");
         for name in ["content-encoding", "content-length", "etag"] {
-            assert_eq!(head.header(name), answer.header(name), "{path} {accept}");
+            assert_eq!(head.header(name), response.header(name), "{path} {accept}");
         }
         if path == "/a.js" {
             tags.insert(tag);
@@ -92,8 +92,8 @@ fn siblings_can_be_left_alone() {
         "{get: \"/*\", files: {root: public, precompressed: false}}",
         &[("a.js", b"plain"), ("a.js.gz", b"gz")],
     );
-    let answer = server.connect().request("GET", "/a.js", &[("accept-encoding", "gzip")], "");
-    assert_eq!((answer.text().as_str(), answer.header("vary")), ("plain", None));
+    let response = server.connect().request("GET", "/a.js", &[("accept-encoding", "gzip")], "");
+    assert_eq!((response.text().as_str(), response.header("vary")), ("plain", None));
 }
 
 /// In memory (4 KB), on a thread (300 KB), as it is sent (3 MB): one answer.
@@ -121,11 +121,11 @@ fn weir_compresses_what_has_no_sibling() {
         assert!(plain.body == *bytes && plain.header("vary") == Some("accept-encoding"));
         let tag = plain.header("etag").unwrap().to_owned();
         for _ in 0..3 {
-            let answer = client.request("GET", path, &[("accept-encoding", "gzip")], "");
-            assert!(gunzip(&answer) == *bytes, "{path}");
-            assert_eq!(answer.header("vary"), Some("accept-encoding"));
-            assert_eq!(answer.header("etag"), Some(&*format!("W/{tag}")), "{path}");
-            assert_eq!(answer.header("accept-ranges"), None);
+            let response = client.request("GET", path, &[("accept-encoding", "gzip")], "");
+            assert!(gunzip(&response) == *bytes, "{path}");
+            assert_eq!(response.header("vary"), Some("accept-encoding"));
+            assert_eq!(response.header("etag"), Some(&*format!("W/{tag}")), "{path}");
+            assert_eq!(response.header("accept-ranges"), None);
         }
         let kept = client.request("GET", path, &[("accept-encoding", "gzip")], "");
         let length = kept.header("content-length");
@@ -144,9 +144,9 @@ fn weir_compresses_what_has_no_sibling() {
     let head = client.request("HEAD", "/small.json", &[("accept-encoding", "gzip")], "");
     assert_eq!(head.header("content-encoding"), Some("gzip"));
     for path in ["/tiny.json", "/noise.png"] {
-        let answer = client.request("GET", path, &[("accept-encoding", "gzip")], "");
-        assert_eq!(answer.header("content-encoding"), None, "{path}");
-        assert_eq!(answer.header("vary"), None, "{path}");
+        let response = client.request("GET", path, &[("accept-encoding", "gzip")], "");
+        assert_eq!(response.header("content-encoding"), None, "{path}");
+        assert_eq!(response.header("vary"), None, "{path}");
     }
 }
 
@@ -165,8 +165,8 @@ fn a_compressed_form_follows_its_file() {
     // Newer than its sibling by an hour.
     server.replace("public/b.txt", [b'd'; 100]);
     eventually("the sibling is of an earlier file", || {
-        let answer = ask("/b.txt");
-        answer.body != b"old" && gunzip(&answer) == [b'd'; 100]
+        let response = ask("/b.txt");
+        response.body != b"old" && gunzip(&response) == [b'd'; 100]
     });
     put(&public(&server), "b.txt", &[b'e'; 90]);
     eventually("as old as its sibling again", || ask("/b.txt").text() == "old");

@@ -12,10 +12,10 @@ fn ranged(client: &mut Client, path: &str, range: &str) -> Response {
 }
 
 /// The parts of a multipart/byteranges body: Content-Type, Content-Range and bytes of each.
-fn parts(answer: &Response) -> Vec<(String, String, Vec<u8>)> {
-    let content_type = answer.header("content-type").expect("a type");
+fn parts(response: &Response) -> Vec<(String, String, Vec<u8>)> {
+    let content_type = response.header("content-type").expect("a type");
     let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").expect("parts");
-    let mut rest = answer.body.as_slice();
+    let mut rest = response.body.as_slice();
     let mut parts = Vec::new();
     let mut eat = |expected: &str| {
         let eaten = rest.strip_prefix(expected.as_bytes());
@@ -92,23 +92,23 @@ fn several_ranges_are_several_parts() {
     let mut client = server.connect();
     for (path, bytes) in [("/small.json", &small), ("/large.json", &large)] {
         let length = bytes.len();
-        let answer = ranged(&mut client, path, "bytes=10-19, -300, 0-0 ,99999999-");
-        assert_eq!(answer.status, 206);
-        assert_eq!(answer.header("content-range"), None);
+        let response = ranged(&mut client, path, "bytes=10-19, -300, 0-0 ,99999999-");
+        assert_eq!(response.status, 206);
+        assert_eq!(response.header("content-range"), None);
         let expected = [10..20, length - 300..length, 0..1].map(|range| {
             let told = format!("bytes {}-{}/{length}", range.start, range.end - 1);
             ("application/json".to_owned(), told, bytes[range].to_vec())
         });
-        assert!(parts(&answer) == expected, "{path}: {answer:?}");
+        assert!(parts(&response) == expected, "{path}: {response:?}");
         let many: Vec<String> = (0..64).map(|n| format!("{n}-{n}")).collect();
-        let answer = ranged(&mut client, path, &format!("bytes={}", many.join(",")));
-        assert_eq!(parts(&answer).len(), 64);
-        let answer = ranged(&mut client, path, &format!("bytes={},70-71", many.join(",")));
-        assert_eq!((answer.status, answer.body.len()), (200, length), "too many to be meant");
+        let response = ranged(&mut client, path, &format!("bytes={}", many.join(",")));
+        assert_eq!(parts(&response).len(), 64);
+        let response = ranged(&mut client, path, &format!("bytes={},70-71", many.join(",")));
+        assert_eq!((response.status, response.body.len()), (200, length), "too many to be meant");
     }
     // Longer than one piece of a read.
-    let answer = ranged(&mut client, "/large.json", "bytes=1-99999,150000-299998");
-    let parts = parts(&answer);
+    let response = ranged(&mut client, "/large.json", "bytes=1-99999,150000-299998");
+    let parts = parts(&response);
     assert!(parts[0].2 == large[1..100_000] && parts[1].2 == large[150_000..299_999]);
 }
 

@@ -111,9 +111,9 @@ fn no_path_leads_out_of_the_folder() {
         // Whoever does not like a path may close; each has a connection of its own.
         let mut client = server.connect();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
-        let answer = client.response();
-        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
-        assert!(!answer.text().contains(SECRET), "{path}");
+        let response = client.response();
+        assert!(matches!(response.status, 400 | 404), "{path}: {}", response.status);
+        assert!(!response.text().contains(SECRET), "{path}");
     }
     assert_eq!(server.connect().get("/a/../a.txt").text(), "a", "and it serves on");
     assert!(server.stderr().is_empty(), "{}", server.stderr());

@@ -3,7 +3,7 @@
 use crate::harness::Server;
 use bytes::Bytes;
 use h2::RecvStream;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -54,14 +54,14 @@ impl Call {
 }
 
 /// An answer.
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     headers: HeaderMap,
     pub(super) body: Vec<u8>,
     trailers: HeaderMap,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
     }
@@ -99,13 +99,13 @@ async fn send(weir: SocketAddr, call: Call) -> h2::client::ResponseFuture {
 }
 
 /// Makes a request and reads the answer to its end.
-pub(super) fn call(weir: &Server, call: Call) -> Answer {
+pub(super) fn call(weir: &Server, call: Call) -> Response {
     block_on(async {
         let response = send(weir.listen[0], call).await.await.expect("an answer");
         let (parts, mut incoming) = response.into_parts();
         let body = read(&mut incoming).await;
         let trailers = incoming.trailers().await.expect("an end").unwrap_or_default();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body, trailers }
+        Response { status: parts.status.as_u16(), headers: parts.headers, body, trailers }
     })
 }
 
@@ -128,8 +128,8 @@ async fn read(incoming: &mut RecvStream) -> Vec<u8> {
 }
 
 /// The head of an answer.
-pub(crate) fn head(status: u16) -> Response<()> {
-    Response::builder().status(status).body(()).expect("a head")
+pub(crate) fn head(status: u16) -> http::Response<()> {
+    http::Response::builder().status(status).body(()).expect("a head")
 }
 
 /// A server whose connections do what `how` says; gives its address and how many there have been.
@@ -176,16 +176,16 @@ pub(super) fn refusing() -> SocketAddr {
 
 /// A server that answers `/CODE/WHAT`: its body and this status in its trailers, the status `Alone`
 /// in the head, without one if it is `Plain`, or `Never`.
-pub(super) fn answering() -> SocketAddr {
+pub(super) fn responding() -> SocketAddr {
     let serve = |_, mut connection: Connection| async move {
         while let Some(Ok((request, respond))) = connection.accept().await {
-            tokio::task::spawn_local(answer(request, respond));
+            tokio::task::spawn_local(response(request, respond));
         }
     };
     odd(serve).0
 }
 
-async fn answer(request: Request<RecvStream>, mut respond: h2::server::SendResponse<Bytes>) {
+async fn response(request: Request<RecvStream>, mut respond: h2::server::SendResponse<Bytes>) {
     let (parts, mut incoming) = request.into_parts();
     let words: Vec<&str> = parts.uri.path().split('/').collect();
     let status = HeaderValue::from_str(words[1]).expect("a value");

@@ -73,15 +73,15 @@ fn asking() -> Call {
 #[test]
 fn they_have_nothing_that_belongs_into_a_head_or_was_edited_there() {
     let weir = before(upstream(), "");
-    let answer = call(&weir, asking());
-    assert_eq!(answer.status, 200);
-    let mut passed = String::from_utf8(answer.body.clone()).unwrap();
+    let response = call(&weir, asking());
+    assert_eq!(response.status, 200);
+    let mut passed = String::from_utf8(response.body.clone()).unwrap();
     assert_eq!(passed, GOOD.join(" "), "of the request");
     for name in GOOD {
-        assert_eq!(answer.trailer(name), "1", "{name}");
+        assert_eq!(response.trailer(name), "1", "{name}");
     }
     for name in BAD.into_iter().chain(["x-replaced"]) {
-        assert_eq!(answer.trailer(name), "", "{name}");
+        assert_eq!(response.trailer(name), "", "{name}");
     }
     let weir = before(upstream(), ", underscores_in_headers: x_own");
     passed = String::from_utf8(call(&weir, asking()).body).unwrap();

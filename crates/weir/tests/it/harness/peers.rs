@@ -122,9 +122,10 @@ impl RealServer {
     /// nginx that serves the files of a folder, compressed siblings included.
     pub(crate) fn nginx_files(folder: &Path) -> Self {
         let root = format!("root {}; gzip_static on;", folder.display());
-        let answer = "location / { return 200 \"$request_method $request_uri\"; }";
+        let response = "location / { return 200 \"$request_method $request_uri\"; }";
         // Its workers would else run as somebody who may not see the folder.
-        let config = NGINX.replace(answer, &root).replace("daemon off;", "daemon off;\nuser root;");
+        let config =
+            NGINX.replace(response, &root).replace("daemon off;", "daemon off;\nuser root;");
         Self::start("/usr/sbin/nginx", &config, "requests.log", |command, dir| {
             command.arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
             command.arg("-c").arg(dir.join("config"));

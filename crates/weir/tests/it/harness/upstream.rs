@@ -77,11 +77,11 @@ impl Upstream {
     }
 
     /// One that answers every request of every connection with these bytes.
-    pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = answer.into();
+    pub(crate) fn responding(response: impl Into<Vec<u8>>) -> Self {
+        let response = response.into();
         Self::start(move |_, peer| {
             while peer.request().is_some() {
-                peer.send(&answer);
+                peer.send(&response);
             }
         })
     }

@@ -93,7 +93,7 @@ apis: {{api: {{base: /, routes: [{{path: \"/*\", pool: p}}]}}}}\n",
 #[test]
 fn a_client_that_takes_little_at_a_time_gets_everything() {
     const STEPS: u32 = 40;
-    let upstream = Upstream::answering(format!(
+    let upstream = Upstream::responding(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}",
         STEPS * 10,
         "0123456789".repeat(STEPS as usize)

@@ -1,7 +1,7 @@
 //! `weir lab run` with scenario files: verdicts, exit codes and words, on servers that are well and
 //! on servers that are not.
 
-use super::target::{Answer, Target};
+use super::target::{Response, Target};
 use crate::harness::{self, Signal, weir};
 use serde_json::Value;
 use std::fs;
@@ -39,7 +39,7 @@ fn once(base: &str, request: &str, iterations: u32, more: &str) -> String {
 
 #[test]
 fn a_cap_is_kept_and_the_end_of_the_time_is_an_end() {
-    let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
+    let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();
     let scenario = once(&target.addr.to_string(), "{name: ask, get: /}", 1_000_000, "");
     let begun = std::time::Instant::now();
@@ -54,7 +54,7 @@ fn a_cap_is_kept_and_the_end_of_the_time_is_an_end() {
 
 #[test]
 fn requests_sent_are_those_the_server_counted() {
-    let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
+    let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();
     let request = "{name: ask, get: /, checks: [{body_equals: well}]}";
     let scenario = once(&target.addr.to_string(), request, 2_003, "");
@@ -91,7 +91,7 @@ fn verdict(scenario: &str, code: i32, words: &[&str]) {
 }
 
 #[test]
-fn errors_hang_refusal_and_wrong_answers_are_told_apart() {
+fn errors_hangs_rejections_and_wrong_responses_are_distinguished() {
     let echo = harness::echo(&[]);
     let echo = echo.listen[0].to_string();
     let failing = once(&echo, "{get: /status/500}", 20, "");
@@ -104,11 +104,11 @@ fn errors_hang_refusal_and_wrong_answers_are_told_apart() {
     let output = run(dir.path(), &declared, &["--quick"]);
     assert_eq!(summary(dir.path())["cells"][0]["labels"][0]["expected"], 20, "{}", said(&output));
 
-    let hanging = Target::start(|_, _| Answer::Hang).addr.to_string();
+    let hanging = Target::start(|_, _| Response::Hang).addr.to_string();
     verdict(&once(&hanging, "{get: /}", 8, ""), 3, &["INVALID", "8 of 8", "timeout"]);
     let nobody = harness::nobody().to_string();
     verdict(&once(&nobody, "{get: /}", 8, ""), 3, &["INVALID", "8 of 8", "refused"]);
-    let other = Target::start(|_, _| Answer::Text(Duration::ZERO, "<html>".to_owned()));
+    let other = Target::start(|_, _| Response::Text(Duration::ZERO, "<html>".to_owned()));
     let checked = "{get: /, checks: [{body_contains: '\"ok\"'}]}";
     let wrong = once(&other.addr.to_string(), checked, 8, "thresholds: [\"errors<=0\"]");
     verdict(&wrong, 1, &["FAIL", "8 of 8", "check"]);
@@ -205,7 +205,7 @@ thresholds: ["errors<=0"]
 /// rules.
 fn rounds(delay: impl Fn(u64) -> f64 + Send + Sync + 'static, rules: &str) -> (Output, Value) {
     let target = Target::start(move |number, _| {
-        Answer::Text(Duration::from_secs_f64(delay(number) / 1e3), "well".to_owned())
+        Response::Text(Duration::from_secs_f64(delay(number) / 1e3), "well".to_owned())
     });
     let dir = tempfile::tempdir().unwrap();
     let protocol = format!("protocol: {{stabilise: {{rounds: 3, exact: true, {rules}}}}}");
@@ -256,7 +256,7 @@ fn rounds_wait_until_gauges_are_zero() {
             }
             _ => "well".to_owned(),
         };
-        Answer::Text(Duration::ZERO, text)
+        Response::Text(Duration::ZERO, text)
     });
     let dir = tempfile::tempdir().unwrap();
     let more = format!(
@@ -384,7 +384,7 @@ fn ticks(pid: u32) -> u64 {
 
 #[test]
 fn an_endless_loop_that_sends_nothing_rests_and_ends_by_a_signal() {
-    let target = Target::start(|_, _| Answer::Text(Duration::ZERO, "well".to_owned()));
+    let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     for signal in [Signal::INT, Signal::TERM] {
         let dir = tempfile::tempdir().unwrap();
         let plan = ENDLESS.replace("PORT", &target.addr.port().to_string());
@@ -411,7 +411,7 @@ fn an_endless_loop_that_sends_nothing_rests_and_ends_by_a_signal() {
 #[test]
 fn a_generator_that_was_stopped_measures_nothing() {
     let wait = Duration::from_millis(5);
-    let target = Target::start(move |_, _| Answer::Text(wait, "well".to_owned()));
+    let target = Target::start(move |_, _| Response::Text(wait, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();
     let scenario = once(&target.addr.to_string(), "{get: /}", 1_000, "");
     let scenario = scenario.replace("500ms", "60s");

@@ -13,7 +13,7 @@ pub(super) struct Target {
 }
 
 /// What is done with a request.
-pub(super) enum Answer {
+pub(super) enum Response {
     /// 200 and this text, after a time.
     Text(Duration, String),
     /// Nothing, ever.
@@ -22,15 +22,15 @@ pub(super) enum Answer {
 
 impl Target {
     /// `answer` is asked with the number of a request, from 0, and its path.
-    pub(super) fn start(answer: impl Fn(u64, &str) -> Answer + Send + Sync + 'static) -> Self {
+    pub(super) fn start(response: impl Fn(u64, &str) -> Response + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let addr = listener.local_addr().expect("it is bound");
         let count = Arc::new(AtomicU64::new(0));
-        let (counted, answer) = (count.clone(), Arc::new(answer));
+        let (counted, response) = (count.clone(), Arc::new(response));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (count, answer) = (counted.clone(), answer.clone());
-                std::thread::spawn(move || serve(&stream, &count, &*answer));
+                let (count, response) = (counted.clone(), response.clone());
+                std::thread::spawn(move || serve(&stream, &count, &*response));
             }
         });
         Self { addr, count }
@@ -43,7 +43,7 @@ impl Target {
 }
 
 /// Answers requests without a body until the client leaves.
-fn serve(stream: &TcpStream, count: &AtomicU64, answer: &dyn Fn(u64, &str) -> Answer) {
+fn serve(stream: &TcpStream, count: &AtomicU64, response: &dyn Fn(u64, &str) -> Response) {
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream);
     loop {
@@ -55,16 +55,16 @@ fn serve(stream: &TcpStream, count: &AtomicU64, answer: &dyn Fn(u64, &str) -> An
         }
         let number = count.fetch_add(1, Ordering::SeqCst);
         let path = head.split(' ').nth(1).unwrap_or_default();
-        match answer(number, path) {
-            Answer::Text(after, text) => {
+        match response(number, path) {
+            Response::Text(after, text) => {
                 std::thread::sleep(after);
                 let length = text.len();
-                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}");
-                if { stream }.write_all(answer.as_bytes()).is_err() {
+                let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}");
+                if { stream }.write_all(response.as_bytes()).is_err() {
                     return;
                 }
             }
-            Answer::Hang => loop {
+            Response::Hang => loop {
                 std::thread::park();
             },
         }

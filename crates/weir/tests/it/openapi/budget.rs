@@ -152,7 +152,7 @@ fn responses_have_the_same_budget() {
     let bodies = ["[{\"b\": 1}]".to_owned(), tree(1 << 20), list(3 << 20)];
     for (body, status) in bodies.iter().zip([200, 502, 502]) {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
-        let upstream = Upstream::answering(format!("{head}: {}\r\n\r\n{body}", body.len()));
+        let upstream = Upstream::responding(format!("{head}: {}\r\n\r\n{body}", body.len()));
         let validate = "{requests: \"off\", responses: enforce}";
         let config = config(&format!("http://{}", upstream.addr), validate, "");
         let server = Weir::new(&config).file("d.yaml", DOCUMENT).start();

@@ -60,14 +60,14 @@ fn escaped_slashes_in_path_info_separate_nothing() {
     for (path, info) in
         [("/a%20b/c", "/a b/c"), ("/a%2fb/c", "/a%2Fb/c"), ("/%5Cetc", "/%5Cetc"), ("", "")]
     {
-        let answer = get(&server, &format!("/c/info.sh{path}"));
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let response = get(&server, &format!("/c/info.sh{path}"));
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
         let translated = match info {
             "" => String::new(),
             info => format!("{}{info}", root.display()),
         };
         let expected = format!("/c/info.sh|{info}|{translated}|");
-        assert!(answer.text().starts_with(&expected), "{path}: {}", answer.text());
+        assert!(response.text().starts_with(&expected), "{path}: {}", response.text());
     }
     for path in ["/..%2f..%2fetc/passwd", "/a/..%5c..%5cetc", "/..%2Fweir.yaml"] {
         assert_eq!(get(&server, &format!("/c/info.sh{path}")).status, 400, "{path}");
@@ -81,8 +81,8 @@ fn programs_gain_no_privileges_unless_the_pool_lets_them() {
     for (pool, flag) in
         [("", "1"), (", no_new_privileges: false", "0"), (", limits: {files: 50}", "1")]
     {
-        let answer = get(&told(pool, ""), "/c/info.sh").text();
-        assert!(answer.ends_with(&format!("NoNewPrivs:\t{flag}\n")), "{pool}: {answer}");
+        let response = get(&told(pool, ""), "/c/info.sh").text();
+        assert!(response.ends_with(&format!("NoNewPrivs:\t{flag}\n")), "{pool}: {response}");
     }
 }
 
@@ -91,8 +91,8 @@ fn cgi_programs_get_a_process_for_each_request() {
     let server = start("a.sh", CGI);
     let mut client = server.connect();
     let body = "y".repeat(150_000);
-    let answer = client.request("POST", "/c/x%20y", &[("Proxy", "evil")], &body);
-    assert_eq!(answer.text(), format!("POST /x y none {body}"));
+    let response = client.request("POST", "/c/x%20y", &[("Proxy", "evil")], &body);
+    assert_eq!(response.text(), format!("POST /x y none {body}"));
     assert_eq!(client.request("POST", "/c/?deaf", &[], &body).status, 202);
     assert_eq!(get(&server, "/c/?crash").status, 502);
     assert_eq!(get(&server, "/c/?log").status, 200);
@@ -130,7 +130,7 @@ fn children(parent: u64) -> Vec<u64> {
 /// A path without a status is answered in place of what was asked for, once for each; where another
 /// route answers it, the client is sent there.
 #[test]
-fn a_local_redirect_is_followed_where_the_same_route_answers() {
+fn a_local_redirect_is_followed_within_the_same_route() {
     let server = start("a.sh", CGI);
     let mut client = server.connect();
     assert_eq!(client.request("POST", "/c/x?to", &[], "hello").text(), "GET /there/ none ");

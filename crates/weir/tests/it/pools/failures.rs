@@ -10,9 +10,9 @@ fn an_agent_that_crashes_is_replaced_and_only_its_request_is_lost() {
         settled(&server, 2);
         for what in ["crash", "abort"] {
             let mut client = server.connect();
-            let answer = client.request("POST", &format!("/{what}"), &[], "x");
-            assert_eq!(answer.status, 502, "{protocol} {what}: {}", answer.text());
-            assert!(answer.text().contains("upstream-closed"), "{}", answer.text());
+            let response = client.request("POST", &format!("/{what}"), &[], "x");
+            assert_eq!(response.status, 502, "{protocol} {what}: {}", response.text());
+            assert!(response.text().contains("upstream-closed"), "{}", response.text());
         }
         for _ in 0..10 {
             assert_eq!(get(&server, "/x").status, 200, "{protocol}");
@@ -30,8 +30,8 @@ fn an_agent_that_hangs_is_killed_at_its_deadline() {
         let server = start(protocol, "    agents: {max: 1}\n    timeout: 300ms");
         settled(&server, 1);
         let before = pids(&server);
-        let answer = get(&server, "/hang");
-        assert_eq!(answer.status, 504, "{protocol}: {}", answer.text());
+        let response = get(&server, "/hang");
+        assert_eq!(response.status, 504, "{protocol}: {}", response.text());
         eventually("it is killed", || !runs(before[0]));
         // The next request is served by another one.
         eventually("others are served", || get(&server, "/pid").status == 200);
@@ -41,7 +41,7 @@ fn an_agent_that_hangs_is_killed_at_its_deadline() {
 }
 
 #[test]
-fn an_answer_that_stalls_ends_with_its_agent() {
+fn a_response_that_stalls_ends_with_its_agent() {
     let server = start("fastcgi", "    agents: {max: 1}\n    idle_timeout: 300ms");
     settled(&server, 1);
     let before = pids(&server);
@@ -52,14 +52,14 @@ fn an_answer_that_stalls_ends_with_its_agent() {
 }
 
 #[test]
-fn what_is_no_answer_is_told_apart_and_its_agent_killed() {
+fn an_invalid_response_is_distinguished_and_its_agent_killed() {
     for protocol in PROTOCOLS {
         let server = start(protocol, "    agents: {max: 1}");
         settled(&server, 1);
         let before = pids(&server);
-        let answer = get(&server, "/garbage");
-        assert_eq!(answer.status, 502);
-        assert!(answer.text().contains("upstream-garbage"), "{protocol}: {}", answer.text());
+        let response = get(&server, "/garbage");
+        assert_eq!(response.status, 502);
+        assert!(response.text().contains("upstream-garbage"), "{protocol}: {}", response.text());
         eventually("it is killed", || !runs(before[0]));
         eventually("others are served", || get(&server, "/pid").status == 200);
     }
@@ -68,7 +68,7 @@ fn what_is_no_answer_is_told_apart_and_its_agent_killed() {
 }
 
 #[test]
-fn an_answer_that_ends_early_is_not_taken_for_whole() {
+fn a_response_that_ends_early_is_not_taken_for_whole() {
     for protocol in PROTOCOLS {
         let server = start(protocol, "    agents: {max: 1}");
         let client = send(&server, "/early");
@@ -109,8 +109,8 @@ fn an_agent_whose_client_has_left_is_used_again_when_it_is_through() {
             agents["locked"] == 1
         });
         open(&server);
-        let answer = get(&server, "/pid");
-        assert_eq!(answer.text(), before[0].to_string(), "{protocol}");
+        let response = get(&server, "/pid");
+        assert_eq!(response.text(), before[0].to_string(), "{protocol}");
         assert_eq!(status(&server)["started"], 1);
     }
 }
@@ -120,10 +120,10 @@ fn a_pool_that_cannot_start_says_so_and_others_serve_on() {
     let keys = "    env: {FAILS: yes}\n    queue: {wait: 60s}";
     let mut server = Weir::new(&config("fastcgi", keys)).file("agent.py", super::AGENT).start();
     // Whoever came before that was known is told, too, and does not wait.
-    let answer = get(&server, "/x");
-    assert_eq!(answer.status, 503);
-    assert!(answer.text().contains("pool-unavailable"), "{}", answer.text());
-    assert!(answer.header("retry-after").is_some_and(|after| after.parse::<u64>().is_ok()));
+    let response = get(&server, "/x");
+    assert_eq!(response.status, 503);
+    assert!(response.text().contains("pool-unavailable"), "{}", response.text());
+    assert!(response.header("retry-after").is_some_and(|after| after.parse::<u64>().is_ok()));
     assert_eq!(get(&server, "/still/there").text(), "here");
     let ready = server.connect_admin().get("/readyz");
     assert_eq!(ready.status, 503);

@@ -61,10 +61,10 @@ fn storm(server: &Server, clients: usize, path: &str, stop: &AtomicBool) -> Vec<
                 scope.spawn(|| {
                     let (mut others, mut client) = (Vec::new(), server.connect());
                     while !stop.load(Ordering::Relaxed) {
-                        let answer = client.get(path);
+                        let response = client.get(path);
                         done.fetch_add(1, Ordering::Relaxed);
-                        if answer.status != 200 {
-                            others.push(answer.status);
+                        if response.status != 200 {
+                            others.push(response.status);
                         }
                     }
                     others

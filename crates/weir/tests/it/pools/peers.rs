@@ -55,8 +55,8 @@ fn php_cgi_serves_and_its_own_limit_of_requests_costs_none() {
     let server = server.start();
     check(&server);
     for at in 0..60 {
-        let answer = get(&server, "/app/index.php");
-        assert_eq!(answer.status, 200, "request {at}: {}", answer.text());
+        let response = get(&server, "/app/index.php");
+        assert_eq!(response.status, 200, "request {at}: {}", response.text());
     }
 }
 
@@ -123,8 +123,8 @@ fn a_manager_with_fewer_processes_than_connections_starves_nobody() {
         for _ in 0..6 {
             scope.spawn(|| {
                 for _ in 0..5 {
-                    let answer = get(&server, "/app/index.php");
-                    assert_eq!(answer.status, 200, "{}", answer.text());
+                    let response = get(&server, "/app/index.php");
+                    assert_eq!(response.status, 200, "{}", response.text());
                 }
             });
         }

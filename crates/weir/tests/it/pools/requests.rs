@@ -4,17 +4,17 @@ use super::{PROTOCOLS, get, pids, settled, start, status};
 use crate::harness::{Weir, eventually};
 
 #[test]
-fn requests_and_answers_pass_whole_over_kept_connections() {
+fn requests_and_responses_pass_complete_over_keep_alive_connections() {
     for protocol in PROTOCOLS {
         let server = start(protocol, "    agents: {max: 1}");
         let mut client = server.connect();
         for (at, length) in [0, 1, 5000, 70_000, 300_000].into_iter().enumerate() {
-            let answer = client.request("POST", "/x", &[], &"b".repeat(length));
-            assert_eq!(answer.text(), format!("POST {length} {}", at + 1), "{protocol}");
+            let response = client.request("POST", "/x", &[], &"b".repeat(length));
+            assert_eq!(response.text(), format!("POST {length} {}", at + 1), "{protocol}");
         }
-        let answer = client.get("/big?16");
-        assert_eq!((answer.status, answer.body.len()), (200, 16 << 16));
-        assert!(answer.body.chunks(16).all(|piece| piece == b"0123456789abcdef"));
+        let response = client.get("/big?16");
+        assert_eq!((response.status, response.body.len()), (200, 16 << 16));
+        assert!(response.body.chunks(16).all(|piece| piece == b"0123456789abcdef"));
         let mut client = server.connect();
         client
             .send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");

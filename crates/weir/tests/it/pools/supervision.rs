@@ -51,9 +51,9 @@ fn agents_are_replaced_after_so_many_requests_and_when_they_have_grown() {
     let server = start("fastcgi", "    agents: {max: 1}\n    recycle: {requests: 3}");
     let mut seen = Vec::new();
     for _ in 0..9 {
-        let answer = get(&server, "/pid");
-        assert_eq!(answer.status, 200);
-        seen.push(answer.text());
+        let response = get(&server, "/pid");
+        assert_eq!(response.status, 200);
+        seen.push(response.text());
     }
     let lives: Vec<usize> = seen.chunk_by(|a, b| a == b).map(<[String]>::len).collect();
     assert_eq!(lives, [3, 3, 3], "{seen:?}");
@@ -82,8 +82,8 @@ fn a_reload_replaces_agents_and_loses_no_request() {
     let mut slow = send(&server, "/gate");
     eventually("one is busy", || status(&server)["agents"]["busy"] == 1);
     server.reload(&config("fastcgi", "    agents: {min: 2, max: 2}\n    env: {ROUND: two}"));
-    let answer = get(&server, "/env").text();
-    assert!(answer.contains("ROUND=two"), "{answer}");
+    let response = get(&server, "/env").text();
+    assert!(response.contains("ROUND=two"), "{response}");
     open(&server);
     assert_eq!(slow.response().status, 200, "it ends with the agent it started with");
     eventually("the old ones have ended", || before.iter().all(|pid| !runs(*pid)));
@@ -140,8 +140,8 @@ fn requests_wait_for_other_agents_when_many_crash_at_once() {
         for round in 1..=3 {
             pids(&server).into_iter().for_each(kill);
             eventually("it is noticed", || status(&server)["crashed"] == 4 * round);
-            let answer = get(&server, "/x");
-            assert_eq!(answer.status, 200, "{protocol} {round}: {}", answer.text());
+            let response = get(&server, "/x");
+            assert_eq!(response.status, 200, "{protocol} {round}: {}", response.text());
             settled(&server, 4);
         }
     }

@@ -32,7 +32,7 @@ fn a_job_that_is_killed_again_and_again_sends_nothing_twice_and_loses_nothing() 
     let backend = Backend::start();
     let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).start();
     let all = fail(&weir, 400);
-    backend.answer(200);
+    backend.response(200);
     // It lasts for a while, so that there is something to be broken off.
     let new = json!({"query": "state:failed", "rate": 100, "run": true});
     let number = job(&weir, &new);
@@ -66,9 +66,9 @@ fn between_sending_and_sent_nothing_is_sent_and_nobody_says_it_was() {
     let backend = Backend::start();
     for (point, came) in [("resubmit.marked", 0), ("resubmit.sent", 1)] {
         let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).env(KILL_AT, point).start();
-        backend.answer(503);
+        backend.response(503);
         let sent = place(&weir, "{}");
-        backend.answer(0);
+        backend.response(0);
         let before = backend.got().len();
         let path = format!("/v1/transactions/{sent}/resubmit");
         let mut client = weir.connect_admin();
@@ -80,7 +80,7 @@ fn between_sending_and_sent_nothing_is_sent_and_nobody_says_it_was() {
         weir.wait();
         assert!(backend.got().len() <= before + came, "{point}");
         weir.restart(&[]);
-        backend.answer(200);
+        backend.response(200);
         let shown = show(&weir, &sent);
         assert_eq!(shown["attempts"][0]["state"], "unknown", "{point}: {shown}");
         assert_eq!(shown["resolution"], "open", "{point}");
@@ -101,9 +101,9 @@ fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
     // The first time: on a slow machine all may be marked, and sent, at once.
     for point in ["resubmit.marked", "resubmit.sent"] {
         let mut weir = Weir::new(&backend.config("", ROUTE, JOURNAL)).env(KILL_AT, point).start();
-        backend.answer(503);
+        backend.response(503);
         let all = fail(&weir, 40);
-        backend.answer(200);
+        backend.response(200);
         let number = job(&weir, &json!({"query": "state:failed", "rate": 200, "run": true}));
         weir.wait();
         weir.restart(&[]);
@@ -123,12 +123,12 @@ fn a_job_that_dies_between_marking_and_sending_goes_on_without_those() {
 }
 
 #[test]
-fn an_answer_that_the_journal_has_is_known_after_a_crash() {
+fn a_response_that_the_journal_has_is_known_after_a_crash() {
     let backend = Backend::start();
     let mut weir =
         Weir::new(&backend.config("", ROUTE, JOURNAL)).env(KILL_AT, "resubmit.answered").start();
     let sent = place(&weir, "{}");
-    backend.answer(200);
+    backend.response(200);
     let token = first_token(&weir);
     let mut client = weir.connect_admin();
     client.send(format!(
@@ -147,7 +147,7 @@ fn an_answer_that_the_journal_has_is_known_after_a_crash() {
 fn what_a_crash_interrupted_is_sent_where_its_body_is_whole() {
     let backend = Backend::start();
     let mut weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
-    backend.answer(0);
+    backend.response(0);
     let requests = [
         ("/orders/whole", "content-length: 4\r\n", "1234"),
         ("/orders/cut", "content-length: 9\r\n", "1234"),
@@ -171,7 +171,7 @@ fn what_a_crash_interrupted_is_sent_where_its_body_is_whole() {
     drop(clients);
     weir.restart(&[]);
     indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let token = first_token(&weir);
     let found = crate::admin_api::get(&weir, "/v1/transactions?q=state:interrupted", &token).json();
     assert_eq!(found["transactions"].as_array().unwrap().len(), 3, "{found}");

@@ -18,7 +18,7 @@ fn an_operator_is_nobody_else_and_reaches_nothing_else() {
     ) + "  secret: {base: /secret, auth: other, routes: [{op: secret, path: \"/*\", proxy: back}]}\n";
     let weir = Weir::new(&config).start();
     let sent = place(&weir, "{}");
-    backend.answer(200);
+    backend.response(200);
     let before = backend.got().len();
     // No header that says who it is or where it goes.
     for name in [
@@ -50,9 +50,9 @@ fn an_operator_is_nobody_else_and_reaches_nothing_else() {
     assert_eq!(resubmit(&weir, &sent, &set).status, 400);
     // No query that does, and none that is more than a query.
     for query in ["key=x", "a=1&k%65y=x", "a b", "a HTTP/1.1\r\nx: y", "a#b", "é"] {
-        let answer = resubmit(&weir, &sent, &json!({"query": query}));
-        assert_eq!(answer.status, 400, "{query}");
-        assert!(!answer.text().contains(query), "{}", answer.text());
+        let response = resubmit(&weir, &sent, &json!({"query": query}));
+        assert_eq!(response.status, 400, "{query}");
+        assert!(!response.text().contains(query), "{}", response.text());
     }
     // No member that there is not.
     for member in
@@ -89,7 +89,7 @@ fn the_command_opens_no_other_door() {
     let tokens = tokens(&weir);
     let sent = place(&weir, "{\"a\": \"quokka\"}");
     super::indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let before = backend.got().len();
     for (args, words) in [
         (["--header", "x-api-key: of beta"], "carries credentials"),
@@ -121,8 +121,8 @@ fn the_command_opens_no_other_door() {
     }
     for member in ["consumer", "principal", "api", "host", "headers", "body", "who", "scopes"] {
         let job = json!({"query": "state:failed", "run": true, member: "x"});
-        let answer = ask(&weir, "POST", "/v1/jobs", Some(&tokens[2]), &job.to_string());
-        assert_eq!(answer.status, 400, "{member}");
+        let response = ask(&weir, "POST", "/v1/jobs", Some(&tokens[2]), &job.to_string());
+        assert_eq!(response.status, 400, "{member}");
     }
     assert_eq!(backend.got().len(), before, "nothing was sent");
     // Who may not see payloads sees none of what is sent again, either.
@@ -153,7 +153,7 @@ fn each_role_does_what_it_may_and_all_is_written_down() {
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let tokens = tokens(&weir);
     let sent = place(&weir, "{\"a\": \"quokka\"}");
-    backend.answer(200);
+    backend.response(200);
     let transaction = format!("/v1/transactions/{sent}");
     for token in &tokens[..2] {
         for (method, path) in [

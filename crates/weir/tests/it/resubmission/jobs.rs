@@ -26,7 +26,7 @@ fn a_preview_says_what_can_be_sent_and_a_run_sends_it_oldest_first() {
     assert_eq!(backend.again().len(), 0);
     // What comes later is not in it.
     place(&weir, "late");
-    backend.answer(200);
+    backend.response(200);
     let args =
         ["resubmit", "--query", "resolution:open", "--run", "--rate", "5000/s", "--wait", "--json"];
     let (ok, out, said) = command(&weir, &first_token(&weir), &args);
@@ -61,7 +61,7 @@ fn a_job_is_paused_goes_on_and_is_cancelled_also_over_a_restart() {
     let mut weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     (0..60).for_each(|n| drop(place(&weir, &format!("{n}"))));
     indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let number = job(&weir, &json!({"query": "state:failed", "rate": 50, "run": true}));
     eventually("some are sent", || backend.again().len() > 3);
     assert_eq!(post(&weir, &format!("/v1/jobs/{number}/pause"), &json!({})).status, 200);
@@ -108,7 +108,7 @@ fn a_preview_does_not_wait_for_a_job_that_sends() {
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     (0..20).for_each(|n| drop(place(&weir, &format!("{n}"))));
     indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let slow = job(&weir, &json!({"query": "state:failed", "rate": 0.3, "run": true}));
     eventually("it has begun", || backend.again().len() == 1);
     let second = job(&weir, &json!({"query": "state:failed"}));
@@ -136,7 +136,7 @@ fn resolutions_can_be_searched_for() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let failed: Vec<String> = (0..3).map(|_| place(&weir, "{}")).collect();
-    backend.answer(200);
+    backend.response(200);
     place(&weir, "{}");
     indexed(&weir);
     super::succeeds(&weir, &failed[0], &json!({}));

@@ -32,7 +32,7 @@ fn what_has_become_too_old_goes_only_with_a_body() {
     let more = "tracker: {enabled: true, keep: {completed: 7d, failed: 1s}}";
     let mut weir = Weir::new(&backend.config("", ROUTE, more)).start();
     let old = place(&weir, "{\"n\": 1}");
-    backend.answer(200);
+    backend.response(200);
     fill(&weir, || sealed(&weir).is_some());
     // Nothing is dropped that is not indexed for good, as it is when weir ends.
     stop(&mut weir);
@@ -51,7 +51,7 @@ fn what_is_damaged_goes_only_with_a_body() {
     let backend = Backend::start();
     let mut weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let hurt = place(&weir, "{\"n\": 1}");
-    backend.answer(200);
+    backend.response(200);
     fill(&weir, || sealed(&weir).is_some());
     stop(&mut weir);
     let path = sealed(&weir).expect("a sealed segment");
@@ -71,7 +71,7 @@ fn a_job_says_which_transactions_are_gone_since_it_was_previewed() {
     let mut weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let gone = place(&weir, "{}");
     super::indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let number = job(&weir, &json!({"query": format!("id:{gone}")}));
     eventually("it is looked at", || look(&weir, number)["state"] == "previewed");
     stop(&mut weir);
@@ -84,6 +84,6 @@ fn a_job_says_which_transactions_are_gone_since_it_was_previewed() {
     assert_eq!(count(&over, "refused", "not-kept"), 1, "{over}");
     assert_eq!(over["transactions"][0]["words"], words("not-kept"));
     assert_eq!(backend.again().len(), 0);
-    let answer = super::resubmit(&weir, &gone, &as_it_was());
-    assert_eq!(answer.status, 404, "{}", answer.text());
+    let response = super::resubmit(&weir, &gone, &as_it_was());
+    assert_eq!(response.status, 404, "{}", response.text());
 }

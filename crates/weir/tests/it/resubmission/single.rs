@@ -22,7 +22,7 @@ fn it_goes_again_as_it_was_but_without_credentials() {
     assert_eq!(first.header("x-api-key"), Some(KEY));
     assert_eq!(show(&weir, &sent)["resolution"], "open");
 
-    backend.answer(200);
+    backend.response(200);
     let attempt = succeeds(&weir, &sent, &as_it_was());
     let again = backend.last();
     assert_eq!((again.line(), &again.body), (first.line(), &first.body));
@@ -52,13 +52,13 @@ fn a_chain_hangs_on_the_first_and_nothing_is_sent_twice_unasked() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let sent = place(&weir, "{}");
-    let answer = resubmit(&weir, &sent, &as_it_was()).json();
-    assert_eq!((&answer["state"], &answer["status"]), (&json!("failed"), &json!(503)));
-    refused(&weir, answer["id"].as_str().unwrap(), &as_it_was(), "attempt");
+    let response = resubmit(&weir, &sent, &as_it_was()).json();
+    assert_eq!((&response["state"], &response["status"]), (&json!("failed"), &json!(503)));
+    refused(&weir, response["id"].as_str().unwrap(), &as_it_was(), "attempt");
     assert_eq!(show(&weir, &sent)["resolution"], "open");
-    backend.answer(404);
+    backend.response(404);
     assert_eq!(resubmit(&weir, &sent, &as_it_was()).json()["state"], "failed");
-    backend.answer(200);
+    backend.response(200);
     assert_eq!(succeeds(&weir, &sent, &as_it_was())["number"], 3);
     let before = backend.got().len();
     refused(&weir, &sent, &as_it_was(), "settled");
@@ -78,7 +78,7 @@ fn an_edited_one_is_sent_and_its_difference_kept_for_those_who_may_see_payloads(
     let weir = Weir::new(&backend.config(SETTINGS, ROUTE, TRACKER)).start();
     let tokens = tokens(&weir);
     let sent = call(&weir, "POST", "/orders/17?a=1", &[("x-own", "mine"), ("x-b", "c")], "{}");
-    backend.answer(200);
+    backend.response(200);
     let wish = json!({
         "query": "a=quokka", "body": "{\"fixed\": \"quokka\"}",
         "headers": {"set": [{"name": "x-own", "value": "quokka"}], "remove": ["x-b"]},
@@ -121,7 +121,7 @@ fn it_goes_to_another_route_that_is_listed() {
         - {op: unlisted, post: /unlisted, proxy: back}\n";
     let weir = Weir::new(&backend.config("", routes, TRACKER)).start();
     let sent = call(&weir, "POST", "/orders/v1/17/lines/b%2Fc?x=1", &[], "{}");
-    backend.answer(200);
+    backend.response(200);
     for (to, reason) in [
         ("unlisted", "target-not-listed"),
         ("none", "target-not-listed"),
@@ -150,7 +150,7 @@ fn a_script_repairs_what_could_not_be_done() {
     let config = backend.config(SETTINGS, routes, TRACKER);
     let weir = Weir::new(&config).file("repair.js", script).start();
     let sent = call(&weir, "POST", "/orders/v1/17", &[], "{\"amount\": 3}");
-    backend.answer(200);
+    backend.response(200);
     let attempt = succeeds(&weir, &sent, &json!({"to": "repair"}));
     let got = backend.last();
     assert_eq!(got.line(), "POST /fixed HTTP/1.1");
@@ -184,7 +184,7 @@ fn who_has_a_token_is_known_by_name_and_scopes() {
     let bearer = format!("Bearer {}", KEYS.token("HS256", &claims));
     let sent = weir.connect().request("POST", "/a", &[("authorization", &*bearer)], "{}");
     let sent = id(&sent);
-    backend.answer(200);
+    backend.response(200);
     weir.reload(&config("read, admin"));
     refused(&weir, &sent, &as_it_was(), "scope-missing");
     weir.reload(&config("read, write"));
@@ -221,7 +221,7 @@ fn what_became_of_it_is_said_by_hand_too() {
     assert_eq!(post(&weir, &path, &json!({"state": "open"})).status, 204);
     assert_eq!(post(&weir, &path, &json!({"state": "resubmitted"})).status, 400);
     assert_eq!(post(&weir, &path, &json!({"state": "open", "comment": "a\nb"})).status, 400);
-    backend.answer(200);
+    backend.response(200);
     let fine = place(&weir, "{}");
     let path = format!("/v1/transactions/{fine}/resolution");
     assert_eq!(post(&weir, &path, &json!({"state": "resolved"})).status, 409);

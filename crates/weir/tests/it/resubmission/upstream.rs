@@ -22,7 +22,7 @@ fn it_goes_as_https_if_weir_itself_ended_that() {
     let live = backend.last();
     assert_eq!(live.header("x-forwarded-proto"), Some("https"));
     let plain = place(&weir, "{}");
-    backend.answer(200);
+    backend.response(200);
     succeeds(&weir, &secure, &as_it_was());
     let again = backend.last();
     for name in ["x-forwarded-proto", "x-forwarded-host", "forwarded"] {
@@ -43,12 +43,12 @@ fn what_a_trusted_proxy_passed_on_is_not_believed_when_it_is_sent_again() {
     let told = [("forwarded", "for=1.2.3.4;host=bank.example")];
     let listed = ", trust_headers: [forwarded, x-forwarded-host]";
     for (headers, host) in [("", "localhost"), (listed, "bank.example")] {
-        backend.answer(503);
+        backend.response(503);
         let weir = Weir::new(&with(headers)).start();
         let sent = call(&weir, "POST", "/orders/17", &told, "{}");
         let live = backend.last();
         assert_eq!(live.header("x-forwarded-host"), Some(host), "{headers}");
-        backend.answer(200);
+        backend.response(200);
         succeeds(&weir, &sent, &as_it_was());
         let again = backend.last();
         assert_eq!(again.header("x-forwarded-host"), Some(host), "{headers}");
@@ -74,7 +74,7 @@ fn an_upstream_that_sends_it_elsewhere_has_not_done_it() {
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let sent = place(&weir, "{}");
     for status in [300, 301, 302, 307, 308] {
-        backend.answer(status);
+        backend.response(status);
         let attempt = resubmit(&weir, &sent, &as_it_was()).json();
         assert_eq!(
             (&attempt["state"], &attempt["status"]),
@@ -84,7 +84,7 @@ fn an_upstream_that_sends_it_elsewhere_has_not_done_it() {
         assert_eq!(show(&weir, &sent)["resolution"], "open", "{status}");
     }
     for status in [303, 304, 299] {
-        backend.answer(status);
+        backend.response(status);
         succeeds(&weir, &sent, &json!({"again": true}));
         assert_eq!(show(&weir, &sent)["resolution"], "resubmitted", "{status}");
     }
@@ -101,7 +101,7 @@ fn another_request_never_has_the_key_of_the_first() {
     let keyed = call(&weir, "POST", "/orders/17", &own, "{}");
     let plain = place(&weir, "{}");
     let key = |id: &str, wish: &serde_json::Value| {
-        backend.answer(500);
+        backend.response(500);
         assert_eq!(resubmit(&weir, id, wish).json()["state"], "failed");
         backend.last().header("idempotency-key").map(str::to_owned).expect("a key")
     };

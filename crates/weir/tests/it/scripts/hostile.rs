@@ -196,8 +196,8 @@ const FINE: &str = "export default () => {
 
 #[test]
 fn fetch_reaches_what_the_route_names_and_nothing_else() {
-    let named = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
-    let other = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno");
+    let named = Upstream::responding("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
+    let other = Upstream::responding("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno");
     let text = "export default async (r) => {
         try { return (await fetch(r.query.get('to'))).text() } catch (e) { return `${e}` } }";
     let more = format!(
@@ -224,8 +224,8 @@ fn fetch_reaches_what_the_route_names_and_nothing_else() {
         "http:///x",
         "other",
     ] {
-        let answer = client.get(&format!("/a?to={to}"));
-        assert!(answer.text().starts_with("\"TypeError: "), "{to}: {}", answer.text());
+        let response = client.get(&format!("/a?to={to}"));
+        assert!(response.text().starts_with("\"TypeError: "), "{to}: {}", response.text());
     }
     assert!(client.get("/none?to=http://named/").text().contains("TypeError"));
     assert_eq!((named.heads().len(), other.heads().len()), (1, 0));

@@ -43,10 +43,10 @@ fn a_request_map_decides_what_the_handler_gets() {
         ),
         ("none", json!({"body": "", "type": null, "a": null, "b": "c"})),
     ] {
-        let answer = post(&named(name));
-        let mut got = answer.json();
+        let response = post(&named(name));
+        let mut got = response.json();
         got.as_object_mut().expect("an object").remove("length");
-        assert_eq!((answer.status, got), (200, expected), "{name}");
+        assert_eq!((response.status, got), (200, expected), "{name}");
     }
     let refused = post(&named("nobody"));
     assert_eq!((refused.status, refused.json()), (403, json!({"no": "nobody"})));

@@ -21,10 +21,10 @@ fn a_fetch_goes_over_kept_connections_with_all_the_script_says() {
         let server = weir(&[&route], &[("a.js", text)], &upstreams(echo.listen[0])).start();
         let mut client = server.connect();
         for _ in 0..3 {
-            let answer = client.get("/a");
-            assert_eq!(answer.status, 200, "{}", answer.text());
-            let told = answer.json();
-            let id = answer.header("weir-transaction-id").unwrap();
+            let response = client.get("/a");
+            assert_eq!(response.status, 200, "{}", response.text());
+            let told = response.json();
+            let id = response.header("weir-transaction-id").unwrap();
             for (name, value) in
                 [("x-mine", "m"), ("content-type", "application/json"), ("weir-transaction-id", id)]
             {

@@ -28,12 +28,12 @@ pub(super) struct Collector {
 impl Collector {
     /// One that takes everything.
     pub(super) fn start() -> Self {
-        Self::answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned())
+        Self::responding(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned())
     }
 
     /// One that gives this answer to the request with this number, and takes what it answers with
     /// 200.
-    pub(super) fn answering(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+    pub(super) fn responding(response: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
         let got = Arc::new(Mutex::new(Got::default()));
         let shared = Arc::clone(&got);
         let count = Mutex::new(0);
@@ -46,11 +46,11 @@ impl Collector {
                     *count += 1;
                     *count - 1
                 };
-                let answer = answer(number);
-                if answer.starts_with("HTTP/1.1 200") {
+                let response = response(number);
+                if response.starts_with("HTTP/1.1 200") {
                     shared.lock().expect("not poisoned").take(&head, body);
                 }
-                peer.send(answer);
+                peer.send(response);
             }
         });
         Self { upstream, got }

@@ -11,7 +11,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 #[test]
 fn traced_requests_stand_for_others() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let more = "traces: {share: 0%}, metrics: {every: 1s}";
     let routes = "{path: \"/*\", proxy: one}";
     let weir = before(upstream.addr, collector.upstream.addr, more, routes).start();
@@ -48,10 +48,10 @@ fn traced_requests_stand_for_others() {
 
 fn openmetrics(client: &mut Client) -> String {
     let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
-    let answer = client.request("GET", "/metrics", &[("accept", accept)], "");
+    let response = client.request("GET", "/metrics", &[("accept", accept)], "");
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)));
-    let text = answer.text();
+    assert_eq!((response.status, response.header("content-type")), (200, Some(kind)));
+    let text = response.text();
     check(&text);
     text
 }

@@ -31,9 +31,10 @@ fn dropped(weir: &Server, reason: &str) -> f64 {
 
 #[test]
 fn a_busy_collector_gets_the_same_spans_again() {
-    let upstream = Upstream::answering(OK);
+    let upstream = Upstream::responding(OK);
     // Traces and metrics alike are refused at first.
-    let collector = Collector::answering(|number| if number < 3 { BUSY } else { TAKEN }.to_owned());
+    let collector =
+        Collector::responding(|number| if number < 3 { BUSY } else { TAKEN }.to_owned());
     let weir = telling(&upstream, collector.upstream.addr);
     serve(&weir, 3);
     collector.spans(6);
@@ -53,9 +54,10 @@ fn what_a_collector_refuses_or_rejects_is_counted() {
     let partly = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\x0a\x02\x08\x02";
     let mad = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\x7f\x7f\x7f\x7f";
     let refusing = "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n";
-    for (answer, exported, refused) in [(partly, 4.0, 2.0), (mad, 6.0, 0.0), (refusing, 0.0, 6.0)] {
-        let upstream = Upstream::answering(OK);
-        let collector = Collector::answering(move |_| answer.to_owned());
+    for (response, exported, refused) in [(partly, 4.0, 2.0), (mad, 6.0, 0.0), (refusing, 0.0, 6.0)]
+    {
+        let upstream = Upstream::responding(OK);
+        let collector = Collector::responding(move |_| response.to_owned());
         let weir = before(
             upstream.addr,
             collector.upstream.addr,
@@ -74,7 +76,7 @@ fn what_a_collector_refuses_or_rejects_is_counted() {
 
 #[test]
 fn without_a_collector_the_oldest_spans_go_and_memory_is_bounded() {
-    let upstream = Upstream::answering(OK);
+    let upstream = Upstream::responding(OK);
     let silent = Upstream::start(|_, peer| peer.hang());
     for gone in [nobody(), silent.addr] {
         let mut weir = telling(&upstream, gone);
@@ -92,8 +94,8 @@ fn without_a_collector_the_oldest_spans_go_and_memory_is_bounded() {
 
 #[test]
 fn a_collector_that_comes_back_gets_what_has_waited() {
-    let upstream = Upstream::answering(OK);
-    let collector = Collector::answering(|number| match number {
+    let upstream = Upstream::responding(OK);
+    let collector = Collector::responding(|number| match number {
         // No HTTP at all.
         0 => "garbage\r\n\r\n".to_owned(),
         _ => TAKEN.to_owned(),

@@ -36,7 +36,7 @@ fn shown(weir: &Server) -> BTreeSet<String> {
 
 #[test]
 fn they_are_those_of_the_page() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let routes = "{get: \"/items/{id}\", proxy: one}";
     let weir = before(upstream.addr, collector.upstream.addr, EVERY, routes).start();
     let mut client = weir.connect();

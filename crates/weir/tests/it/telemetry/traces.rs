@@ -29,13 +29,13 @@ fn assert_attributes(span: &Span, expected: &[(&str, &str)]) {
 
 #[test]
 fn a_request_is_a_server_span_and_what_it_asks_for_a_client_span() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let more = "traces: {share: 0%}, resource: {service.name: edge, shard: 7}";
     let routes = "{op: read, get: \"/items/{id}\", proxy: one}";
     let weir = before(upstream.addr, collector.upstream.addr, more, routes).start();
     let headers = [("traceparent", PARENT), ("tracestate", "vendor=1")];
-    let answer = weir.connect().request("GET", "/items/7?token=hidden-7", &headers, "");
-    assert_eq!(answer.status, 200);
+    let response = weir.connect().request("GET", "/items/7?token=hidden-7", &headers, "");
+    assert_eq!(response.status, 200);
 
     let spans = collector.spans(2);
     let (server, client) =
@@ -56,7 +56,7 @@ fn a_request_is_a_server_span_and_what_it_asks_for_a_client_span() {
     assert!(client.start_time_unix_nano < client.end_time_unix_nano);
 
     assert_eq!((server.name.as_str(), client.name.as_str()), ("GET /items/{id}", "GET"));
-    let id = answer.header("weir-transaction-id").expect("an id");
+    let id = response.header("weir-transaction-id").expect("an id");
     assert_attributes(
         server,
         &[
@@ -106,7 +106,7 @@ fn the_sampled_flag_of_a_parent_decides_and_else_the_share() {
         ("100%", None, true, "01"),
         ("0%", None, false, "00"),
     ] {
-        let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+        let (upstream, collector) = (Upstream::responding(OK), Collector::start());
         let more = format!("traces: {{share: {share}}}");
         let weir =
             before(upstream.addr, collector.upstream.addr, &more, "{path: \"/*\", proxy: one}");
@@ -175,7 +175,7 @@ fn every_try_has_a_span_that_its_upstream_was_told() {
 }
 
 #[test]
-fn failures_are_errors_and_refusals_are_not() {
+fn failures_are_errors_and_rejections_are_not() {
     let collector = Collector::start();
     let routes = "{path: \"/up\", proxy: one}, {get: /hello, reply: {text: hello}}";
     let weir = before(nobody(), collector.upstream.addr, ALL, routes).start();
@@ -214,7 +214,7 @@ fn failures_are_errors_and_refusals_are_not() {
 
 #[test]
 fn secrets_are_in_no_span() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let text = configuration(
         upstream.addr,
         collector.upstream.addr,
@@ -227,8 +227,8 @@ fn secrets_are_in_no_span() {
     );
     let weir = crate::harness::Weir::new(&text).start();
     let headers = [("cookie", "hidden-cookie"), ("x-secret", "hidden-header")];
-    let answer = weir.connect().request("POST", "/x?key=hidden-key", &headers, "hidden-body");
-    assert_eq!(answer.status, 200);
+    let response = weir.connect().request("POST", "/x?key=hidden-key", &headers, "hidden-body");
+    assert_eq!(response.status, 200);
     let spans = collector.spans(2);
     assert_attributes(of_kind(&spans, SpanKind::Server)[0], &[("weir.consumer", "acme")]);
     collector.metric("http.server.request.duration", |_| true);
@@ -240,7 +240,7 @@ fn secrets_are_in_no_span() {
 
 #[test]
 fn no_more_are_traced_than_may_be_whatever_clients_say() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let weir = before(
         upstream.addr,
         collector.upstream.addr,
@@ -263,7 +263,7 @@ fn no_more_are_traced_than_may_be_whatever_clients_say() {
 
 #[test]
 fn a_reload_turns_it_on_and_off() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let routes = "{path: \"/*\", proxy: one}";
     let on = configuration(upstream.addr, collector.upstream.addr, ALL, routes);
     let off: String = on
@@ -288,7 +288,7 @@ fn a_reload_turns_it_on_and_off() {
 
 #[test]
 fn two_in_a_row_that_speak_http2_are_one_trace() {
-    let (upstream, collector) = (Upstream::answering(OK), Collector::start());
+    let (upstream, collector) = (Upstream::responding(OK), Collector::start());
     let routes = "{path: \"/*\", proxy: one}";
     let behind = before(upstream.addr, collector.upstream.addr, "traces: {share: 0%}", routes);
     let behind = behind.start();
@@ -316,8 +316,9 @@ fn two_in_a_row_that_speak_http2_are_one_trace() {
 
 #[test]
 fn each_of_several_calls_has_a_span_of_its_own() {
-    let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1";
-    let (upstream, collector) = (Upstream::answering(answer), Collector::start());
+    let response =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1";
+    let (upstream, collector) = (Upstream::responding(response), Collector::start());
     let routes = "{get: /, calls: {a: {upstream: one, path: /a}, b: {upstream: one, path: /b}}}";
     let weir = before(upstream.addr, collector.upstream.addr, ALL, routes).start();
     assert_eq!(weir.connect().get("/").status, 200);
@@ -338,7 +339,7 @@ fn each_of_several_calls_has_a_span_of_its_own() {
 #[test]
 fn a_second_try_beside_the_first_is_told_a_span_of_its_own() {
     let slow = Upstream::start(|_, peer| while peer.some().is_some() {});
-    let (quick, collector) = (Upstream::answering(OK), Collector::start());
+    let (quick, collector) = (Upstream::responding(OK), Collector::start());
     let weir = Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nupstreams:\n  \
          one: {{targets: [\"http://{}\", \"http://{}\"], health: {{failures: 0}}, \

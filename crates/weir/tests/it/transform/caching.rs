@@ -62,12 +62,12 @@ fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
     server.connect().request("GET", path, headers, "")
 }
 
-fn status(answer: &Response) -> &str {
-    answer.header("cache-status").unwrap_or_default()
+fn status(response: &Response) -> &str {
+    response.header("cache-status").unwrap_or_default()
 }
 
 #[test]
-fn a_fresh_answer_is_given_again_and_says_so() {
+fn a_fresh_response_is_served_from_the_cache_and_says_so() {
     let (upstream, asked) = backend();
     let server = serve(&upstream, "true", "");
     for path in ["/max-age=60/a", "/max-age=60/chunked"] {
@@ -113,8 +113,8 @@ fn what_may_not_be_given_again_is_not() {
     ] {
         let before = asked.load(SeqCst);
         for _ in 0..3 {
-            let answer = get(&server, path, &[]);
-            assert!(!status(&answer).contains("hit"), "{path}");
+            let response = get(&server, path, &[]);
+            assert!(!status(&response).contains("hit"), "{path}");
         }
         assert_eq!(asked.load(SeqCst), before + 3, "{path}");
     }
@@ -138,7 +138,7 @@ fn what_may_not_be_given_again_is_not() {
 }
 
 #[test]
-fn answers_vary_and_are_asked_for_again_by_their_tags() {
+fn responses_vary_and_are_revalidated_by_their_tags() {
     let (upstream, asked) = backend();
     let server = serve(&upstream, "true", "");
     let path = "/max-age=60/vary";
@@ -187,7 +187,7 @@ fn requests_for_the_same_wait_for_one() {
 }
 
 #[test]
-fn callers_have_the_same_answer_or_each_its_own_as_said() {
+fn callers_share_a_cached_response_or_have_their_own_as_configured() {
     let more = |hash: &str, other: &str| {
         format!(
             "auth: {{keys: {{api_key: {{header: x-api-key}}}}}}\n\
@@ -212,7 +212,7 @@ fn callers_have_the_same_answer_or_each_its_own_as_said() {
 }
 
 #[test]
-fn the_same_subject_of_another_issuer_has_answers_of_its_own() {
+fn the_same_subject_of_another_issuer_has_responses_of_its_own() {
     let auth = "auth: {idp: {jwt: {algorithms: HS256, key: \"file:HS256\", issuer: [a, b]}}}\n";
     let (upstream, _asked) = backend();
     let server = Weir::new(&format!(
@@ -227,9 +227,9 @@ fn the_same_subject_of_another_issuer_has_answers_of_its_own() {
         claims["exp"] = (unix_now() + 600).into();
         claims["sub"] = "42".into();
         let token = format!("Bearer {}", KEYS.token("HS256", &claims));
-        let answer = get(&server, "/max-age=60/a", &[("authorization", &token)]);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.text()
+        let response = get(&server, "/max-age=60/a", &[("authorization", &token)]);
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.text()
     };
     let first = ask(json!({"iss": "a"}));
     assert_eq!(ask(json!({"iss": "a", "iat": 1, "jti": "another token"})), first);

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Answers in JSON with this status, after a time.
-fn answering(status: u16, body: &'static str, after: Duration) -> Upstream {
+fn responding(status: u16, body: &'static str, after: Duration) -> Upstream {
     Upstream::start(move |_, peer| {
         while peer.request().is_some() {
             std::thread::sleep(after);
@@ -36,8 +36,8 @@ fn serve(one: &Upstream, two: &Upstream, calls: &str, more: &str) -> Server {
 #[test]
 fn they_are_made_at_once_and_each_is_sent_what_it_says() {
     let time = Duration::from_millis(300);
-    let one = answering(200, r#" {"id": 1.50, "lines": [1]} "#, time);
-    let two = answering(200, r#"{"name": "Ann"}"#, time);
+    let one = responding(200, r#" {"id": 1.50, "lines": [1]} "#, time);
+    let two = responding(200, r#"{"name": "Ann"}"#, time);
     let calls = "{order: {upstream: one, path: \"/v2/{id}/x\"}, \
         customer: {upstream: two, path: /c, query: {q: {cel: request.query.q}, none: {cel: request.query.none}, a: \"b c\"}, \
         headers: {forward: [authorization], set: {x-own: \"1\"}}, body: {sku: $.sku, by: {cel: request.path.id}}}}";
@@ -45,7 +45,7 @@ fn they_are_made_at_once_and_each_is_sent_what_it_says() {
         serve(&one, &two, calls, ", response: {map: {id: $.order.id, name: $.customer.name}}");
     let mut client = server.connect();
     let begun = Instant::now();
-    let answer = client.request(
+    let response = client.request(
         "POST",
         "/a%2Fb?q=x%26y",
         &[
@@ -58,7 +58,7 @@ fn they_are_made_at_once_and_each_is_sent_what_it_says() {
     );
     // Two in a row would have taken twice the time.
     assert!(begun.elapsed() < time * 2, "{:?}", begun.elapsed());
-    assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"id":1.50,"name":"Ann"}"#));
+    assert_eq!((response.status, response.text().as_str()), (200, r#"{"id":1.50,"name":"Ann"}"#));
     let (one, two) = (one.heads().remove(0), two.heads().remove(0));
     assert!(one.starts_with("GET /v2/a%2Fb/x HTTP/1.1\r\n"), "{one}");
     assert!(two.starts_with("POST /c?q=x%26y&a=b%20c HTTP/1.1\r\n"), "{two}");
@@ -73,31 +73,31 @@ fn they_are_made_at_once_and_each_is_sent_what_it_says() {
 }
 
 #[test]
-fn without_a_map_the_answer_is_an_object_of_all_answers() {
-    let one = answering(200, "[1]", AT_ONCE);
-    let two = Upstream::answering("HTTP/1.1 204 No Content\r\n\r\n");
+fn without_a_map_the_response_is_an_object_of_all_responses() {
+    let one = responding(200, "[1]", AT_ONCE);
+    let two = Upstream::responding("HTTP/1.1 204 No Content\r\n\r\n");
     let calls = "{b: {upstream: one, path: /}, a: {upstream: two, path: /}}";
     let server = serve(&one, &two, calls, "");
-    let answer = server.connect().get("/x");
-    assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"b":[1],"a":null}"#));
-    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let response = server.connect().get("/x");
+    assert_eq!((response.status, response.text().as_str()), (200, r#"{"b":[1],"a":null}"#));
+    assert_eq!(response.header("content-type"), Some("application/json"));
 }
 
 #[test]
 fn a_fallback_stands_for_a_call_that_fails_and_that_is_told() {
-    let good = answering(200, "1", AT_ONCE);
+    let good = responding(200, "1", AT_ONCE);
     for (bad, calls) in [
-        (answering(500, "{}", AT_ONCE), ""),
-        (answering(200, "{\"a\":", AT_ONCE), ""),
-        (answering(200, "2", Duration::from_secs(5)), ", timeout: 100ms"),
+        (responding(500, "{}", AT_ONCE), ""),
+        (responding(200, "{\"a\":", AT_ONCE), ""),
+        (responding(200, "2", Duration::from_secs(5)), ", timeout: 100ms"),
         (
-            Upstream::answering(
+            Upstream::responding(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx",
             ),
             "",
         ),
         (
-            Upstream::answering(
+            Upstream::responding(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\nx",
             ),
             ", timeout: 300ms",
@@ -107,10 +107,13 @@ fn a_fallback_stands_for_a_call_that_fails_and_that_is_told() {
             "{{a: {{upstream: one, path: /}}, b: {{upstream: two, path: /, fallback: {{c: [null]}}{calls}}}}}"
         );
         let server = serve(&good, &bad, &with, "");
-        let answer = server.connect().get("/x");
-        assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"a":1,"b":{"c":[null]}}"#));
-        assert_eq!(answer.header("weir-fallback"), Some("b"));
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let response = server.connect().get("/x");
+        assert_eq!(
+            (response.status, response.text().as_str()),
+            (200, r#"{"a":1,"b":{"c":[null]}}"#)
+        );
+        assert_eq!(response.header("weir-fallback"), Some("b"));
+        assert_eq!(response.header("cache-control"), Some("no-store"));
         assert_eq!(server.metric("weir_call_fallbacks_total", &[]), 1.0);
         let without =
             format!("{{a: {{upstream: one, path: /}}, b: {{upstream: two, path: /{calls}}}}}");
@@ -124,14 +127,14 @@ fn a_fallback_stands_for_a_call_that_fails_and_that_is_told() {
 }
 
 #[test]
-fn an_answer_with_a_status_to_pass_is_the_answer() {
-    let one = answering(404, r#"{"why": "gone"}"#, AT_ONCE);
-    let two = answering(200, "1", Duration::from_millis(500));
+fn a_response_with_a_status_to_pass_is_the_response() {
+    let one = responding(404, r#"{"why": "gone"}"#, AT_ONCE);
+    let two = responding(200, "1", Duration::from_millis(500));
     let calls = "{a: {upstream: one, path: /, pass: [404, 409]}, b: {upstream: two, path: /}}";
     let server = serve(&one, &two, calls, ", response: {map: {a: $.a}}");
-    let answer = server.connect().get("/x");
-    assert_eq!((answer.status, answer.json()), (404, json!({"why": "gone"})));
-    let other = answering(403, "{}", AT_ONCE);
+    let response = server.connect().get("/x");
+    assert_eq!((response.status, response.json()), (404, json!({"why": "gone"})));
+    let other = responding(403, "{}", AT_ONCE);
     let server = serve(&other, &two, calls, "");
     let refused = server.connect().get("/x");
     assert_problem(&refused, 502, "call-failed", "another status");
@@ -140,7 +143,7 @@ fn an_answer_with_a_status_to_pass_is_the_answer() {
 
 #[test]
 fn the_time_of_the_request_holds_for_all_of_them() {
-    let slow = answering(200, "1", Duration::from_secs(20));
+    let slow = responding(200, "1", Duration::from_secs(20));
     let calls = "{a: {upstream: one, path: /}, b: {upstream: two, path: /, fallback: 1}}";
     let server = serve(&slow, &slow, calls, ", limits: {request: 200ms}");
     let begun = Instant::now();
@@ -149,17 +152,17 @@ fn the_time_of_the_request_holds_for_all_of_them() {
 }
 
 #[test]
-fn an_upstream_may_speak_xml_and_an_answer_may_be_too_large() {
-    let xml = Upstream::answering(
+fn an_upstream_may_speak_xml_and_a_response_may_be_too_large() {
+    let xml = Upstream::responding(
         "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 28\r\n\r\n<s:a xmlns:s=\"urn:s\">1</s:a>",
     );
-    let two = answering(200, "1", AT_ONCE);
+    let two = responding(200, "1", AT_ONCE);
     let calls = "{a: {upstream: one, path: /, from: xml, xml: {namespaces: {q: \"urn:s\"}, values: typed}}, b: {upstream: two, path: /}}";
     let server = serve(&xml, &two, calls, "");
     assert_eq!(server.connect().get("/x").json(), json!({"a": {"q:a": 1}, "b": 1}));
 
     let large: &'static str = Box::leak(format!("\"{}\"", "x".repeat(100_000)).into_boxed_str());
-    let large = answering(200, large, AT_ONCE);
+    let large = responding(200, large, AT_ONCE);
     let calls = "{a: {upstream: one, path: /}, b: {upstream: two, path: /}}";
     let server = serve(&large, &two, calls, ", limits: {body: 64KiB}");
     assert_eq!(server.connect().get("/x").status, 502);

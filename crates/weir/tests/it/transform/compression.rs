@@ -35,21 +35,21 @@ fn large_texts_are_compressed_for_those_who_want_it() {
     let server = server(&Upstream::by_hand());
     let mut client = server.connect();
     for accept in ["gzip", "deflate, gzip;q=0.5", "br;q=0, gzip, zstd;q=0.1", "x-gzip"] {
-        let answer = client.request("GET", "/large", &[("accept-encoding", accept)], "");
-        assert_eq!(answer.header("content-encoding"), Some("gzip"), "{accept}");
-        assert_eq!(answer.header("vary"), Some("accept-encoding"));
-        assert!(answer.body.len() < 1000);
-        assert_eq!(gunzip(&answer), large());
+        let response = client.request("GET", "/large", &[("accept-encoding", accept)], "");
+        assert_eq!(response.header("content-encoding"), Some("gzip"), "{accept}");
+        assert_eq!(response.header("vary"), Some("accept-encoding"));
+        assert!(response.body.len() < 1000);
+        assert_eq!(gunzip(&response), large());
     }
     for accept in ["", "identity", "gzip;q=0", "compress", "*;q=0", "gzip;q=0.1, identity"] {
-        let answer = client.request("GET", "/large", &[("accept-encoding", accept)], "");
-        assert_eq!(answer.header("content-encoding"), None, "{accept}");
-        assert_eq!(answer.header("vary"), Some("accept-encoding"), "caches must know");
-        assert_eq!(answer.text(), large());
+        let response = client.request("GET", "/large", &[("accept-encoding", accept)], "");
+        assert_eq!(response.header("content-encoding"), None, "{accept}");
+        assert_eq!(response.header("vary"), Some("accept-encoding"), "caches must know");
+        assert_eq!(response.text(), large());
     }
     for path in ["/small", "/off"] {
-        let answer = client.request("GET", path, &[("accept-encoding", "gzip")], "");
-        assert_eq!(answer.header("content-encoding"), None, "{path}");
+        let response = client.request("GET", path, &[("accept-encoding", "gzip")], "");
+        assert_eq!(response.header("content-encoding"), None, "{path}");
     }
     let head = client.request("HEAD", "/large", &[("accept-encoding", "gzip")], "");
     assert_eq!((head.status, head.body.len()), (200, 0));
@@ -67,20 +67,20 @@ fn the_coding_that_is_wanted_most_is_sent_and_nothing_else() {
         ("br;q=0.5, zstd;q=0.7", "zstd"),
         ("*", "zstd"),
     ] {
-        let answer = get(accept);
-        assert_eq!(answer.header("content-encoding"), Some(coding), "{accept}");
-        assert_eq!(answer.header("vary"), Some("accept-encoding"));
+        let response = get(accept);
+        assert_eq!(response.header("content-encoding"), Some(coding), "{accept}");
+        assert_eq!(response.header("vary"), Some("accept-encoding"));
         let plain = match coding {
-            "zstd" => zstd::decode_all(&answer.body[..]).expect("zstd"),
+            "zstd" => zstd::decode_all(&response.body[..]).expect("zstd"),
             _ => {
                 let mut plain = Vec::new();
-                let mut decoder = brotli_decompressor::Decompressor::new(&answer.body[..], 4096);
+                let mut decoder = brotli_decompressor::Decompressor::new(&response.body[..], 4096);
                 decoder.read_to_end(&mut plain).expect("brotli");
                 plain
             }
         };
         assert_eq!(String::from_utf8(plain).unwrap(), large(), "{accept}");
-        assert!(answer.body.len() < 1000);
+        assert!(response.body.len() < 1000);
     }
     let server = Weir::new(&format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\napis:\n  api:\n    base: /\n    \
@@ -89,16 +89,16 @@ fn the_coding_that_is_wanted_most_is_sent_and_nothing_else() {
     ))
     .start();
     for (accept, coding) in [("zstd", None), ("br, gzip, zstd", Some("gzip")), ("br", Some("br"))] {
-        let answer = server.connect().request("GET", "/", &[("accept-encoding", accept)], "");
-        assert_eq!(answer.header("content-encoding"), coding, "{accept}");
+        let response = server.connect().request("GET", "/", &[("accept-encoding", accept)], "");
+        assert_eq!(response.header("content-encoding"), coding, "{accept}");
     }
 }
 
 #[test]
-fn answers_of_upstreams_are_compressed_where_that_does_no_harm() {
+fn responses_of_upstreams_are_compressed_where_that_does_no_harm() {
     let upstream = Upstream::by_hand();
     let server = server(&upstream);
-    let answer = |fields: &str, chunked: bool| {
+    let response = |fields: &str, chunked: bool| {
         let mut client = server.connect();
         client.send("GET /up HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
         let mut peer = upstream.accept();
@@ -116,7 +116,7 @@ fn answers_of_upstreams_are_compressed_where_that_does_no_harm() {
         client.response()
     };
     for chunked in [true, false] {
-        let text = answer("Content-Type: text/plain\r\nETag: \"1\"", chunked);
+        let text = response("Content-Type: text/plain\r\nETag: \"1\"", chunked);
         assert_eq!(text.header("content-encoding"), Some("gzip"));
         assert_eq!(text.header("etag"), Some("W/\"1\""), "not the same bytes any more");
         assert_eq!(gunzip(&text), large());
@@ -128,7 +128,7 @@ fn answers_of_upstreams_are_compressed_where_that_does_no_harm() {
         "Content-Type: text/plain\r\nCache-Control: public, no-transform",
         "Content-Type: text/plain\r\nContent-Digest: sha-256=:AA==:",
     ] {
-        let left_alone = answer(fields, false);
+        let left_alone = response(fields, false);
         assert_ne!(left_alone.header("content-encoding"), Some("gzip"), "{fields}");
         assert_eq!(left_alone.text(), large(), "{fields}");
     }

@@ -32,17 +32,17 @@ fn preflight(server: &Server, path: &str, origin: &str) -> Response {
 fn a_preflight_is_answered_without_a_credential() {
     let echo = harness::echo(&[]);
     let server = server(&echo);
-    let answer = preflight(&server, "/app", APP);
-    assert_eq!((answer.status, answer.body.len()), (204, 0));
+    let response = preflight(&server, "/app", APP);
+    assert_eq!((response.status, response.body.len()), (204, 0));
     for (name, expected) in [
         ("access-control-allow-origin", APP),
         ("access-control-allow-credentials", "true"),
         ("access-control-allow-headers", "content-type, x-api-key"),
         ("access-control-max-age", "3600"),
     ] {
-        assert_eq!(answer.header(name), Some(expected), "{name}");
+        assert_eq!(response.header(name), Some(expected), "{name}");
     }
-    let methods = answer.header("access-control-allow-methods").unwrap();
+    let methods = response.header("access-control-allow-methods").unwrap();
     assert!(methods.contains("GET") && methods.contains("PUT"), "{methods}");
     for origin in [
         "https://evil.example.com",
@@ -50,31 +50,31 @@ fn a_preflight_is_answered_without_a_credential() {
         "null",
         "https://app.example.com.evil",
     ] {
-        let answer = preflight(&server, "/app", origin);
-        assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
-        assert_eq!(answer.header("access-control-allow-methods"), None, "{origin}");
+        let response = preflight(&server, "/app", origin);
+        assert_eq!(response.header("access-control-allow-origin"), None, "{origin}");
+        assert_eq!(response.header("access-control-allow-methods"), None, "{origin}");
     }
-    let answer = preflight(&server, "/all", "https://any.example");
-    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
-    assert_eq!(answer.header("access-control-allow-credentials"), None);
-    let answer = preflight(&server, "/none", APP);
-    assert_eq!(answer.header("access-control-allow-origin"), None, "no rules, no permission");
+    let response = preflight(&server, "/all", "https://any.example");
+    assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(response.header("access-control-allow-credentials"), None);
+    let response = preflight(&server, "/none", APP);
+    assert_eq!(response.header("access-control-allow-origin"), None, "no rules, no permission");
     assert_eq!(server.metric("http_client_request_duration_seconds_count", &[]), 0.0);
 }
 
 #[test]
-fn actual_answers_may_be_read_refusals_too() {
+fn actual_responses_may_be_read_rejections_too() {
     let echo = harness::echo(&[]);
     let server = server(&echo);
     let get =
         |path: &str, origin: &str| server.connect().request("GET", path, &[("origin", origin)], "");
-    let answer = get("/app/open", APP);
-    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(APP)));
-    assert_eq!(answer.header("access-control-expose-headers"), Some("etag"));
-    assert!(answer.header("vary").unwrap().contains("origin"));
+    let response = get("/app/open", APP);
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (200, Some(APP)));
+    assert_eq!(response.header("access-control-expose-headers"), Some("etag"));
+    assert!(response.header("vary").unwrap().contains("origin"));
     let refused = get("/app", APP);
     assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some(APP)));
-    let answer = get("/app/open", "https://evil.example.com");
-    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, None));
+    let response = get("/app/open", "https://evil.example.com");
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (200, None));
     assert_eq!(get("/none", APP).header("access-control-allow-origin"), None);
 }

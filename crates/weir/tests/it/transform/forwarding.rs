@@ -32,9 +32,9 @@ fn server(upstream: std::net::SocketAddr, trust: &str) -> Server {
 }
 
 fn told(server: &Server, path: &str, headers: &[(&str, &str)]) -> Value {
-    let answer = server.connect().request("GET", path, headers, "");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()
+    let response = server.connect().request("GET", path, headers, "");
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
 }
 
 /// The request line and the Host that an upstream gets for a request.
@@ -251,11 +251,11 @@ fn what_concerns_one_connection_goes_no_further() {
         "HTTP/1.1 200 OK\r\nConnection: X-Theirs\r\nX-Theirs: 1\r\nKeep-Alive: timeout=5\r\n\
          Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nX-Kept: 1\r\nContent-Length: 2\r\n\r\nok",
     );
-    let answer = client.response();
+    let response = client.response();
     for gone in ["connection", "x-theirs", "keep-alive", "proxy-authenticate", "upgrade"] {
-        assert_eq!(answer.header(gone), None, "{gone}");
+        assert_eq!(response.header(gone), None, "{gone}");
     }
-    assert_eq!((answer.header("x-kept"), answer.text().as_str()), (Some("1"), "ok"));
+    assert_eq!((response.header("x-kept"), response.text().as_str()), (Some("1"), "ok"));
 }
 
 #[test]
@@ -268,8 +268,8 @@ fn the_length_that_head_tells_is_the_upstream_s_or_none() {
         let mut peer = upstream.accept();
         peer.head();
         peer.send(format!("HTTP/1.1 200 OK\r\n{said}\r\nConnection: close\r\n\r\n"));
-        let answer = client.response_to_head();
-        assert_eq!((answer.status, answer.header("content-length")), (200, told), "{said}");
+        let response = client.response_to_head();
+        assert_eq!((response.status, response.header("content-length")), (200, told), "{said}");
     }
 }
 
@@ -285,9 +285,9 @@ fn header_edits_remove_first_and_the_inner_ones_win() {
     for gone in ["x-secret", "accept"] {
         assert!(seen(&told, gone).is_empty(), "{gone} in {told}");
     }
-    let answer = server.connect().get("/v1/set");
-    assert_eq!(answer.header("x-answer"), Some("a"));
-    assert_eq!(answer.header("content-type"), None);
+    let response = server.connect().get("/v1/set");
+    assert_eq!(response.header("x-answer"), Some("a"));
+    assert_eq!(response.header("content-type"), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::harness::{Server, Upstream, Weir};
 use serde_json::Value;
 
 fn named(name: &str) -> Upstream {
-    Upstream::answering(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()))
+    Upstream::responding(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()))
 }
 
 fn start() -> (Server, [Upstream; 3]) {
@@ -34,10 +34,10 @@ fn the_first_that_takes_a_request_has_it_and_a_share_keeps_its_users() {
     assert_eq!(ask(&[("x-beta", "2")]), "stable");
     let users: Vec<String> = (0..400).map(|number| format!("user-{number}")).collect();
     let first: Vec<String> = users.iter().map(|user| ask(&[("x-user", user)])).collect();
-    let canary = first.iter().filter(|answer| *answer == "canary").count();
+    let canary = first.iter().filter(|response| *response == "canary").count();
     assert!((50..=110).contains(&canary), "{canary} of 400");
-    for (user, answer) in users.iter().zip(&first) {
-        assert_eq!(&ask(&[("x-user", user)]), answer, "{user}");
+    for (user, response) in users.iter().zip(&first) {
+        assert_eq!(&ask(&[("x-user", user)]), response, "{user}");
     }
     assert!(server.metric("http_client_request_duration_seconds_count", &["canary"]) > 99.0);
 }
@@ -59,7 +59,7 @@ fn explain_and_the_record_name_the_upstream_that_has_it() {
 }
 
 #[test]
-fn an_answer_is_as_large_as_it_may_be_at_most() {
+fn a_response_is_as_large_as_it_may_be_at_most() {
     let upstream = Upstream::start(|_, peer| {
         while let Some(head) = peer.head() {
             let length: usize = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();

@@ -26,13 +26,13 @@ fn a_request_map_decides_what_the_upstream_gets() {
     let echo = harness::echo(&[]);
     let server = server(echo.listen[0]);
     let body = r#"{"order": {"id": 1.50, "items": [{"sku": "a", "n": 1}, {"sku": null}]}, "x": 1}"#;
-    let answer = server.connect().post("/request?by=me", body);
-    assert_eq!(answer.status, 200);
+    let response = server.connect().post("/request?by=me", body);
+    assert_eq!(response.status, 200);
     // Numbers and structures stand as they stood; what the map does not name is gone.
     let expected =
         r#"{"id":1.50,"items":["a",null],"first":{"sku": "a", "n": 1},"fixed":"$5","by":"me"}"#;
-    assert_eq!(answer.json(), serde_json::from_str::<serde_json::Value>(expected).unwrap());
-    assert!(answer.text().contains("1.50"), "{}", answer.text());
+    assert_eq!(response.json(), serde_json::from_str::<serde_json::Value>(expected).unwrap());
+    assert!(response.text().contains("1.50"), "{}", response.text());
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn types_are_kept_and_absent_members_left_out() {
     let server = server(echo.listen[0]);
     let mut client = server.connect();
     for total in ["42.50", "1e400", "\"42\"", "null", "true", "[1,2]", "{\"a\":1}", "\"\\u00e9\""] {
-        let answer = client.post("/answer", &format!("{{\"x\": 1, \"total\": {total}}}"));
+        let response = client.post("/answer", &format!("{{\"x\": 1, \"total\": {total}}}"));
         let expected = format!("{{\"total\":{total},\"list\":[null,{total}]}}");
-        assert_eq!((answer.status, answer.text()), (200, expected));
-        assert_eq!(answer.header("content-length"), Some(&*answer.body.len().to_string()));
+        assert_eq!((response.status, response.text()), (200, expected));
+        assert_eq!(response.header("content-length"), Some(&*response.body.len().to_string()));
     }
     assert_eq!(client.post("/answer", "{}").text(), "{\"list\":[null,null]}");
     assert_eq!(client.post("/answer", "[1, 2]").text(), "{\"list\":[null,null]}");
@@ -90,16 +90,16 @@ fn other_json_types_are_json_too() {
     let server = server(echo.listen[0]);
     for name in ["application/json; charset=utf-8", "Application/JSON", "application/hal+json"] {
         let headers = [("content-type", name), ("x-agent", "me")];
-        let answer = server.connect().request("POST", "/reply", &headers, "{\"name\": \"n\"}");
-        assert_eq!((answer.status, answer.json()), (200, json!({"name": "n", "agent": "me"})));
+        let response = server.connect().request("POST", "/reply", &headers, "{\"name\": \"n\"}");
+        assert_eq!((response.status, response.json()), (200, json!({"name": "n", "agent": "me"})));
     }
 }
 
 #[test]
-fn only_successful_json_answers_are_mapped() {
+fn only_successful_json_responses_are_mapped() {
     let upstream = Upstream::by_hand();
     let server = server(upstream.addr);
-    let answer = |head: &str, body: &str| {
+    let response = |head: &str, body: &str| {
         let mut client = server.connect();
         client.send("GET /answer/7 HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
         let mut peer = upstream.accept();
@@ -112,18 +112,18 @@ fn only_successful_json_answers_are_mapped() {
         client.response()
     };
     let json = "Content-Type: application/json";
-    let mapped = answer(&format!("200 OK\r\n{json}\r\nETag: \"1\""), r#"{"a": [1], "b": 2}"#);
+    let mapped = response(&format!("200 OK\r\n{json}\r\nETag: \"1\""), r#"{"a": [1], "b": 2}"#);
     assert_eq!(mapped.json(), json!({"id": "7", "a": [1]}));
     assert_eq!(mapped.header("etag"), None, "it is another representation now");
-    let failed = answer(&format!("404 Not Found\r\n{json}"), r#"{"b": 2}"#);
+    let failed = response(&format!("404 Not Found\r\n{json}"), r#"{"b": 2}"#);
     assert_eq!((failed.status, failed.text().as_str()), (404, r#"{"b": 2}"#));
-    let text = answer("200 OK\r\nContent-Type: text/plain", "a text");
+    let text = response("200 OK\r\nContent-Type: text/plain", "a text");
     assert_eq!((text.status, text.text().as_str()), (200, "a text"));
-    let garbage = answer(&format!("200 OK\r\n{json}"), "{\"a\"");
+    let garbage = response(&format!("200 OK\r\n{json}"), "{\"a\"");
     assert_problem(&garbage, 502, "upstream-unmappable", "garbage");
-    let large = answer(&format!("200 OK\r\n{json}"), &format!("\"{}\"", "x".repeat(1024)));
+    let large = response(&format!("200 OK\r\n{json}"), &format!("\"{}\"", "x".repeat(1024)));
     assert_problem(&large, 502, "upstream-unmappable", "too large");
-    let encoded = answer(&format!("200 OK\r\n{json}\r\nContent-Encoding: gzip"), "{}");
+    let encoded = response(&format!("200 OK\r\n{json}\r\nContent-Encoding: gzip"), "{}");
     assert_problem(&encoded, 502, "upstream-unmappable", "encoded");
 }
 

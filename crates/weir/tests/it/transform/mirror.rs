@@ -27,12 +27,12 @@ fn came_of(weir: &Server, outcome: &str) -> f64 {
 }
 
 /// One that answers everything, and hands over what has come, heads with bodies.
-fn keeping(answer: &'static str) -> (Upstream, Receiver<(String, Vec<u8>)>) {
+fn keeping(response: &'static str) -> (Upstream, Receiver<(String, Vec<u8>)>) {
     let (sender, received) = channel();
     let serve = move |_, peer: &mut Peer| {
         while let Some(body) = peer.request() {
             let _ = sender.send((peer.last_head(), body));
-            peer.send(answer);
+            peer.send(response);
         }
     };
     (Upstream::start(serve), received)
@@ -55,8 +55,8 @@ fn a_copy_has_no_underscores_that_its_own_upstream_does_not_get() {
     let config = std::fs::read_to_string(weir.dir().join("weir.yaml")).unwrap();
     let listed = "of-shop}, underscores_in_headers: x_one}";
     let weir = Weir::new(&config.replace("of-shop}}", listed)).start();
-    let answer = weir.connect().request("GET", "/", &[("X_One", "1"), ("X_Two", "2")], "");
-    assert_eq!(answer.text(), "main");
+    let response = weir.connect().request("GET", "/", &[("X_One", "1"), ("X_Two", "2")], "");
+    assert_eq!(response.text(), "main");
     let (head, _) = asked.recv().unwrap();
     let (copy, _) = copies.recv().unwrap();
     let has = |text: &str, name: &str| text.to_ascii_lowercase().contains(name);
@@ -121,7 +121,7 @@ fn what_a_mirror_does_is_nothing_to_the_client() {
         },
     ];
     for how in faults {
-        let main = Upstream::answering(OK);
+        let main = Upstream::responding(OK);
         let mirror = Upstream::start(move |_, peer| {
             if peer.request().is_some() {
                 how(peer);
@@ -135,7 +135,7 @@ fn what_a_mirror_does_is_nothing_to_the_client() {
         eventually("copies have failed", || came_of(&weir, "failed") == 5.0);
         assert_eq!(came_of(&weir, "sent"), 0.0);
     }
-    let main = Upstream::answering(OK);
+    let main = Upstream::responding(OK);
     let weir = before(&main, nobody(), "", "");
     let mut client = weir.connect();
     (0..5).for_each(|_| assert_eq!(client.get("/x").text(), "main"));
@@ -147,7 +147,7 @@ fn what_a_mirror_does_is_nothing_to_the_client() {
 
 #[test]
 fn copies_have_so_many_places_and_no_more() {
-    let (main, mirror) = (Upstream::answering(OK), Upstream::by_hand());
+    let (main, mirror) = (Upstream::responding(OK), Upstream::by_hand());
     let weir = before(&main, mirror.addr, ", in_flight: 2, timeout: 60s", "");
     let mut client = weir.connect();
     (0..6).for_each(|_| assert_eq!(client.get("/x").text(), "main"));
@@ -194,14 +194,14 @@ fn long_bodies_and_those_that_break_off_are_not_copied() {
 
 #[test]
 fn a_share_is_drawn_by_lot_of_those_that_are_meant() {
-    let (main, mirror) = (Upstream::answering(OK), Upstream::answering(COPY));
+    let (main, mirror) = (Upstream::responding(OK), Upstream::responding(COPY));
     let settings = ", share: 20%, in_flight: 10000, when: \"request.headers['x-gone'] == '1'\"";
     let weir = before(&main, mirror.addr, settings, "");
     let mut client = weir.connect();
     for meant in ["0", "1"] {
         for _ in 0..500 {
-            let answer = client.request("GET", "/x", &[("x-gone", meant)], "");
-            assert_eq!(answer.text(), "main");
+            let response = client.request("GET", "/x", &[("x-gone", meant)], "");
+            assert_eq!(response.text(), "main");
         }
         if meant == "0" {
             assert_eq!(mirror.heads().len(), 0);

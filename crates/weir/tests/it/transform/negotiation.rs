@@ -35,10 +35,10 @@ fn accept_chooses_among_what_is_offered() {
     ] {
         let headers: &[_] = if accept.is_empty() { &[] } else { &[("accept", accept)] };
         for path in ["/value", "/map/7"] {
-            let answer = client.request("GET", path, headers, "");
-            assert_eq!(answer.status, 200, "{accept}");
-            assert_eq!(answer.header("content-type"), Some(expected), "{path} for {accept:?}");
-            assert_eq!(answer.header("vary"), Some("accept"), "{path}: caches must know");
+            let response = client.request("GET", path, headers, "");
+            assert_eq!(response.status, 200, "{accept}");
+            assert_eq!(response.header("content-type"), Some(expected), "{path} for {accept:?}");
+            assert_eq!(response.header("vary"), Some("accept"), "{path}: caches must know");
         }
     }
     let xml = client.request("GET", "/value", &[("accept", "application/xml")], "").text();

@@ -148,9 +148,9 @@ fn an_upstream_over_tls_is_verified_and_shown_a_certificate() {
     const ALL: &str = "ca: \"file:ca.crt\", cert: \"file:client.crt\", key: \"file:client.key\", \
                        server_name: inner.example";
     let server = start(&certificates.ca, &certificates.client, ALL);
-    let answer = server.connect().get("/");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert!(answer.text().contains("Verify return code: 0 (ok)"), "{}", answer.text());
+    let response = server.connect().get("/");
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert!(response.text().contains("Verify return code: 0 (ok)"), "{}", response.text());
 
     for (what, server) in [
         ("another authority", start(&other.ca, &certificates.client, ALL)),
@@ -181,7 +181,7 @@ fn shares(all: &[Upstream]) -> Vec<usize> {
 #[test]
 fn weights_split_requests_exactly_and_spread_them_out() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    let all: Vec<Upstream> = (0..3).map(|_| Upstream::answering(OK)).collect();
+    let all: Vec<Upstream> = (0..3).map(|_| Upstream::responding(OK)).collect();
     let [stable, canary, drained] = [0, 1, 2].map(|index: usize| all[index].addr);
     let targets = |weight: u32| {
         format!(
@@ -210,7 +210,7 @@ fn weights_split_requests_exactly_and_spread_them_out() {
 #[test]
 fn what_a_dead_heavy_target_would_get_goes_to_the_others_by_their_weights() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    let all: Vec<Upstream> = (0..2).map(|_| Upstream::answering(OK)).collect();
+    let all: Vec<Upstream> = (0..2).map(|_| Upstream::responding(OK)).collect();
     let targets = [(harness::nobody(), 90), (all[0].addr, 3), (all[1].addr, 1)];
     let targets =
         targets.map(|(addr, weight)| format!("{{url: \"http://{addr}\", weight: {weight}}}"));
@@ -232,7 +232,7 @@ fn requests_that_belong_together_go_to_one_target_while_it_lives() {
             peer.send(OK);
         }
     });
-    let others: Vec<Upstream> = (0..3).map(|_| Upstream::answering(OK)).collect();
+    let others: Vec<Upstream> = (0..3).map(|_| Upstream::responding(OK)).collect();
     let mut addresses: Vec<String> = others.iter().map(|one| one.addr.to_string()).collect();
     addresses.insert(1, dying.addr.to_string());
     let targets: Vec<String> = addresses.iter().map(|addr| format!("\"http://{addr}\"")).collect();
@@ -249,8 +249,9 @@ fn requests_that_belong_together_go_to_one_target_while_it_lives() {
             let mut client = server.connect();
             (0..40)
                 .map(|user| {
-                    let answer = client.request("GET", "/x", &[("x-user", &user.to_string())], "");
-                    assert_eq!(answer.text(), "ok");
+                    let response =
+                        client.request("GET", "/x", &[("x-user", &user.to_string())], "");
+                    assert_eq!(response.text(), "ok");
                     let owner = (0..4).find(|&at| all[at].heads().len() > got[at]).unwrap();
                     got[owner] += 1;
                     owner

@@ -42,21 +42,21 @@ fn a_soap_client_is_served_by_an_upstream_that_speaks_json() {
     let body = "<?xml version=\"1.0\"?>\n<S:Envelope xmlns:S=\"http://schemas.xmlsoap.org/soap/envelope/\">\
         <S:Header/><S:Body><getOrder xmlns=\"urn:orders\" by=\"m&amp;e\"><id>17</id><item>a</item></getOrder>\
         </S:Body></S:Envelope>";
-    let answer = post(&server, "/soap", "text/xml; charset=utf-8", body.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.header("content-type"), Some("text/xml; charset=utf-8"));
+    let response = post(&server, "/soap", "text/xml; charset=utf-8", body.as_bytes());
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(response.header("content-type"), Some("text/xml; charset=utf-8"));
     assert_eq!(
-        answer.text(),
+        response.text(),
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <soap:Envelope xmlns:soap=\"http://schemas.xmlsoap.org/soap/envelope/\" xmlns:o=\"urn:orders\">\
          <soap:Body><o:order id=\"17\"><o:item>a</o:item></o:order></soap:Body></soap:Envelope>"
     );
-    assert_eq!(answer.header("content-length"), Some(&*answer.body.len().to_string()));
+    assert_eq!(response.header("content-length"), Some(&*response.body.len().to_string()));
 }
 
 #[test]
 fn what_goes_on_is_what_the_route_says_in_the_format_that_it_says() {
-    let up = Upstream::answering("HTTP/1.1 204 No Content\r\n\r\n");
+    let up = Upstream::responding("HTTP/1.1 204 No Content\r\n\r\n");
     let server = server(up.addr);
     let xml = b"<?xml version='1.0' encoding='iso-8859-1'?><a n='1'>\xe9</a>";
     assert_eq!(post(&server, "/either", "application/xml", xml).status, 204);
@@ -67,10 +67,10 @@ fn what_goes_on_is_what_the_route_says_in_the_format_that_it_says() {
     }
     let echo = harness::echo(&[]);
     let server = self::server(echo.listen[0]);
-    let answer = post(&server, "/either", "application/xml", xml);
-    assert!(answer.text().ends_with("\n<got><a n=\"1\">é</a></got>"), "{}", answer.text());
-    let answer = post(&server, "/either", "application/json", body.as_bytes());
-    assert!(answer.text().ends_with("\n<got><a n=\"1\"><b>1</b><b>2</b></a></got>"));
+    let response = post(&server, "/either", "application/xml", xml);
+    assert!(response.text().ends_with("\n<got><a n=\"1\">é</a></got>"), "{}", response.text());
+    let response = post(&server, "/either", "application/json", body.as_bytes());
+    assert!(response.text().ends_with("\n<got><a n=\"1\"><b>1</b><b>2</b></a></got>"));
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn what_cannot_be_read_is_refused_and_nobody_else_hears_of_it() {
 }
 
 #[test]
-fn answers_are_read_by_their_type_and_written_as_the_client_wants() {
-    let answer = |content_type: &str, body: &str| {
-        Upstream::answering(format!(
+fn responses_are_read_by_their_type_and_written_as_the_client_accepts() {
+    let response = |content_type: &str, body: &str| {
+        Upstream::responding(format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nETag: \"x\"\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ))
     };
-    let xml = answer("application/atom+xml", "<a><b>1</b><b>2</b></a>");
+    let xml = response("application/atom+xml", "<a><b>1</b><b>2</b></a>");
     let server = server(xml.addr);
     let get =
         |accept: &str| server.connect().request("GET", "/answer/x", &[("accept", accept)], "");
@@ -128,10 +128,10 @@ fn answers_are_read_by_their_type_and_written_as_the_client_wants() {
     assert!(written.text().ends_with("<response><a><b>1</b><b>2</b></a></response>"));
     assert_eq!(get("image/png").header("content-type"), Some("application/json"));
 
-    let broken = answer("text/xml", "<a><b></a>");
+    let broken = response("text/xml", "<a><b></a>");
     let server = self::server(broken.addr);
     assert_problem(&server.connect().get("/answer/x"), 502, "upstream-unmappable", "broken XML");
-    let other = answer("text/html", "<a><b></a>");
+    let other = response("text/html", "<a><b></a>");
     let server = self::server(other.addr);
     assert_eq!(server.connect().get("/answer/x").text(), "<a><b></a>");
 }
@@ -140,8 +140,8 @@ fn answers_are_read_by_their_type_and_written_as_the_client_wants() {
 fn a_reply_reads_xml_too() {
     let silent = Upstream::by_hand();
     let server = server(silent.addr);
-    let answer = post(&server, "/reply", "application/xml", b"<a><b/></a>");
-    assert_eq!(answer.json(), json!({"a": {"b": null}}));
+    let response = post(&server, "/reply", "application/xml", b"<a><b/></a>");
+    assert_eq!(response.json(), json!({"a": {"b": null}}));
 }
 
 /// A SOAP service of weir's: what clients read of it.

@@ -103,15 +103,15 @@ fn serve(stream: &TcpStream, seen: &Seen) {
     while let Some(request) = Request::read(&mut reader) {
         seen.count.fetch_add(1, Ordering::Relaxed);
         seen.log.lock().expect("no panic").push(request.describe());
-        let answer = answer(&request);
+        let response = respond(&request);
         let mut out = stream;
-        if out.write_all(&answer).is_err() || request.header("connection") == "close" {
+        if out.write_all(&response).is_err() || request.header("connection") == "close" {
             return;
         }
     }
 }
 
-fn answer(request: &Request) -> Vec<u8> {
+fn respond(request: &Request) -> Vec<u8> {
     let path = request.target.split('?').next().unwrap_or_default();
     let text =
         |status: u16, body: &str| response(request, status, "text/plain", &[], body.as_bytes());

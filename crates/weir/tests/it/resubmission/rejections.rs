@@ -21,7 +21,7 @@ fn what_was_masked_truncated_or_withheld_goes_only_edited() {
     let query = call(&weir, "GET", "/orders/a?pin=1&b=2", &[], "");
     let nested = call(&weir, "GET", "/orders/a?to=%2Fb%3Fpin%3D1%26c%3D2", &[], "");
     let header = call(&weir, "GET", "/orders/a", &[("x-secret", "1")], "");
-    backend.answer(200);
+    backend.response(200);
     refused(&weir, &masked, &as_it_was(), "masked");
     refused(&weir, &withheld, &as_it_was(), "withheld");
     refused(&weir, &query, &as_it_was(), "masked");
@@ -39,10 +39,10 @@ fn what_was_masked_truncated_or_withheld_goes_only_edited() {
 
     let weir = Weir::new(&backend.config("", ROUTE, "tracker: {enabled: true, body_limit: 1KiB}"));
     let weir = weir.start();
-    backend.answer(503);
+    backend.response(503);
     let truncated = place(&weir, &"x".repeat(1025));
     let whole = place(&weir, &"x".repeat(1024));
-    backend.answer(200);
+    backend.response(200);
     refused(&weir, &truncated, &as_it_was(), "truncated");
     succeeds(&weir, &whole, &as_it_was());
     succeeds(&weir, &truncated, &json!({"body_base64": "eHg="}));
@@ -56,7 +56,7 @@ fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
     let json = [("content-type", "application/json"), ("x-secret", "1")];
     let body = "{\"card\": {\"number\": 4711}, \"count\": 1}";
     let sent = call(&weir, "POST", "/orders/a?pin=1&b=2", &json, body);
-    backend.answer(200);
+    backend.response(200);
     let before = backend.got().len();
     let header = |value: &str| json!({"set": [{"name": "x-secret", "value": value}]});
     for (wish, place) in [
@@ -67,9 +67,9 @@ fn an_edit_that_leaves_a_masked_value_is_refused_and_its_place_named() {
         (json!({"query": "to=%2Fb%3Fpin%3D***"}), "the query parameter `to`"),
         (json!({"headers": header("***")}), "the header `x-secret`"),
     ] {
-        let answer = resubmit(&weir, &sent, &wish);
-        assert_eq!(answer.status, 400, "{wish}: {}", answer.text());
-        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        let response = resubmit(&weir, &sent, &wish);
+        assert_eq!(response.status, 400, "{wish}: {}", response.text());
+        let detail = response.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
     }
     assert_eq!(backend.got().len(), before, "nothing was sent");
@@ -87,7 +87,7 @@ fn a_masked_value_of_the_record_is_named_and_sent_by_no_way() {
     let query = call(&weir, "GET", "/orders/a?b=2&pin=1", &[], "");
     let nested = call(&weir, "GET", "/orders/a?to=%2Fb%3Fpin%3D1%26c%3Dd", &[], "");
     let header = call(&weir, "GET", "/orders/a", &[("x-secret", "1")], "");
-    backend.answer(200);
+    backend.response(200);
     let before = backend.got().len();
     for (id, place) in [
         (&body, "`$.card` of the body"),
@@ -95,9 +95,13 @@ fn a_masked_value_of_the_record_is_named_and_sent_by_no_way() {
         (&nested, "the query parameter `to`"),
         (&header, "the header `x-secret`"),
     ] {
-        let answer = resubmit(&weir, id, &as_it_was());
-        assert_eq!((answer.status, &answer.json()["reason"]), (409, &json!("masked")), "{place}");
-        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        let response = resubmit(&weir, id, &as_it_was());
+        assert_eq!(
+            (response.status, &response.json()["reason"]),
+            (409, &json!("masked")),
+            "{place}"
+        );
+        let detail = response.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
     }
     // In bulk they are refused one by one.
@@ -133,9 +137,9 @@ fn what_was_not_recorded_or_did_not_come_whole_goes_only_with_a_body() {
     let headers = call(&weir, "POST", "/orders/headers", &[], "{}");
     let bodiless = call(&weir, "GET", "/orders/headers", &[], "");
     let rejected = {
-        let answer = weir.connect().get("/orders/a");
-        assert_eq!(answer.status, 401);
-        crate::admin_api::id(&answer)
+        let response = weir.connect().get("/orders/a");
+        assert_eq!(response.status, 401);
+        crate::admin_api::id(&response)
     };
     // It leaves in the middle of its body.
     let mut client = weir.connect();
@@ -150,7 +154,7 @@ fn what_was_not_recorded_or_did_not_come_whole_goes_only_with_a_body() {
         || crate::admin_api::get(&weir, query, &token).json()["transactions"][0]["id"].clone();
     eventually("it is interrupted", || find().is_string());
     let left = find().as_str().unwrap().to_owned();
-    backend.answer(200);
+    backend.response(200);
     refused(&weir, &meta, &as_it_was(), "unrecorded");
     refused(&weir, &headers, &as_it_was(), "unrecorded");
     refused(&weir, &rejected, &as_it_was(), "unrecorded");
@@ -167,7 +171,7 @@ fn what_is_under_way_is_not_sent_beside_itself() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
     let sent = place(&weir, "{}");
-    backend.answer(0);
+    backend.response(0);
     let token = crate::admin_api::first_token(&weir);
     let mut client = weir.connect_admin();
     client.send(format!(
@@ -200,7 +204,7 @@ fn a_job_says_the_same_of_each() {
     call(&weir, "POST", "/orders/meta", &[], "{}");
     place(&weir, "{}");
     super::indexed(&weir);
-    backend.answer(200);
+    backend.response(200);
     let number = super::job(&weir, &json!({"query": "state:failed", "run": true, "rate": 500}));
     let over = super::wait_for(&weir, number, "finished");
     for reason in ["masked", "withheld", "unrecorded"] {
@@ -218,7 +222,7 @@ fn who_and_where_are_those_of_now() {
     let config = backend.config("", ROUTE, TRACKER);
     let mut weir = Weir::new(&config).start();
     let sent = place(&weir, "{}");
-    backend.answer(200);
+    backend.response(200);
     let before = backend.got().len();
     weir.reload(&config.replace("acme", "beta"));
     refused(&weir, &sent, &as_it_was(), "consumer-gone");
@@ -261,13 +265,13 @@ fn what_succeeded_goes_only_when_told_to_and_failed_attempts_are_no_tasks() {
         ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     eventually("only the first of them waits for somebody", || open() == [failed.as_str()]);
-    backend.answer(200);
+    backend.response(200);
     let succeeded = place(&weir, "{}");
     refused(&weir, &succeeded, &as_it_was(), "succeeded");
     succeeds(&weir, &succeeded, &json!({"again": true}));
     // One that was refused with good reason may be put right and sent.
-    backend.answer(422);
+    backend.response(422);
     let wrong = place(&weir, "{}");
-    backend.answer(200);
+    backend.response(200);
     succeeds(&weir, &wrong, &json!({"body": "{\"right\": true}"}));
 }

@@ -14,12 +14,12 @@ fn a_value_is_json_or_xml_as_the_client_prefers() {
         &[("a.js", "export default () => ({ result: 'OK', list: [1, 2.5] })")],
     );
     let mut client = server.connect();
-    let answer = client.get("/hello");
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.header("vary"), Some("accept"));
+    let response = client.get("/hello");
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert_eq!(response.header("vary"), Some("accept"));
     let indented = "{\n    \"result\": \"OK\",\n    \"list\": [\n        1,\n        2.5\n    ]\n}";
-    assert_eq!(answer.text(), indented);
+    assert_eq!(response.text(), indented);
     let xml = client.request("GET", "/hello", &[("accept", "application/xml")], "");
     assert_eq!(xml.header("content-type"), Some("application/xml"));
     assert!(xml.text().contains("<answer>"), "{}", xml.text());
@@ -29,7 +29,7 @@ fn a_value_is_json_or_xml_as_the_client_prefers() {
 }
 
 #[test]
-fn a_script_sees_the_request_and_decides_about_the_answer() {
+fn a_script_sees_the_request_and_decides_about_the_response() {
     let text = "export function PUT(r) {
         return new Response(JSON.stringify([r.method, r.path, r.params.id, r.params['*'], r.query.getAll('q'),
             r.headers.get('x-one'), r.json().n, r.config.greeting, r.principal?.consumer]),
@@ -45,14 +45,14 @@ fn a_script_sees_the_request_and_decides_about_the_answer() {
     let server = weir(&routes, &[("a.js", text)], &more).start();
     let mut client = server.connect();
     let headers = [("x-key", "key"), ("x-one", "1")];
-    let answer = client.request("PUT", "/x/a%20b/c/d?q=1&q=2", &headers, "{\"n\": 7}");
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let response = client.request("PUT", "/x/a%20b/c/d?q=1&q=2", &headers, "{\"n\": 7}");
+    assert_eq!(response.status, 201, "{}", response.text());
     let seen = json!(["PUT", "/x/a%20b/c/d", "a b", "c/d", ["1", "2"], "1", 7, "hi", "acme"]);
-    assert_eq!(answer.json(), seen);
-    assert_eq!(answer.header("x-made"), Some("yes"));
-    assert_eq!(answer.header("content-type"), Some("application/x+json"));
-    let length = answer.body.len().to_string();
-    assert_eq!(answer.header("content-length"), Some(length.as_str()));
+    assert_eq!(response.json(), seen);
+    assert_eq!(response.header("x-made"), Some("yes"));
+    assert_eq!(response.header("content-type"), Some("application/x+json"));
+    let length = response.body.len().to_string();
+    assert_eq!(response.header("content-length"), Some(length.as_str()));
     assert_eq!(client.request("GET", "/x/1/", &headers, "").text(), "\"1\"");
     let other = client.request("POST", "/x/1/", &headers, "");
     assert_problem(&other, 405, "method-not-allowed", "POST");
@@ -62,7 +62,7 @@ fn a_script_sees_the_request_and_decides_about_the_answer() {
 }
 
 #[test]
-fn nothing_texts_bytes_and_thrown_answers() {
+fn nothing_texts_bytes_and_thrown_responses() {
     let server = start(
         &[
             "{get: /nothing, script: {file: nothing.js}}",

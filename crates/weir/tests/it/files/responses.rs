@@ -43,18 +43,18 @@ fn a_path_leads_to_its_file() {
         ("/d%C3%A4.txt", "text/plain; charset=utf-8", "ä"),
         ("/%72obots.txt", "text/plain; charset=utf-8", "User-agent: *"),
     ] {
-        let answer = client.get(path);
-        assert_eq!((answer.status, answer.text().as_str()), (200, body), "{path}");
-        assert_eq!(answer.header("content-type"), Some(content_type), "{path}");
-        assert_eq!(answer.header("content-length"), Some(&*body.len().to_string()), "{path}");
-        assert_eq!(answer.header("accept-ranges"), Some("bytes"), "{path}");
-        assert_eq!(answer.header("cache-control"), None, "{path}");
-        assert_eq!(answer.header("vary"), None, "{path}");
+        let response = client.get(path);
+        assert_eq!((response.status, response.text().as_str()), (200, body), "{path}");
+        assert_eq!(response.header("content-type"), Some(content_type), "{path}");
+        assert_eq!(response.header("content-length"), Some(&*body.len().to_string()), "{path}");
+        assert_eq!(response.header("accept-ranges"), Some("bytes"), "{path}");
+        assert_eq!(response.header("cache-control"), None, "{path}");
+        assert_eq!(response.header("vary"), None, "{path}");
         for told in ["etag", "last-modified", "date", "weir-transaction-id"] {
-            assert!(answer.header(told).is_some(), "{told} of {path}");
+            assert!(response.header(told).is_some(), "{told} of {path}");
         }
         let head = client.request("HEAD", path, &[], "");
-        let of = |name: &str| (answer.header(name), head.header(name));
+        let of = |name: &str| (response.header(name), head.header(name));
         for name in ["content-type", "content-length", "etag", "last-modified", "accept-ranges"] {
             let (get, head) = of(name);
             assert_eq!(get, head, "{name} of {path}");
@@ -77,9 +77,9 @@ fn a_path_that_leads_to_none_is_a_404() {
         "/docs/index.html/",
         "/index.htm",
     ] {
-        let answer = client.get(path);
-        assert_eq!(answer.status, 404, "{path}");
-        assert_eq!(answer.json()["type"], "urn:weir:problem:no-file", "{path}");
+        let response = client.get(path);
+        assert_eq!(response.status, 404, "{path}");
+        assert_eq!(response.json()["type"], "urn:weir:problem:no-file", "{path}");
     }
     let long = format!("/{}", "a".repeat(300));
     assert_eq!(client.get(&long).status, 404);
@@ -90,17 +90,17 @@ fn a_folder_is_left_for_its_own_path_and_other_methods_are_refused() {
     let server = site();
     let mut client = server.connect();
     for (path, location) in [("/docs", "/docs/"), ("/docs?a=1&b", "/docs/?a=1&b")] {
-        let answer = client.get(path);
-        assert_eq!((answer.status, answer.header("location")), (301, Some(location)));
-        assert_eq!(answer.body.len(), 0);
+        let response = client.get(path);
+        assert_eq!((response.status, response.header("location")), (301, Some(location)));
+        assert_eq!(response.body.len(), 0);
     }
     for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        let answer = client.request(method, "/robots.txt", &[], "");
-        assert_eq!(answer.status, 405, "{method}");
-        assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
+        let response = client.request(method, "/robots.txt", &[], "");
+        assert_eq!(response.status, 405, "{method}");
+        assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
     }
-    let answer = client.request("OPTIONS", "/robots.txt", &[], "");
-    assert_eq!((answer.status, answer.header("allow")), (204, Some("GET, HEAD, OPTIONS")));
+    let response = client.request("OPTIONS", "/robots.txt", &[], "");
+    assert_eq!((response.status, response.header("allow")), (204, Some("GET, HEAD, OPTIONS")));
 }
 
 #[test]
@@ -128,13 +128,13 @@ fn conditions_are_held_against_the_file() {
         ("if-unmodified-since", early, 412),
     ] {
         for method in ["GET", "HEAD"] {
-            let answer = client.request(method, "/robots.txt", &[(name, value)], "");
-            assert_eq!(answer.status, status, "{method} {name}: {value}");
+            let response = client.request(method, "/robots.txt", &[(name, value)], "");
+            assert_eq!(response.status, status, "{method} {name}: {value}");
             if status == 304 {
-                assert_eq!(answer.header("etag"), Some(tag.as_str()));
-                assert_eq!(answer.header("last-modified"), Some(date.as_str()));
-                assert_eq!(answer.header("content-type"), None);
-                assert_eq!(answer.body.len(), 0);
+                assert_eq!(response.header("etag"), Some(tag.as_str()));
+                assert_eq!(response.header("last-modified"), Some(date.as_str()));
+                assert_eq!(response.header("content-type"), None);
+                assert_eq!(response.body.len(), 0);
             }
         }
     }
@@ -181,17 +181,17 @@ fn what_is_said_of_files_is_told() {
 }
 
 #[test]
-fn the_fallback_answers_for_pages_and_not_for_their_parts() {
+fn the_fallback_responds_for_pages_and_not_for_their_parts() {
     let server = serve(
         "{get: \"/*\", files: {root: public, fallback: index.html, cache_control: \"max-age=9\"}}",
         &[("index.html", b"app"), ("app.js", b"js"), ("docs/readme.txt", b"r")],
     );
     let mut client = server.connect();
     for path in ["/users/7", "/users/jane.doe", "/docs", "/docs/", "/old.html", "/.git/x"] {
-        let answer = client.get(path);
-        assert_eq!((answer.status, answer.text().as_str()), (200, "app"), "{path}");
-        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
-        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+        let response = client.get(path);
+        assert_eq!((response.status, response.text().as_str()), (200, "app"), "{path}");
+        assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(response.header("cache-control"), Some("no-cache"));
     }
     for path in ["/missing.js", "/users/face.png"] {
         assert_eq!(client.get(path).status, 404, "{path}");
@@ -209,9 +209,9 @@ fn maps_and_headers_apply_to_files() {
     );
     let mut client = server.connect();
     let headers = [("accept-encoding", "gzip"), ("range", "bytes=0-1"), ("if-none-match", "*")];
-    let answer = client.request("GET", "/a.json", &headers, "");
-    assert_eq!((answer.status, answer.json()), (200, json!({"b": 1})));
-    assert_eq!((answer.header("etag"), answer.header("x-own")), (None, Some("1")));
+    let response = client.request("GET", "/a.json", &headers, "");
+    assert_eq!((response.status, response.json()), (200, json!({"b": 1})));
+    assert_eq!((response.header("etag"), response.header("x-own")), (None, Some("1")));
     let text = client.request("GET", "/a.txt", &headers[1..2], "");
     assert_eq!((text.status, text.text().as_str()), (206, "te"));
 }

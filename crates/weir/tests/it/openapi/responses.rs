@@ -40,16 +40,16 @@ fn echoing(mode: &str) -> (Server, Server) {
 }
 
 /// An answer with this content type and body.
-fn answer(server: &Server, content_type: &str, body: &str) -> harness::Response {
+fn response(server: &Server, content_type: &str, body: &str) -> harness::Response {
     server.connect().request("POST", "/echo", &[("content-type", content_type)], body)
 }
 
 const GOOD: &str = "{\"size\": 5}";
 
 #[test]
-fn answers_that_do_not_match_are_refused_where_that_is_said() {
+fn responses_that_do_not_match_are_rejected_where_configured() {
     let (_echo, server) = echoing("enforce");
-    let good = answer(&server, "application/json", GOOD);
+    let good = response(&server, "application/json", GOOD);
     assert_eq!((good.status, good.text().as_str()), (200, GOOD));
     let bad = "{\"size\": \"secret\"}";
     for (content_type, body) in [
@@ -58,7 +58,7 @@ fn answers_that_do_not_match_are_refused_where_that_is_said() {
         ("application/json", "{}"),
         ("text/html", GOOD),
     ] {
-        let refused = answer(&server, content_type, body);
+        let refused = response(&server, content_type, body);
         assert_eq!(refused.status, 502, "{content_type} {body}: {}", refused.text());
         assert_eq!(refused.json()["type"], "urn:weir:problem:invalid-answer");
         // What the upstream said is not for the client.
@@ -72,20 +72,20 @@ fn answers_that_do_not_match_are_refused_where_that_is_said() {
 }
 
 #[test]
-fn answers_that_are_only_noted_pass_untouched() {
+fn responses_that_are_only_reported_pass_untouched() {
     let (_echo, server) = echoing("log");
     for body in [GOOD, "{\"size\": true}", "{"] {
-        let passed = answer(&server, "application/json", body);
+        let passed = response(&server, "application/json", body);
         assert_eq!((passed.status, passed.text().as_str()), (200, body));
     }
     assert_eq!(server.metric("weir_invalid_answers_total", &[]), 2.0);
     let (_echo, server) = echoing("off");
-    assert_eq!(answer(&server, "application/json", "{").status, 200);
+    assert_eq!(response(&server, "application/json", "{").status, 200);
     assert_eq!(server.metric("weir_invalid_answers_total", &[]), 0.0);
 }
 
 #[test]
-fn refusals_of_weir_itself_are_no_answers_of_the_handler() {
+fn rejections_of_weir_itself_are_no_responses_of_the_handler() {
     let (_echo, server) = echoing("enforce");
     let unknown = server.connect().get("/nowhere");
     assert_eq!((unknown.status, &unknown.json()["title"]), (404, &json!("No route has this path")));
