@@ -1,4 +1,5 @@
-//! Documents: every path they name is there, every configuration they show is accepted.
+//! Documents: every path and heading that they link to exists, every configuration that they show is
+//! accepted.
 
 use super::{assert_none, files, root};
 use crate::harness::weir;
@@ -12,14 +13,17 @@ const FOLDERS: [&str; 7] = ["crates/", "docs/", "examples/", "perf/", "fuzz/", "
 /// Written by a run, so not in a fresh checkout.
 const MADE: [&str; 2] = ["/keys", "/data"];
 
-/// Targets of links (`[text](target)`) and paths in backticks, both without anchors.
+/// Targets of links (`[text](target)`).
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("](").filter_map(|(at, _)| {
+        let end = text[at..].find(')')?;
+        Some(&text[at + 2..at + end])
+    })
+}
+
+/// Targets of links and paths in backticks, both without anchors.
 fn named(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, _) in text.match_indices("](") {
-        if let Some(end) = text[at..].find(')') {
-            found.push(text[at + 2..at + end].to_owned());
-        }
-    }
+    let mut found: Vec<String> = links(text).map(str::to_owned).collect();
     for piece in text.split('`').skip(1).step_by(2) {
         let path = piece.split([' ', ':', '#']).next().unwrap_or_default();
         if FOLDERS.iter().any(|folder| path.starts_with(folder)) {
@@ -68,6 +72,82 @@ fn documents_name_no_dead_path() {
         .iter()
         .flat_map(|(path, text)| dead(path, text, |path| root.join(path).exists()))
         .collect();
+    assert_none(&problems);
+}
+
+/// Anchor of a heading on GitHub: in lower case, spaces as hyphens, without other punctuation. The text
+/// of a link stands for the link.
+fn slug(heading: &str) -> String {
+    let mut text = heading.trim().to_lowercase();
+    while let Some(start) = text.find("](") {
+        let Some(length) = text[start..].find(')') else { break };
+        text.replace_range(start..=start + length, "");
+    }
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// Anchors of all headings of a document. The second heading with an anchor gets `-1`, the third `-2`.
+fn anchors(text: &str) -> Vec<String> {
+    let mut slugs: Vec<String> = Vec::new();
+    let mut anchors = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let slug = slug(heading);
+        let earlier = slugs.iter().filter(|other| **other == slug).count();
+        anchors.push(if earlier == 0 { slug.clone() } else { format!("{slug}-{earlier}") });
+        slugs.push(slug);
+    }
+    anchors
+}
+
+/// Links to headings that do not exist; `read` gives the text of a document by its path from the root,
+/// if there is one.
+fn dead_anchors(document: &str, text: &str, read: impl Fn(&Path) -> Option<String>) -> Vec<String> {
+    let folder = Path::new(document).parent().unwrap_or(Path::new(""));
+    let is_dead = |link: &&str| {
+        let Some((path, anchor)) = link.split_once('#') else { return false };
+        let target = match path {
+            "" => Some(text.to_owned()),
+            _ if path.ends_with(".md") && !path.contains("://") => read(&folder.join(path)),
+            _ => None,
+        };
+        target.is_some_and(|target| anchors(&target).iter().all(|one| one != anchor))
+    };
+    let dead = links(text).filter(is_dead);
+    dead.map(|link| format!("{document}: links to {link}, which is no heading")).collect()
+}
+
+#[test]
+fn a_dead_anchor_is_reported() {
+    let other =
+        "# B\n## HTTP/2, `gRPC`\n## Part\n## Part\n```sh\n# comment\n```\n## [Link](c.md)\n";
+    let read = |path: &Path| (path == Path::new("docs/b.md")).then(|| other.to_owned());
+    let dead = |link: &str| dead_anchors("docs/a.md", &format!("# Own\n[x]({link})"), read).len();
+    for link in ["b.md", "b.md#http2-grpc", "b.md#part", "b.md#part-1", "b.md#link", "#own"] {
+        assert_eq!(dead(link), 0, "{link}");
+    }
+    for link in ["b.md#none", "b.md#part-2", "b.md#comment", "#b", "#none"] {
+        assert_eq!(dead(link), 1, "{link}");
+    }
+    // A missing document is a dead path, and other sites are not read.
+    assert_eq!(dead("c.md#none") + dead("https://example.com/b.md#none"), 0);
+}
+
+#[test]
+fn documents_link_to_headings_that_exist() {
+    let root = root();
+    let read = |path: &Path| std::fs::read_to_string(root.join(path)).ok();
+    let documents = files("", &["md"]);
+    let problems: Vec<String> =
+        documents.iter().flat_map(|(path, text)| dead_anchors(path, text, read)).collect();
     assert_none(&problems);
 }
 
