@@ -160,7 +160,7 @@ impl BodyMask {
     }
 
     fn masks_field(&self, name: &[u8]) -> bool {
-        let name = crate::form::decode(name);
+        let name = crate::url_encoding::decode(name);
         name.split(['[', ']', '.']).any(|part| self.names.iter().any(|masked| masked == part))
     }
 }

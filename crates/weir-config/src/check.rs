@@ -5,22 +5,21 @@ mod slips;
 
 pub(crate) use slips::words;
 
-use crate::draft::{
-    Data, Meaning, Member, Node, Scalar, is_url_with_secret, names_credential, names_secret,
-};
-use crate::finding::{Report, codes};
+use crate::draft::{Data, Meaning, Member, Node, Scalar};
+use crate::finding::{Diagnostics, codes};
 use crate::keys::{Form, Key, Kind, Names, Shape};
+use crate::secret_names::{is_url_with_secret, names_credential, names_secret};
 
 /// Most items of one list or table.
 const ITEMS: usize = 100_000;
 
 /// Checks `node` against `shape`.
-pub(crate) fn check(node: &Node, shape: &'static Shape, report: &mut Report) {
+pub(crate) fn check(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
     object(node, shape, report);
 }
 
 /// Checks `node` against `kind`; `context` is what it is the value of.
-fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     if node.is_lost() {
         return;
     }
@@ -53,7 +52,7 @@ fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
             Data::Scalar(scalar) => self::scalar(node, scalar, kind, context, report),
             _ => {
                 if matches!(kind, Kind::Secret) {
-                    report.hide_all(node);
+                    node.redact(report);
                 }
                 wrong_type(node, kind, context, report);
             }
@@ -61,7 +60,7 @@ fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
     }
 }
 
-fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     if items.is_empty() {
         report
             .error(codes::EMPTY, node.at, format!("`{context}` lists nothing"))
@@ -104,10 +103,10 @@ fn only_text_alternative(kinds: &'static [Kind], node: &Node) -> Option<&'static
     kinds.iter().find(|k| matches!(k, Kind::Form(_)))
 }
 
-fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
+fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
     let Some(members) = node.members() else {
         if shape.keys.iter().any(is_secret) {
-            report.hide_all(node);
+            node.redact(report);
         }
         report
             .error(
@@ -129,7 +128,7 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Report) {
             }
             Some(key) => {
                 if key.redacted {
-                    report.hide_all(&member.value);
+                    member.value.redact(report);
                 }
                 value(&member.value, &key.kind, key.name, report);
             }
@@ -150,7 +149,7 @@ fn is_secret(key: &Key) -> bool {
     matches!(key.kind, Kind::Secret)
 }
 
-fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut Report) {
+fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut Diagnostics) {
     for group in shape.groups {
         let mut present = members.iter().filter(|m| group.keys.contains(&m.key.as_str()));
         let Some(first) = present.next() else {
@@ -188,11 +187,11 @@ fn unknown(
     members: &[Member],
     present: &[&str],
     shape: &'static Shape,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) {
     let key = member.key.as_str();
     if names_secret(key) || shape.keys.iter().any(is_secret) {
-        report.hide_all(&member.value);
+        member.value.redact(report);
     }
     if shape.later.contains(&key) {
         report.error(
@@ -215,7 +214,7 @@ fn unknown(
         .maybe_help(help);
 }
 
-fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: &mut Report) {
+fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     let Some(members) = node.members() else {
         report
             .error(
@@ -258,7 +257,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         }
         // Names of the configuration itself, such as that of an `auth`, are no secret's.
         if names != Names::Name && names_credential(&member.key) {
-            report.hide_all(&member.value);
+            member.value.redact(report);
         }
         if member.value.is_null() {
             report
@@ -270,11 +269,17 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
     }
 }
 
-fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, report: &mut Report) {
+fn scalar(
+    node: &Node,
+    scalar: &Scalar,
+    kind: &'static Kind,
+    context: &str,
+    report: &mut Diagnostics,
+) {
     let meaning = scalar.meaning();
     let is_secret = matches!(kind, Kind::Secret) || is_url_with_secret(&scalar.text);
     if is_secret && !scalar.from_file {
-        report.hide(node.at);
+        report.redact(node.at);
     }
     match kind {
         Kind::Text | Kind::Secret if meaning == Meaning::Text => {}
@@ -294,7 +299,7 @@ fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, repo
             if let Err(fault) = form.check(&scalar.text) {
                 // A key where its hash belongs, or a target with a password in it.
                 if *form == Form::KeyHash || (*form == Form::Target && scalar.text.contains('@')) {
-                    report.hide(node.at);
+                    report.redact(node.at);
                 }
                 report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
             } else if meaning == Meaning::Number && *form != Form::Duration {
@@ -316,13 +321,13 @@ fn scalar(node: &Node, scalar: &Scalar, kind: &'static Kind, context: &str, repo
     }
 }
 
-fn json(node: &Node, report: &mut Report) {
+fn json(node: &Node, report: &mut Diagnostics) {
     if let Err(at) = node.to_json() {
         report.error(codes::BAD_VALUE, at, "JSON has no such number");
     }
 }
 
-fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Report) {
+fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     report
         .error(
             codes::WRONG_TYPE,

@@ -1,12 +1,15 @@
 //! Documents of other kinds, such as the Lab's scenarios: read with the place of every piece,
 //! checked against a description of their keys, with findings like the configuration's.
 
-pub use crate::draft::{Data, FileId, Meaning, Member, Node, Scalar, Spot};
-pub use crate::finding::{Noted, Report, nearest};
-pub use crate::keys::{Fault, Form, Group, Key, Kind, Names, Shape};
+pub use crate::draft::{Data, Meaning, Member, Node, Scalar};
+pub use crate::finding::{Diagnostic, Diagnostics, Fault, nearest};
+pub use crate::keys::{Form, Group, Key, Kind, Names, Shape};
 
-use crate::draft::{self, Texts};
+pub use crate::source_map::{FileId, Span};
+
+use crate::draft;
 use crate::finding::Findings;
+use crate::source_map::SourceMap;
 use serde_json::Value;
 use std::path::Path;
 
@@ -16,14 +19,14 @@ pub struct Document {
     /// Its mapping; `None` if the text is no YAML, which a finding says.
     pub root: Option<Node>,
     /// What was found.
-    pub report: Report,
-    texts: Texts,
+    pub report: Diagnostics,
+    texts: SourceMap,
 }
 
 impl Document {
     /// Reads a text; `path` stands for it in findings. Nothing in it is substituted.
     pub fn read(path: &Path, text: &str) -> Self {
-        let mut report = Report::default();
+        let mut report = Diagnostics::default();
         let (root, texts) = draft::read_plain(path, text, &mut report);
         Self { root, report, texts }
     }
@@ -42,7 +45,7 @@ impl Document {
         Findings {
             list: self.report.finish(&self.texts),
             files: self.texts.iter().map(|text| text.path.clone()).collect(),
-            texts: self.texts.hide(self.report.secrets()).hide_unread(self.report.unread()),
+            texts: self.texts.redact(self.report.secrets()).redact_unread(self.report.unread()),
         }
     }
 }
@@ -56,7 +59,7 @@ pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
 }
 
 /// Checks a node against a description of its keys: unknown keys, wrong types, missing units.
-pub fn check(node: &Node, shape: &'static Shape, report: &mut Report) {
+pub fn check(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
     crate::check::check(node, shape, report);
 }
 

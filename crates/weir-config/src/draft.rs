@@ -6,18 +6,15 @@ mod node;
 mod overrides;
 mod reader;
 mod substitute;
-mod texts;
 mod yaml;
 
 pub(crate) use descriptions::Described;
-pub use node::{Data, Meaning, Member, Node, Scalar, Spot};
+pub use node::{Data, Meaning, Member, Node, Scalar};
 pub(crate) use overrides::put;
 pub(crate) use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
-pub use texts::FileId;
-pub use texts::names_credential;
-pub(crate) use texts::{Texts, is_url_with_secret, names_secret};
 
-use crate::finding::{Report, codes};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::{SourceMap, Span};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -34,7 +31,7 @@ pub(crate) struct Draft {
     /// OpenAPI documents that APIs name, and those that they refer to.
     pub(crate) described: Vec<Described>,
     /// Their texts.
-    pub(crate) texts: Texts,
+    pub(crate) texts: SourceMap,
     /// Every file that was read or looked for.
     pub(crate) files: Vec<PathBuf>,
     /// Nothing outside of the text may be read.
@@ -52,9 +49,9 @@ impl Draft {
     }
 
     /// Names that two files define. Within one file the parser has found them.
-    pub(crate) fn check_names(&self, report: &mut Report) {
+    pub(crate) fn check_names(&self, report: &mut Diagnostics) {
         for table in TABLES {
-            let mut first: HashMap<&str, Spot> = HashMap::new();
+            let mut first: HashMap<&str, Span> = HashMap::new();
             for member in self.table(table) {
                 match first.get(member.key.as_str()) {
                     Some(at) => {

@@ -1,12 +1,12 @@
 //! Findings: what is wrong with a configuration, where, and what would be right.
 
 pub mod codes;
+mod diagnostics;
 mod render;
-mod report;
 
-pub use report::{Noted, Report};
+pub use diagnostics::{Diagnostic, Diagnostics};
 
-use crate::draft::Texts;
+use crate::source_map::SourceMap;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ pub struct Findings {
     /// Every file that was read, or looked for, on the way: what to watch for a better version.
     pub files: Vec<PathBuf>,
     /// The texts findings stand in, secrets blotted out.
-    pub(crate) texts: Texts,
+    pub(crate) texts: SourceMap,
 }
 
 impl Findings {
@@ -107,6 +107,36 @@ impl Findings {
     /// As text with source excerpts, the way a compiler prints them.
     pub fn render(&self, color: bool) -> String {
         render::render(self, color)
+    }
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Code of the finding.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl Fault {
+    /// A value that is not accepted.
+    pub fn value(message: impl Into<String>) -> Self {
+        Self { code: codes::BAD_VALUE, message: message.into(), help: None }
+    }
+
+    /// With another code.
+    pub fn code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Says what would be right.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
     }
 }
 

@@ -1,7 +1,7 @@
 //! Key sets (RFC 7517): those keys of a set that verify signatures of certain algorithms.
 
 use crate::config::{Algorithm, VerificationKey};
-use crate::finding::codes;
+use crate::finding::{Fault, codes, nearest};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
@@ -11,6 +11,33 @@ use serde_json::value::RawValue;
 const KEYS: usize = 100;
 /// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
 pub(crate) const SECRET: usize = 32;
+
+/// Signature algorithms (RFC 7518 section 3.1, RFC 8037).
+const ALGORITHMS: [&str; 12] = [
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+    "ES384", "EdDSA",
+];
+
+/// The algorithm of a name such as `RS256`.
+pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
+    if text.eq_ignore_ascii_case("none") {
+        return Err(Fault::value("tokens without a signature are never accepted")
+            .code(codes::ALGORITHM_NONE)
+            .help("name the algorithm the issuer signs with, for example `RS256`"));
+    }
+    match ALGORITHMS.contains(&text).then(|| text.parse()) {
+        Some(Ok(algorithm)) => Ok(algorithm),
+        _ => {
+            let near = nearest(text, ALGORITHMS.into_iter());
+            Err(Fault::value(format!("`{text}` is no algorithm that weir knows")).help(
+                match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("one of {}", ALGORITHMS.join(", ")),
+                },
+            ))
+        }
+    }
+}
 
 /// Where a set comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,12 @@ pub mod document;
 mod draft;
 pub mod expr;
 pub mod finding;
-mod form;
+mod json_tokens;
 pub mod key_set;
 mod keys;
 pub mod map;
 mod openapi;
+mod path_pattern;
 pub mod price;
 pub mod redaction;
 mod reference;
@@ -29,21 +30,24 @@ mod resolve;
 mod restart;
 mod schema;
 pub mod secret_file;
+mod secret_names;
+mod source_map;
 pub mod units;
+mod url_encoding;
 pub mod validation;
 pub mod xml;
 
 use draft::{Draft, Surroundings};
-use finding::{Findings, Report};
+use finding::{Diagnostics, Findings};
 use std::path::{Path, PathBuf};
 
 pub use body_mask::BodyMask;
 pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
-pub use draft::names_credential;
 pub use openapi::{Answers, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
 pub use schema::schema;
+pub use secret_names::names_credential;
 
 /// What to load: a file or a folder with `weir.yaml`, and what the command line says over it.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +81,7 @@ fn load_draft(
     overrides: &[(String, String)],
     surroundings: Surroundings,
 ) -> Result<(Config, Findings), Findings> {
-    let mut report = Report::default();
+    let mut report = Diagnostics::default();
     let (config, texts, files) = match draft::read(path, text, overrides, surroundings, &mut report)
     {
         Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
@@ -91,7 +95,7 @@ fn load_draft(
     let findings = Findings {
         list: report.finish(&texts),
         files,
-        texts: texts.hide(report.secrets()).hide_unread(report.unread()),
+        texts: texts.redact(report.secrets()).redact_unread(report.unread()),
     };
     match config {
         Some(config) if !report.has_errors() => Ok((config, findings)),
@@ -99,7 +103,7 @@ fn load_draft(
     }
 }
 
-fn validate(draft: &Draft, report: &mut Report) -> Option<Config> {
+fn validate(draft: &Draft, report: &mut Diagnostics) -> Option<Config> {
     check::check(&draft.root, &keys::ROOT, report);
     for node in &draft.included {
         check::check(node, &keys::INCLUDED, report);

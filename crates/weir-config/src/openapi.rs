@@ -19,8 +19,9 @@ pub(crate) use operation::{Compiler, Modes, Operation, Unread};
 pub(crate) use schema::{Direction, Schemas};
 pub(crate) use security::{Asked, Requirement, Scheme};
 
-use crate::draft::{Described, Node, Texts};
-use crate::finding::{Report, codes};
+use crate::draft::{Described, Node};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::SourceMap;
 
 /// A dialect of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(crate) enum Version {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Description<'d> {
     documents: &'d [Described],
-    texts: &'d Texts,
+    texts: &'d SourceMap,
     root: usize,
     pub(crate) version: Version,
 }
@@ -55,7 +56,7 @@ impl<'d> Description<'d> {
         (documents, texts): Documents<'d>,
         path: &std::path::Path,
         named: &Node,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<Self> {
         let path = crate::draft::canonical(path);
         // Where it could not be read, a finding says so.
@@ -89,9 +90,4 @@ impl<'d> Description<'d> {
         }
         Some(Self { documents, texts, root, version })
     }
-}
-
-/// Percent-decoded; a malformed escape stands for itself.
-pub(crate) fn percent(text: &str) -> String {
-    crate::form::decode(text.replace('+', "%2B").as_bytes())
 }

@@ -55,8 +55,8 @@ pub fn in_body(body: &[u8]) -> Option<String> {
 fn in_fields(fields: &[u8], separators: &[u8], is_masked: impl Fn(&str) -> bool) -> Option<String> {
     fields.split(|byte| separators.contains(byte)).find_map(|field| {
         let equals = field.iter().position(|byte| *byte == b'=')?;
-        let value = crate::form::decode(&field[equals + 1..]);
-        is_masked(&value).then(|| crate::form::decode(&field[..equals]))
+        let value = crate::url_encoding::decode(&field[equals + 1..]);
+        is_masked(&value).then(|| crate::url_encoding::decode(&field[..equals]))
     })
 }
 

@@ -17,7 +17,6 @@ mod jwt;
 mod monitor;
 mod normalization;
 mod openapi;
-mod path;
 mod place;
 mod plan;
 mod pool;
@@ -34,14 +33,11 @@ mod underscores;
 mod upstream;
 mod xml;
 
-pub(crate) use jwt::algorithm;
-pub(crate) use path::{base, pattern};
-pub(crate) use upstream::target;
-
 use crate::config::{Config, Upstream};
-use crate::draft::{Draft, Member, Node, Spot};
-use crate::finding::{Report, codes};
+use crate::draft::{Draft, Member, Node};
+use crate::finding::{Diagnostics, Fault, codes};
 use crate::keys;
+use crate::source_map::Span;
 use fields::Fields;
 use rustls::RootCertStore;
 use std::collections::HashMap;
@@ -50,7 +46,7 @@ use std::sync::Arc;
 /// What every part of the resolution needs.
 pub(crate) struct Resolver<'a> {
     draft: &'a Draft,
-    report: &'a mut Report,
+    report: &'a mut Diagnostics,
     upstreams: Index<'a>,
     /// Names of those that speak HTTP/2.
     http2: Vec<String>,
@@ -62,7 +58,7 @@ pub(crate) struct Resolver<'a> {
     /// Servers that URLs name; they come behind the upstreams that are written.
     servers: Vec<Upstream>,
     /// Where the routes of the API stand that is being resolved, in their order.
-    routes_at: Vec<Spot>,
+    routes_at: Vec<Span>,
     /// The system's root certificates, read once if at all.
     native_roots: Option<Arc<RootCertStore>>,
 }
@@ -71,7 +67,7 @@ pub(crate) struct Resolver<'a> {
 struct Index<'a> {
     what: &'static str,
     names: HashMap<&'a str, usize>,
-    order: Vec<(&'a str, Spot)>,
+    order: Vec<(&'a str, Span)>,
     used: Vec<bool>,
 }
 
@@ -87,7 +83,7 @@ impl<'a> Index<'a> {
     }
 
     /// Index of the name `node` says, or a finding.
-    fn find(&mut self, name: &str, at: Spot, report: &mut Report) -> Option<usize> {
+    fn find(&mut self, name: &str, at: Span, report: &mut Diagnostics) -> Option<usize> {
         if let Some(index) = self.names.get(name) {
             self.used[*index] = true;
             return Some(*index);
@@ -113,7 +109,7 @@ impl<'a> Index<'a> {
 }
 
 /// Resolves a checked draft. The Config is only worth anything if the report has no errors.
-pub(crate) fn resolve(draft: &Draft, report: &mut Report) -> Option<Config> {
+pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config> {
     let tables = |name| draft.table(name);
     let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
     let pools = tables("pools");
@@ -198,7 +194,7 @@ impl Resolver<'_> {
     }
 
     /// Notes a fault at a node.
-    fn fault(&mut self, node: &Node, fault: keys::Fault) {
+    fn fault(&mut self, node: &Node, fault: Fault) {
         self.report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
     }
 }

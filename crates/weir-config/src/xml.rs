@@ -50,7 +50,7 @@ pub struct XmlReading {
     pub namespaces: Vec<Namespace>,
     /// Names of elements that are arrays even if there is only one.
     pub arrays: Vec<String>,
-    /// Texts that are JSON numbers, `true` or `false` are that, and not texts.
+    /// SourceMap that are JSON numbers, `true` or `false` are that, and not texts.
     pub typed: bool,
 }
 

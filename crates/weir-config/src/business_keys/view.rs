@@ -1,7 +1,7 @@
 //! A request as it was recorded.
 
 use crate::expr::RequestFacts;
-use crate::form;
+use crate::url_encoding;
 
 /// What is recorded of a request beside its body. Empty text means absent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ impl RequestView<'_> {
         let host = headers.iter().find(|(name, _)| name == "host");
         let query = query.split('&').filter(|part| !part.is_empty()).map(|part| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (form::decode(name.as_bytes()), form::decode(value.as_bytes()))
+            (url_encoding::decode(name.as_bytes()), url_encoding::decode(value.as_bytes()))
         });
         RequestFacts {
             method: self.method.to_owned(),

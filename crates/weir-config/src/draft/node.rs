@@ -1,27 +1,13 @@
 //! The draft as a tree: what is written, and where each piece of it stands.
 
-use super::texts::FileId;
-
-/// Where a piece of text stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spot {
-    /// Which text.
-    pub file: FileId,
-    /// 1-based line.
-    pub line: u32,
-    /// 1-based column, in characters.
-    pub column: u32,
-    /// Width in characters on that line, at least 1.
-    pub width: u32,
-    /// Where it ends when that is on a later line: 1-based line, and its characters up to there.
-    pub until: Option<(u32, u32)>,
-}
+use crate::finding::Diagnostics;
+use crate::source_map::Span;
 
 /// A node with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Where it begins.
-    pub at: Spot,
+    pub at: Span,
     /// What it is.
     pub data: Data,
 }
@@ -43,7 +29,7 @@ pub struct Member {
     /// Its key.
     pub key: String,
     /// Where the key stands.
-    pub at: Spot,
+    pub at: Span,
     /// Its value.
     pub value: Node,
 }
@@ -129,19 +115,22 @@ fn is_number(text: &str) -> bool {
 }
 
 impl Node {
-    /// Calls `seen` for every scalar in it, but for keys.
-    pub fn each_scalar(&self, seen: &mut dyn FnMut(&Self)) {
+    /// Calls `visit` for every scalar in it, but for keys.
+    pub fn each_scalar(&self, visit: &mut dyn FnMut(&Self)) {
         match &self.data {
-            Data::Scalar(_) => seen(self),
-            Data::List(items) => items.iter().for_each(|item| item.each_scalar(seen)),
+            Data::Scalar(_) => visit(self),
+            Data::List(items) => items.iter().for_each(|item| item.each_scalar(visit)),
             Data::Map(members) => {
-                members.iter().for_each(|member| member.value.each_scalar(seen));
+                members.iter().for_each(|member| member.value.each_scalar(visit));
             }
         }
     }
-}
 
-impl Node {
+    /// Masks every scalar in it in excerpts; keys stay.
+    pub fn redact(&self, report: &mut Diagnostics) {
+        self.each_scalar(&mut |scalar| report.redact(scalar.at));
+    }
+
     /// Its scalar, if it is one.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.data {
@@ -205,13 +194,13 @@ impl Node {
     ///
     /// # Errors
     /// The place of a number that JSON does not have (`.inf`, `.nan`).
-    pub fn to_json(&self) -> Result<String, Spot> {
+    pub fn to_json(&self) -> Result<String, Span> {
         let mut out = String::new();
         self.write_json(&mut out)?;
         Ok(out)
     }
 
-    fn write_json(&self, out: &mut String) -> Result<(), Spot> {
+    fn write_json(&self, out: &mut String) -> Result<(), Span> {
         match &self.data {
             Data::Scalar(scalar) => write_scalar(scalar, out).ok_or(self.at)?,
             Data::List(items) => {

@@ -1,9 +1,10 @@
 //! `--set path=value` over what is written.
 
-use super::node::{Data, Member, Node, Spot};
+use super::node::{Data, Member, Node};
 use super::reader::{Reader, null};
 use super::{TABLES, substitute, yaml};
 use crate::finding::codes;
+use crate::source_map::Span;
 use std::path::PathBuf;
 
 /// One step of a path, and where it stands in `path=value`.
@@ -18,7 +19,7 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     let text = format!("{path}={value}");
     let file = reader.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
     let width = u32::try_from(path.chars().count()).unwrap_or(u32::MAX).max(1);
-    let at = Spot { file, line: 1, column: 1, width, until: None };
+    let at = Span { file, line: 1, column: 1, width, until: None };
     let Some(steps) = steps(path) else {
         reader
             .report
@@ -93,7 +94,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     }
 }
 
-fn set(node: &mut Node, steps: &[Step], value: Node, at: Spot) -> Result<(), String> {
+fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), String> {
     let [step, rest @ ..] = steps else {
         *node = value;
         return Ok(());

@@ -1,9 +1,9 @@
 //! Reading the main file and what it includes.
 
-use super::node::{Data, Node, Scalar, Spot};
-use super::texts::{FileId, Texts};
+use super::node::{Data, Node, Scalar};
 use super::{Draft, glob, overrides, substitute, yaml};
-use crate::finding::{Report, codes};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::{FileId, SourceMap, Span};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -25,17 +25,17 @@ pub(crate) enum Surroundings {
 
 /// Reads a whole draft; `None` when there is no main mapping to go on with.
 pub(crate) struct Reader<'r> {
-    pub(super) texts: Texts,
+    pub(super) texts: SourceMap,
     pub(super) files: Vec<PathBuf>,
-    pub(super) report: &'r mut Report,
+    pub(super) report: &'r mut Diagnostics,
     pub(super) surroundings: Surroundings,
-    /// Texts stay as they are written: `${…}` is not of the configuration.
+    /// SourceMap stay as they are written: `${…}` is not of the configuration.
     pub(super) plain: bool,
     pub(super) included: Vec<Node>,
 }
 
 /// What came of reading: the draft if there is one, and what was read on the way in any case.
-pub(crate) type Read = Result<Draft, (Texts, Vec<PathBuf>)>;
+pub(crate) type Read = Result<Draft, (SourceMap, Vec<PathBuf>)>;
 
 /// Reads the draft at `path`, or `text` in its place.
 pub(crate) fn read(
@@ -43,10 +43,10 @@ pub(crate) fn read(
     text: Option<&str>,
     sets: &[(String, String)],
     surroundings: Surroundings,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Read {
     let mut reader = Reader {
-        texts: Texts::default(),
+        texts: SourceMap::default(),
         files: Vec::new(),
         report,
         surroundings,
@@ -72,8 +72,12 @@ pub(crate) fn read(
 }
 
 /// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
-pub(crate) fn read_plain(path: &Path, text: &str, report: &mut Report) -> (Option<Node>, Texts) {
-    let mut reader = Reader::plain(Texts::default(), report);
+pub(crate) fn read_plain(
+    path: &Path,
+    text: &str,
+    report: &mut Diagnostics,
+) -> (Option<Node>, SourceMap) {
+    let mut reader = Reader::plain(SourceMap::default(), report);
     let root = reader.parse_plain(path, text);
     (root, reader.texts)
 }
@@ -81,10 +85,10 @@ pub(crate) fn read_plain(path: &Path, text: &str, report: &mut Report) -> (Optio
 /// Sets a value, written as YAML, over what was read so; gives the texts with that of the value.
 pub(crate) fn set_plain(
     root: &mut Node,
-    texts: Texts,
+    texts: SourceMap,
     (path, value): (&str, &str),
-    report: &mut Report,
-) -> Texts {
+    report: &mut Diagnostics,
+) -> SourceMap {
     let mut reader = Reader::plain(texts, report);
     overrides::apply(&mut reader, root, path, value);
     reader.texts
@@ -97,7 +101,7 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
 
 impl<'r> Reader<'r> {
     /// A reader of texts in which nothing is included or substituted.
-    fn plain(texts: Texts, report: &'r mut Report) -> Self {
+    fn plain(texts: SourceMap, report: &'r mut Diagnostics) -> Self {
         Self {
             texts,
             files: Vec::new(),
@@ -125,7 +129,7 @@ impl Reader<'_> {
     }
 
     /// The text of a file, or why there is none.
-    pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::keys::Fault> {
+    pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::finding::Fault> {
         if !self.files.iter().any(|f| f == path) {
             if self.files.len() >= FILES {
                 return Err(fault(
@@ -153,7 +157,7 @@ impl Reader<'_> {
         let text = &*with_line_feeds(text);
         let file = self.texts.add(path.to_owned(), folder, text);
         if text.len() as u64 > FILE_BYTES {
-            let at = Spot { file, line: 1, column: 1, width: 1, until: None };
+            let at = Span { file, line: 1, column: 1, width: 1, until: None };
             let message = format!("the text is larger than {FILE_BYTES} bytes");
             self.report.error(codes::BAD_FILE, at, message);
             return None;
@@ -244,13 +248,13 @@ impl Reader<'_> {
 /// A mapping with nothing in it, for an empty file.
 fn empty(file: FileId) -> Node {
     Node {
-        at: Spot { file, line: 1, column: 1, width: 1, until: None },
+        at: Span { file, line: 1, column: 1, width: 1, until: None },
         data: Data::Map(Vec::new()),
     }
 }
 
 /// A null, for an empty value.
-pub(super) fn null(at: Spot) -> Node {
+pub(super) fn null(at: Span) -> Node {
     let scalar = Scalar { text: String::new(), plain: true, from_file: false, lost: false };
     Node { at, data: Data::Scalar(scalar) }
 }
@@ -262,12 +266,12 @@ fn with_line_feeds(text: &str) -> Cow<'_, str> {
     if lone { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
 
-fn fault(path: &Path, code: &'static str, what: &str) -> crate::keys::Fault {
-    crate::keys::Fault::value(format!("`{}` {what}", path.display())).code(code)
+fn fault(path: &Path, code: &'static str, what: &str) -> crate::finding::Fault {
+    crate::finding::Fault::value(format!("`{}` {what}", path.display())).code(code)
 }
 
 /// The text of a file of at most 16 MiB, or why there is none.
-pub(crate) fn file_text(path: &Path) -> Result<String, crate::keys::Fault> {
+pub(crate) fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
     let unreadable =
         |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {

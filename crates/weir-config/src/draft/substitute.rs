@@ -1,8 +1,9 @@
 //! `${env:NAME}` and `file:`, and nothing else.
 
-use super::node::{Data, Node, Scalar, Spot};
+use super::node::{Data, Node, Scalar};
 use super::reader::{Reader, Surroundings};
 use crate::finding::codes;
+use crate::source_map::Span;
 
 /// Longest text after substitution of variables.
 const LENGTH: usize = 1024 * 1024;
@@ -16,7 +17,7 @@ pub(super) fn substitute(reader: &mut Reader<'_>, node: &mut Node) {
     }
 }
 
-fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Spot) {
+fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
     // Looked at before variables are filled in: a variable's value must not make weir read a file.
     let is_file = scalar.text.starts_with("file:");
     if scalar.text.contains("${") {
@@ -57,7 +58,7 @@ fn trim_one_line(text: &mut String) {
 }
 
 /// Fills in variables; `None` when something is wrong (a finding says what).
-fn variables(reader: &mut Reader<'_>, text: &str, at: Spot) -> Option<String> {
+fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut sound = true;
@@ -91,7 +92,7 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Spot) -> Option<String> {
     sound.then_some(out)
 }
 
-fn variable(reader: &mut Reader<'_>, name: &str, at: Spot, out: &mut String) -> Option<()> {
+fn variable(reader: &mut Reader<'_>, name: &str, at: Span, out: &mut String) -> Option<()> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(fits) {
         bad(reader, at, format!("`{name}` is no name of a variable"));
@@ -120,7 +121,7 @@ fn variable(reader: &mut Reader<'_>, name: &str, at: Spot, out: &mut String) -> 
     }
 }
 
-fn bad(reader: &mut Reader<'_>, at: Spot, message: String) {
+fn bad(reader: &mut Reader<'_>, at: Span, message: String) {
     reader
         .report
         .error(codes::BAD_SUBSTITUTION, at, message)

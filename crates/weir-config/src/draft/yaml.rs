@@ -1,9 +1,10 @@
 //! YAML 1.2 (and so JSON) to nodes, bounded in depth and in what aliases expand to.
 
-use super::node::{Data, Member, Node, Scalar, Spot};
-use super::texts::{FileId, names_secret};
-use crate::finding::{Report, codes};
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use super::node::{Data, Member, Node, Scalar};
+use crate::finding::{Diagnostics, codes};
+use crate::secret_names::names_secret;
+use crate::source_map::{FileId, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use std::collections::HashMap;
 
 /// Deepest nesting of lists and mappings.
@@ -23,7 +24,7 @@ pub(super) fn parse(
     text: &str,
     file: FileId,
     offset: u32,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Result<Option<Node>, Unreadable> {
     let mut builder = Builder {
         file,
@@ -39,7 +40,7 @@ pub(super) fn parse(
         match event {
             Ok((event, span)) => builder.take(event, span, report).ok_or(Unreadable)?,
             Err(error) => {
-                report.hide_unread(file);
+                report.redact_unread(file);
                 syntax_error(text, &builder, &error, report);
                 return Err(Unreadable);
             }
@@ -57,7 +58,7 @@ fn bare_ipv6(line: &str) -> Option<&str> {
     Some(&line[open..port.map_or(line.len(), |end| close + 2 + end)])
 }
 
-fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut Report) {
+fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut Diagnostics) {
     let line = error.marker().line().max(1);
     // What confused the parser stands on this line or on the last one before it that is not empty.
     let lines: Vec<(usize, &str)> = text.lines().take(line).enumerate().collect();
@@ -93,9 +94,9 @@ struct Open {
     node: Node,
     anchor: usize,
     /// Key that waits for its value.
-    key: Option<(String, Spot)>,
+    key: Option<(String, Span)>,
     /// Keys so far, once there are many.
-    index: HashMap<String, Spot>,
+    index: HashMap<String, Span>,
 }
 
 struct Builder {
@@ -111,9 +112,9 @@ struct Builder {
 
 impl Builder {
     /// `line` from 1, `column` from 0.
-    fn place(&self, line: usize, column: usize, width: usize) -> Spot {
+    fn place(&self, line: usize, column: usize, width: usize) -> Span {
         let offset = if line <= 1 { self.offset } else { 0 };
-        Spot {
+        Span {
             file: self.file,
             line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
             column: u32::try_from(column + 1).unwrap_or(u32::MAX).saturating_add(offset),
@@ -122,18 +123,23 @@ impl Builder {
         }
     }
 
-    fn spot(&self, span: Span) -> Spot {
+    fn span(&self, span: saphyr_parser::Span) -> Span {
         let (start, end) = (span.start, span.end);
         let width =
             if start.line() == end.line() { end.col().saturating_sub(start.col()) } else { 1 };
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let until = (end.line() > start.line()).then(|| (number(end.line()), number(end.col())));
-        Spot { until, ..self.place(start.line(), start.col(), width) }
+        Span { until, ..self.place(start.line(), start.col(), width) }
     }
 
     /// Takes one event; `None` when the text is to be given up.
-    fn take(&mut self, event: Event<'_>, span: Span, report: &mut Report) -> Option<()> {
-        let at = self.spot(span);
+    fn take(
+        &mut self,
+        event: Event<'_>,
+        span: saphyr_parser::Span,
+        report: &mut Diagnostics,
+    ) -> Option<()> {
+        let at = self.span(span);
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -172,17 +178,23 @@ impl Builder {
         Some(())
     }
 
-    fn open(&mut self, at: Spot, data: Data, anchor: usize, report: &mut Report) -> Option<()> {
+    fn open(
+        &mut self,
+        at: Span,
+        data: Data,
+        anchor: usize,
+        report: &mut Diagnostics,
+    ) -> Option<()> {
         if self.stack.len() >= DEPTH {
             report.error(codes::TOO_DEEP, at, format!("nested deeper than {DEPTH} levels"));
             return None;
         }
-        let node = Node { at: Spot { width: 1, until: None, ..at }, data };
+        let node = Node { at: Span { width: 1, until: None, ..at }, data };
         self.stack.push(Open { node, anchor, key: None, index: HashMap::new() });
         Some(())
     }
 
-    fn alias(&mut self, id: usize, at: Spot, report: &mut Report) -> Option<()> {
+    fn alias(&mut self, id: usize, at: Span, report: &mut Diagnostics) -> Option<()> {
         // An anchor inside itself is not there yet.
         let Some((node, size)) = self.anchors.get(&id) else {
             report.error(codes::ALIAS, at, "this alias stands inside what it refers to");
@@ -198,7 +210,7 @@ impl Builder {
         self.add(node, 0, report)
     }
 
-    fn add(&mut self, node: Node, anchor: usize, report: &mut Report) -> Option<()> {
+    fn add(&mut self, node: Node, anchor: usize, report: &mut Diagnostics) -> Option<()> {
         if anchor > 0 {
             let size = count(&node);
             self.alias_nodes += size;
@@ -219,7 +231,7 @@ impl Builder {
                     if let Some(first) = duplicate(members, &mut open.index, &key, at) {
                         // Nothing compares it with what it should be, so this has to do.
                         if names_secret(&key) || !matches!(node.data, Data::Scalar(_)) {
-                            report.hide_all(&node);
+                            node.redact(report);
                         }
                         report
                             .error(codes::DUPLICATE_KEY, at, format!("`{key}` stands here twice"))
@@ -247,10 +259,10 @@ impl Builder {
 /// Where `key` already stands. Large mappings get an index, so that ten thousand names load fast.
 fn duplicate(
     members: &[Member],
-    index: &mut HashMap<String, Spot>,
+    index: &mut HashMap<String, Span>,
     key: &str,
-    at: Spot,
-) -> Option<Spot> {
+    at: Span,
+) -> Option<Span> {
     if members.len() < SMALL {
         return members.iter().find(|m| m.key == key).map(|m| m.at);
     }

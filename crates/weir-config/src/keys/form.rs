@@ -1,7 +1,11 @@
 //! Forms a text can have to have, and what is wrong with one that has not.
 
 mod checks;
+mod target;
 
+pub(crate) use target::target;
+
+use crate::finding::Fault;
 use crate::units;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -69,17 +73,6 @@ pub enum Form {
     FileBelow,
     /// `websocket`.
     Protocol,
-}
-
-/// What is wrong with a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Code of the finding.
-    pub code: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What would be right.
-    pub help: Option<String>,
 }
 
 impl Form {
@@ -161,18 +154,18 @@ impl Form {
             Self::Network => network(text).map(|_| ()).ok_or_else(|| {
                 Fault::value("this is no network").help("for example `10.0.0.0/8` or `::1`")
             }),
-            Self::Target => crate::resolve::target(text).map(|_| ()),
+            Self::Target => target(text).map(|_| ()),
             Self::Host => checks::host(text),
             Self::Header => checks::header(text, false),
             Self::EditableHeader => checks::header(text, true),
             Self::HeaderValue => checks::header_value(text),
             Self::Parameter if text.is_empty() => Err(Fault::value("a parameter name is empty")),
             Self::Method => checks::method(text),
-            Self::Base => crate::resolve::base(text).map(|_| ()),
-            Self::Path => crate::resolve::pattern(text).map(|_| ()),
+            Self::Base => crate::path_pattern::base(text).map(|_| ()),
+            Self::Path => crate::path_pattern::pattern(text).map(|_| ()),
             Self::KeyHash => checks::key_hash(text),
             Self::Origin => checks::origin(text),
-            Self::Algorithm => crate::resolve::algorithm(text).map(|_| ()),
+            Self::Algorithm => crate::key_set::algorithm(text).map(|_| ()),
             Self::Zone => jiff::tz::TimeZone::get(text).map(|_| ()).map_err(|_| {
                 Fault::value(format!("`{text}` is no known time zone"))
                     .help("an IANA name such as `UTC` or `Europe/Berlin`")
@@ -189,25 +182,6 @@ impl Form {
             Self::Protocol => checks::protocol(text),
             Self::Parameter | Self::XmlName | Self::Cel => Ok(()),
         }
-    }
-}
-
-impl Fault {
-    /// A value that is not accepted.
-    pub fn value(message: impl Into<String>) -> Self {
-        Self { code: crate::finding::codes::BAD_VALUE, message: message.into(), help: None }
-    }
-
-    /// With another code.
-    pub fn code(mut self, code: &'static str) -> Self {
-        self.code = code;
-        self
-    }
-
-    /// Says what would be right.
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
     }
 }
 

@@ -1,8 +1,9 @@
 //! Places in the documents of a description, and what references lead to (RFC 6901 pointers).
 
 use super::Description;
-use crate::draft::{Data, Described, Member, Node, Texts};
-use crate::finding::{Report, codes};
+use crate::draft::{Data, Described, Member, Node};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::SourceMap;
 
 /// Longest chain of references that lead to references.
 const HOPS: usize = 32;
@@ -72,7 +73,7 @@ impl<'d> Description<'d> {
 
     /// What a cursor means: the place itself, or where its `$ref` leads to in the end. `None` with
     /// a finding.
-    pub(crate) fn follow(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Cursor<'d>> {
+    pub(crate) fn follow(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Cursor<'d>> {
         let mut here = at.clone();
         for _ in 0..HOPS {
             let Some(reference) = here.node.get("$ref").filter(|r| r.text().is_some()) else {
@@ -89,7 +90,7 @@ impl<'d> Description<'d> {
         &self,
         here: &Cursor<'d>,
         reference: &Node,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<Cursor<'d>> {
         let text = reference.text()?;
         match self.locate(here.document, text) {
@@ -114,7 +115,7 @@ impl<'d> Description<'d> {
             let known = self.documents.iter().position(|d| d.path == path);
             known.ok_or_else(|| format!("`{file}` was not read"))?
         };
-        let fragment = super::percent(fragment);
+        let fragment = crate::url_encoding::percent_decode(fragment);
         let mut here =
             Cursor { node: &self.documents[document].root, document, pointer: String::new() };
         if fragment.is_empty() {
@@ -137,4 +138,4 @@ impl<'d> Description<'d> {
 }
 
 /// Documents and their texts, as a description needs them.
-pub(crate) type Documents<'d> = (&'d [Described], &'d Texts);
+pub(crate) type Documents<'d> = (&'d [Described], &'d SourceMap);

@@ -3,7 +3,7 @@
 use super::operation::{is_json, statuses};
 use super::{Cursor, Description, Operation, Schemas};
 use crate::config::{Reply, ReplyBody, Representation};
-use crate::finding::{Report, codes};
+use crate::finding::{Diagnostics, codes};
 use crate::validation::Statuses;
 use serde_json::{Map, Value};
 
@@ -29,8 +29,8 @@ impl<'d> Description<'d> {
         operation: &Operation<'d>,
         wanted: Wanted<'_>,
         schemas: &Schemas<'d>,
-        spot: crate::draft::Spot,
-        report: &mut Report,
+        spot: crate::source_map::Span,
+        report: &mut Diagnostics,
     ) -> Option<Reply> {
         let Some((status, answer)) = self.wanted_answer(operation, wanted, report) else {
             let message = format!("`{}` describes no such answer", operation.name);
@@ -75,7 +75,7 @@ impl<'d> Description<'d> {
         &self,
         operation: &Operation<'d>,
         wanted: Wanted<'_>,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<(u16, Cursor<'d>)> {
         let responses = operation.at.get("responses")?;
         let mut answers: Vec<_> = responses
@@ -105,7 +105,7 @@ impl<'d> Description<'d> {
         at: &Cursor<'d>,
         wanted: Wanted<'_>,
         schemas: &Schemas<'d>,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<(Value, bool)> {
         let json = |at: &Cursor<'d>| serde_json::from_str(&at.node.to_json().ok()?).ok();
         if let Some(examples) = at.get("examples") {

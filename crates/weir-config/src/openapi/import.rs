@@ -4,7 +4,7 @@
 use super::operation::{Compiler, Modes, Operation, Unread};
 use super::{Description, Schemas, Scheme, Wanted};
 use crate::draft::{self, Draft, Surroundings};
-use crate::finding::{Findings, Report, Severity};
+use crate::finding::{Diagnostics, Findings, Severity};
 use crate::validation::Enforcement;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
@@ -35,7 +35,7 @@ pub struct Imported {
 /// # Errors
 /// The document cannot be read, or is none of OpenAPI 3.0 or 3.1.
 pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findings> {
-    let mut report = Report::default();
+    let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
     let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
     let read =
@@ -51,7 +51,12 @@ pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findin
     imported.ok_or_else(|| Findings { list: report.finish(&texts), files, texts })
 }
 
-fn written(draft: &Draft, file: &Path, answers: &Answers, report: &mut Report) -> Option<Imported> {
+fn written(
+    draft: &Draft,
+    file: &Path,
+    answers: &Answers,
+    report: &mut Diagnostics,
+) -> Option<Imported> {
     let api = draft.table("apis").first()?.value.get("openapi")?;
     let description = Description::open((&draft.described, &draft.texts), file, api, report)?;
     let mut writer = Writer {
@@ -61,11 +66,11 @@ fn written(draft: &Draft, file: &Path, answers: &Answers, report: &mut Report) -
         schemes: Vec::new(),
         used: BTreeSet::new(),
     };
-    for (name, at) in description.schemes(&mut Report::default()) {
-        let mut silent = Report::default();
+    for (name, at) in description.schemes(&mut Diagnostics::default()) {
+        let mut silent = Diagnostics::default();
         writer.schemes.push((name, Scheme::of(&at, &mut silent)));
     }
-    let mut doubles = Report::default();
+    let mut doubles = Diagnostics::default();
     let operations = description.operations(&mut doubles);
     let mut routes = Vec::new();
     let mut left_out: Vec<(String, String)> = writer.messages(&doubles);
@@ -91,7 +96,7 @@ struct Writer<'d> {
 
 impl<'d> Writer<'d> {
     /// The errors of a report, each with its place for a name.
-    fn messages(&self, report: &Report) -> Vec<(String, String)> {
+    fn messages(&self, report: &Diagnostics) -> Vec<(String, String)> {
         let errors = report.finish(&self.draft.texts).into_iter();
         errors
             .filter(|finding| finding.severity == Severity::Error)
@@ -101,8 +106,8 @@ impl<'d> Writer<'d> {
 
     /// Why an operation can have no route, if it cannot.
     fn refusal(&mut self, operation: &Operation<'d>) -> Option<String> {
-        let mut report = Report::default();
-        if let Err(fault) = crate::resolve::pattern(operation.path) {
+        let mut report = Diagnostics::default();
+        if let Err(fault) = crate::path_pattern::pattern(operation.path) {
             return Some(format!("{}: {}", operation.path, fault.message));
         }
         if let Err(fault) = crate::keys::Form::Operation.check(&operation.name) {
@@ -178,7 +183,7 @@ impl<'d> Writer<'d> {
         let _ = writeln!(out, "apis:\n  {name}:\n    base: {}", quoted(&base));
         let _ = writeln!(out, "    openapi:\n      file: {}", quoted(&file.display().to_string()));
         // What is no operation, such as one of two with the same name, cannot be left out by name.
-        let operations = self.description.operations(&mut Report::default());
+        let operations = self.description.operations(&mut Diagnostics::default());
         let names: HashSet<&str> = operations.iter().map(|o| o.name.as_str()).collect();
         let except = left_out.iter().filter(|(name, _)| names.contains(name.as_str()));
         let mut except = except.peekable();
@@ -210,7 +215,7 @@ impl<'d> Writer<'d> {
 
     fn mock(&self, operation: &Operation<'d>) -> &'static str {
         let spot = operation.spot;
-        let mut silent = Report::default();
+        let mut silent = Diagnostics::default();
         let wanted = Wanted::default();
         match self.description.mock(operation, wanted, &self.schemas, spot, &mut silent) {
             Some(_) => "mock: true",
@@ -233,8 +238,8 @@ impl<'d> Writer<'d> {
             None => (None, url.trim_start_matches('/')),
         };
         let base = format!("/{}", path.trim_end_matches('/'));
-        let base = if crate::resolve::base(&base).is_ok() { base } else { "/".to_owned() };
-        let origin = origin.filter(|origin| crate::resolve::target(origin).is_ok());
+        let base = if crate::path_pattern::base(&base).is_ok() { base } else { "/".to_owned() };
+        let origin = origin.filter(|origin| crate::keys::target(origin).is_ok());
         (origin, base)
     }
 }

@@ -1,8 +1,9 @@
 //! Operations: methods and paths, and what is said of their requests and answers.
 
 use super::{Cursor, Description, Direction, Schemas, parameter};
-use crate::draft::{Node, Spot};
-use crate::finding::{Report, codes};
+use crate::draft::Node;
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::Span;
 use crate::validation::{
     Answer, BodyCheck, Content, Enforcement, RequestBody, Schema, Statuses, Validation,
 };
@@ -22,9 +23,9 @@ pub(crate) struct Operation<'d> {
     /// As written.
     pub(crate) path: &'d str,
     /// Where the path is written.
-    pub(crate) path_at: Spot,
+    pub(crate) path_at: Span,
     /// Where the operation is written: its method.
-    pub(crate) spot: Spot,
+    pub(crate) spot: Span,
     /// What it says.
     pub(crate) at: Cursor<'d>,
     /// The path item it belongs to.
@@ -33,9 +34,9 @@ pub(crate) struct Operation<'d> {
 
 impl<'d> Description<'d> {
     /// Every operation, in the order they are written.
-    pub(crate) fn operations(&self, report: &mut Report) -> Vec<Operation<'d>> {
+    pub(crate) fn operations(&self, report: &mut Diagnostics) -> Vec<Operation<'d>> {
         let mut operations = Vec::new();
-        let mut names: HashMap<String, Spot> = HashMap::new();
+        let mut names: HashMap<String, Span> = HashMap::new();
         let Some(paths) = self.top().get("paths") else { return operations };
         for (path, item) in paths.members().filter(|(m, _)| !m.key.starts_with("x-")) {
             let Some(item) = self.follow(&item, report) else { continue };
@@ -82,7 +83,7 @@ pub(crate) struct Unread {
     /// How many there are.
     pub(crate) count: usize,
     /// The first of them: where it is written, and its media type.
-    pub(crate) first: Option<(Spot, String)>,
+    pub(crate) first: Option<(Span, String)>,
 }
 
 /// Makes what operations say ready to be checked.
@@ -90,7 +91,7 @@ pub(crate) struct Compiler<'d, 'r> {
     pub(crate) description: Description<'d>,
     pub(crate) schemas: &'r mut Schemas<'d>,
     pub(crate) unread: &'r mut Unread,
-    pub(crate) report: &'r mut Report,
+    pub(crate) report: &'r mut Diagnostics,
 }
 
 impl<'d> Compiler<'d, '_> {
@@ -161,7 +162,7 @@ impl<'d> Compiler<'d, '_> {
         &mut self,
         range: &str,
         at: &Cursor<'d>,
-        spot: Spot,
+        spot: Span,
         direction: Direction,
     ) -> BodyCheck {
         let Some(schema) = at.get("schema") else {

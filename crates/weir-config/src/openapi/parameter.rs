@@ -2,7 +2,7 @@
 
 use super::operation::{Compiler, Operation};
 use super::{Cursor, Description};
-use crate::finding::{Report, codes};
+use crate::finding::{Diagnostics, codes};
 use crate::validation::{Parameter, Place, Style};
 
 /// Headers that OpenAPI describes elsewhere: parameters of these names are ignored.
@@ -12,7 +12,7 @@ const ELSEWHERE: [&str; 3] = ["accept", "content-type", "authorization"];
 pub(super) fn merged<'d>(
     description: &Description<'d>,
     operation: &Operation<'d>,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Vec<Cursor<'d>> {
     let mut merged: Vec<Cursor<'d>> = Vec::new();
     let mut own = 0;

@@ -7,8 +7,9 @@
 //! 3.1 as well.
 
 use super::{Cursor, Description, Version};
-use crate::draft::{Data, Node, Spot};
-use crate::finding::{Report, codes};
+use crate::draft::{Data, Node};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::Span;
 use crate::validation::Schema;
 use crate::validation::keywords::validator;
 use crate::validation::pattern::Pattern;
@@ -34,7 +35,7 @@ pub(crate) struct Schemas<'d> {
     description: Description<'d>,
     known: HashMap<(Direction, usize, String), Option<Arc<Schema>>>,
     /// Whether the pattern that stands there is one.
-    patterns: HashMap<Spot, bool>,
+    patterns: HashMap<Span, bool>,
 }
 
 impl<'d> Schemas<'d> {
@@ -47,7 +48,7 @@ impl<'d> Schemas<'d> {
         &mut self,
         at: &Cursor<'d>,
         direction: Direction,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<Arc<Schema>> {
         let at = self.plain(at, report)?;
         let key = (direction, at.document, at.pointer.clone());
@@ -60,7 +61,7 @@ impl<'d> Schemas<'d> {
     }
 
     /// Where a schema that is nothing but a reference leads to, so that it is compiled once.
-    fn plain(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Cursor<'d>> {
+    fn plain(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Cursor<'d>> {
         let alone = |node: &Node| node.members().is_some_and(|m| m.len() == 1);
         if at.text("$ref").is_some() && (alone(at.node) || self.description.version == Version::V30)
         {
@@ -73,7 +74,7 @@ impl<'d> Schemas<'d> {
         &mut self,
         at: &Cursor<'d>,
         direction: Direction,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Option<Schema> {
         let mut copy = Copy::new(&self.description, direction, report);
         let mut value = copy.whole(at);
@@ -106,7 +107,7 @@ impl<'d> Schemas<'d> {
     }
 
     /// The schema at a place as a value that stands alone, for examples.
-    pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Report) -> Option<Value> {
+    pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Value> {
         let mut copy = Copy::new(&self.description, Direction::Response, report);
         copy.keep_examples = true;
         let value = copy.whole(at);
@@ -115,7 +116,7 @@ impl<'d> Schemas<'d> {
 }
 
 /// Whether a pattern is one; otherwise an error. One that may be refused long texts is a warning.
-fn is_pattern(at: Spot, pattern: &str, report: &mut Report) -> bool {
+fn is_pattern(at: Span, pattern: &str, report: &mut Diagnostics) -> bool {
     let short: String = pattern.chars().take(60).collect();
     match Pattern::new(pattern) {
         Err(why) => {
@@ -187,18 +188,22 @@ const REFUSED: [&str; 4] = ["$id", "$dynamicRef", "$dynamicAnchor", "$recursiveR
 struct Copy<'c, 'd> {
     description: &'c Description<'d>,
     direction: Direction,
-    report: &'c mut Report,
+    report: &'c mut Diagnostics,
     /// Places of `$defs`, by their number.
     places: Vec<Cursor<'d>>,
     index: HashMap<(usize, String), usize>,
     keep_examples: bool,
     /// Patterns, and where they stand.
-    patterns: Vec<(Spot, String)>,
+    patterns: Vec<(Span, String)>,
     failed: bool,
 }
 
 impl<'c, 'd> Copy<'c, 'd> {
-    fn new(description: &'c Description<'d>, direction: Direction, report: &'c mut Report) -> Self {
+    fn new(
+        description: &'c Description<'d>,
+        direction: Direction,
+        report: &'c mut Diagnostics,
+    ) -> Self {
         Self {
             description,
             direction,
@@ -335,7 +340,7 @@ impl<'c, 'd> Copy<'c, 'd> {
         required.retain(|name| {
             let property = name.as_str().and_then(|name| properties.get(name));
             let marked = property.is_some_and(|property| {
-                let mut silent = Report::default();
+                let mut silent = Diagnostics::default();
                 let meant = self.description.follow(&property, &mut silent);
                 property.is_set(mark) || meant.is_some_and(|p| p.is_set(mark))
             });

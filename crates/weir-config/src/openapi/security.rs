@@ -1,8 +1,8 @@
 //! Security of operations: schemes and what is asked for of them.
 
 use super::{Cursor, Description, Operation};
-use crate::draft::Spot;
-use crate::finding::{Report, codes};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::Span;
 
 /// One scheme that is asked for.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Asked<'d> {
     /// Scopes or roles that must be granted.
     pub(crate) scopes: Vec<String>,
     /// Where it is asked for.
-    pub(crate) spot: Spot,
+    pub(crate) spot: Span,
 }
 
 /// What is asked for together; nothing: callers without a credential may pass.
@@ -35,7 +35,7 @@ pub(crate) enum Scheme<'d> {
 
 impl<'d> Description<'d> {
     /// The schemes by name, each with its place.
-    pub(crate) fn schemes(&self, report: &mut Report) -> Vec<(&'d str, Cursor<'d>)> {
+    pub(crate) fn schemes(&self, report: &mut Diagnostics) -> Vec<(&'d str, Cursor<'d>)> {
         let components = self.top().get("components");
         let Some(schemes) = components.and_then(|c| c.get("securitySchemes")) else {
             return Vec::new();
@@ -48,7 +48,7 @@ impl<'d> Description<'d> {
     pub(crate) fn security(
         &self,
         operation: Option<&Operation<'d>>,
-        report: &mut Report,
+        report: &mut Diagnostics,
     ) -> Vec<Requirement<'d>> {
         let own = operation.and_then(|operation| operation.at.get("security"));
         let Some(list) = own.or_else(|| self.top().get("security")) else { return Vec::new() };
@@ -66,7 +66,7 @@ fn asked<'d>((member, at): (&'d crate::draft::Member, Cursor<'d>)) -> Asked<'d> 
 
 impl<'d> Scheme<'d> {
     /// Of a scheme's description; `None` with a finding.
-    pub(crate) fn of(at: &Cursor<'d>, report: &mut Report) -> Option<Self> {
+    pub(crate) fn of(at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Self> {
         let scheme = at.text("scheme").map(str::to_ascii_lowercase);
         let why = match (at.text("type"), at.text("in"), at.text("name"), scheme.as_deref()) {
             (Some("apiKey"), Some("header"), Some(name), _) => return Some(Self::Header(name)),

@@ -2,15 +2,17 @@
 
 use super::normalization::normalization;
 use super::resubmit::resubmit;
-use super::{Fields, Resolver, headers, path, plan, server};
+use super::{Fields, Resolver, headers, plan, server};
 use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, ContentCoding, Cors, Credentials,
     HeaderEdits, LimitKey, Limits, Location, Origins, PathNormalization, RateLimit, Resubmit,
 };
-use crate::draft::{Member, Spot};
+use crate::draft::Member;
 use crate::expr::Expr;
 use crate::finding::codes;
 use crate::keys;
+use crate::path_pattern;
+use crate::source_map::Span;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -47,7 +49,7 @@ impl Resolver<'_> {
         capture: Capture,
     ) -> Vec<Api> {
         let mut apis = Vec::new();
-        let mut places: HashMap<(String, String), Spot> = HashMap::new();
+        let mut places: HashMap<(String, String), Span> = HashMap::new();
         let mut routes = 0;
         for member in members {
             routes += member.value.get("routes").and_then(|n| n.items()).map_or(0, <[_]>::len);
@@ -65,7 +67,7 @@ impl Resolver<'_> {
         apis
     }
 
-    fn unique(&mut self, api: &Api, at: Spot, places: &mut HashMap<(String, String), Spot>) {
+    fn unique(&mut self, api: &Api, at: Span, places: &mut HashMap<(String, String), Span>) {
         let every = [String::new()];
         let hosts = if api.hosts.is_empty() { &every } else { api.hosts.as_slice() };
         for host in hosts {
@@ -88,7 +90,7 @@ impl Resolver<'_> {
 
     fn api(&mut self, member: &Member, limits: &Limits, capture: Capture) -> Option<Api> {
         let fields = Fields::new(&member.value, &keys::API);
-        let base = fields.text("base").and_then(|t| path::base(t).ok());
+        let base = fields.text("base").and_then(|t| path_pattern::base(t).ok());
         let mut hosts: Vec<String> =
             fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect();
         hosts.dedup();

@@ -3,9 +3,10 @@
 use super::upstream::{is_local, weighted_target};
 use super::{Fields, Resolver};
 use crate::config::{Admin, Listener, Scheme};
-use crate::draft::{Draft, Node, Spot};
+use crate::draft::{Draft, Node};
 use crate::finding::codes;
 use crate::keys;
+use crate::source_map::Span;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -139,7 +140,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn basic_warning(&mut self, at: Spot, message: String, help: &str) {
+    fn basic_warning(&mut self, at: Span, message: String, help: &str) {
         self.report.warning(codes::BASIC_WITHOUT_TLS, at, message).help(help);
     }
 

@@ -105,8 +105,8 @@ impl<'n> Fields<'n> {
 /// An empty mapping, to read defaults from.
 pub(super) fn nothing() -> &'static Node {
     static NOTHING: Node = Node {
-        at: crate::draft::Spot {
-            file: crate::draft::FileId(0),
+        at: crate::source_map::Span {
+            file: crate::source_map::FileId(0),
             line: 1,
             column: 1,
             width: 1,

@@ -3,8 +3,8 @@
 use super::fields::nothing;
 use super::{Fields, Resolver};
 use crate::config::{Check, ErrorShare, Health};
-use crate::finding::codes;
-use crate::keys::{self, Fault};
+use crate::finding::{Fault, codes};
+use crate::keys;
 use crate::units;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::{Fields, Resolver};
 use crate::config::{Credential, IntrospectAuth};
-use crate::finding::codes;
-use crate::keys::{self, Fault};
+use crate::finding::{Fault, codes};
+use crate::keys;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::Duration;

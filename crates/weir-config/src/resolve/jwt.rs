@@ -5,10 +5,10 @@ use crate::config::{
     Algorithm, JwtAuth, RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey,
     verification_cost,
 };
-use crate::draft::{Node, Spot};
+use crate::draft::Node;
 use crate::finding::codes;
-use crate::key_set::{self, Origin};
-use crate::keys::Fault;
+use crate::key_set::{self, Origin, algorithm};
+use crate::source_map::Span;
 use jsonwebtoken::AlgorithmFamily;
 use jsonwebtoken::DecodingKey;
 use std::time::Duration;
@@ -22,32 +22,6 @@ const REFRESH: Duration = Duration::from_secs(300);
 const REFRESHES: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(24 * 60 * 60);
 const FETCH: Duration = Duration::from_secs(2);
-
-const NAMES: [&str; 12] = [
-    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
-    "ES384", "EdDSA",
-];
-
-/// `RS256` and the like.
-pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
-    if text.eq_ignore_ascii_case("none") {
-        return Err(Fault::value("tokens without a signature are never accepted")
-            .code(codes::ALGORITHM_NONE)
-            .help("name the algorithm the issuer signs with, for example `RS256`"));
-    }
-    match NAMES.contains(&text).then(|| text.parse()) {
-        Some(Ok(algorithm)) => Ok(algorithm),
-        _ => {
-            let near = crate::finding::nearest(text, NAMES.into_iter());
-            Err(Fault::value(format!("`{text}` is no algorithm that weir knows")).help(
-                match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("one of {}", NAMES.join(", ")),
-                },
-            ))
-        }
-    }
-}
 
 impl Resolver<'_> {
     pub(super) fn jwt(&mut self, fields: &Fields<'_>) -> Option<JwtAuth> {
@@ -94,8 +68,8 @@ impl Resolver<'_> {
     }
 
     /// Algorithms and their places; shared secrets and public keys do not mix.
-    fn algorithms(&mut self, fields: &Fields<'_>) -> Option<Vec<(Algorithm, Spot)>> {
-        let algorithms: Vec<(Algorithm, Spot)> = fields
+    fn algorithms(&mut self, fields: &Fields<'_>) -> Option<Vec<(Algorithm, Span)>> {
+        let algorithms: Vec<(Algorithm, Span)> = fields
             .many("algorithms")
             .iter()
             .filter_map(|n| Some((algorithm(n.text()?).ok()?, n.at)))
@@ -119,7 +93,7 @@ impl Resolver<'_> {
     fn single_key(
         &mut self,
         node: &Node,
-        algorithms: &[(Algorithm, Spot)],
+        algorithms: &[(Algorithm, Span)],
     ) -> Option<VerificationKey> {
         let text = node.text()?.trim_end_matches(['\r', '\n']);
         let (first, at) = *algorithms.first()?;
@@ -175,7 +149,7 @@ impl Resolver<'_> {
         &mut self,
         node: &Node,
         pem: &[u8],
-        algorithms: &[(Algorithm, Spot)],
+        algorithms: &[(Algorithm, Span)],
     ) -> Option<VerificationKey> {
         let found = [
             (AlgorithmFamily::Rsa, DecodingKey::from_rsa_pem(pem)),
@@ -207,7 +181,7 @@ impl Resolver<'_> {
     fn key_set(
         &mut self,
         node: &Node,
-        algorithms: &[(Algorithm, Spot)],
+        algorithms: &[(Algorithm, Span)],
     ) -> Option<Vec<VerificationKey>> {
         let algorithms: Vec<Algorithm> = algorithms.iter().map(|(a, _)| *a).collect();
         match key_set::parse(node.text()?.as_bytes(), &algorithms, Origin::File) {
@@ -246,7 +220,7 @@ impl Resolver<'_> {
         &mut self,
         node: &Node,
         fields: &Fields<'_>,
-        algorithms: &[(Algorithm, Spot)],
+        algorithms: &[(Algorithm, Span)],
     ) -> Option<RemoteKeys> {
         let (first, at) = *algorithms.first()?;
         if first.family() == AlgorithmFamily::Hmac {

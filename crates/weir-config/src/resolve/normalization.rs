@@ -3,9 +3,9 @@
 
 use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
-use crate::draft::Spot;
 use crate::finding::codes;
 use crate::keys;
+use crate::source_map::Span;
 use std::collections::{HashMap, HashSet};
 
 /// `path_normalization` of an API or a route; what is not set is `inherited`.
@@ -33,7 +33,7 @@ pub(super) fn normalization(
 impl Resolver<'_> {
     /// Warns of catch-all routes without authentication that requests for what a stricter route
     /// protects can reach. `at` is where the routes stand.
-    pub(super) fn warn_of_weaker(&mut self, api: &Api, at: &[Spot]) {
+    pub(super) fn warn_of_weaker(&mut self, api: &Api, at: &[Span]) {
         let every_method = EveryMethod::of(api);
         let mut warned = HashSet::new();
         for (index, strict) in api.routes.iter().enumerate() {

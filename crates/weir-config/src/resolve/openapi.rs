@@ -2,18 +2,20 @@
 //! auths. What has no counterpart is a finding: nothing is open, or unchecked, by oversight.
 
 use super::api::Inherited;
-use super::{Fields, Resolver, path};
+use super::{Fields, Resolver};
 use crate::config::{
     Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
     Representation, Route,
 };
-use crate::draft::{Member, Node, Spot};
+use crate::draft::{Member, Node};
 use crate::finding::codes;
 use crate::keys;
 use crate::openapi::{
     Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
     Wanted,
 };
+use crate::path_pattern;
+use crate::source_map::Span;
 use crate::validation::{Enforcement, LONGEST, Validation};
 
 /// Operations without a route that are listed one by one.
@@ -36,7 +38,7 @@ pub(super) struct Described<'a> {
     /// Schemes that lack an auth and were reported.
     missing: Vec<&'a str>,
     /// Where the configuration names the document.
-    at: Spot,
+    at: Span,
     pub(super) serve: Option<String>,
     except: Vec<String>,
 }
@@ -109,7 +111,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn no_operation(&mut self, name: &str, at: Spot, described: &Described<'_>) {
+    fn no_operation(&mut self, name: &str, at: Span, described: &Described<'_>) {
         let names = described.operations.iter().map(|o| o.name.as_str());
         let near = self.report.suggestion(name, names);
         let message = format!("the description has no operation `{name}`");
@@ -156,7 +158,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A scheme and the auth it is mapped to must mean the same credential.
-    fn same_credential(&mut self, scheme: &Cursor<'a>, auth: usize, at: Spot) {
+    fn same_credential(&mut self, scheme: &Cursor<'a>, auth: usize, at: Span) {
         let Some(kind) = Scheme::of(scheme, self.report) else { return };
         let table = self.draft.table("auth");
         let Some(auth) = table.get(auth).map(|member| &member.value) else { return };
@@ -289,9 +291,9 @@ impl<'a> Resolver<'a> {
     pub(super) fn described_path(
         &mut self,
         operation: &Operation<'a>,
-        at: Spot,
-    ) -> Option<(Vec<String>, PathPattern, Spot)> {
-        match path::pattern(operation.path) {
+        at: Span,
+    ) -> Option<(Vec<String>, PathPattern, Span)> {
+        match path_pattern::pattern(operation.path) {
             Ok(pattern) if !pattern.wildcard => Some((vec![operation.method.clone()], pattern, at)),
             Ok(_) => {
                 let message = "a path of OpenAPI has no wildcard";
@@ -425,7 +427,7 @@ impl<'a> Resolver<'a> {
         Some(Route {
             operation: format!("GET {serve}"),
             methods: vec!["GET".to_owned()],
-            path: path::pattern(serve).ok()?,
+            path: path_pattern::pattern(serve).ok()?,
             access: inherited.access.clone(),
             path_normalization: inherited.path_normalization,
             clients: inherited.clients.clone(),

@@ -6,8 +6,8 @@ use crate::config::{
     PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
 };
 use crate::draft::{Member, Node};
-use crate::finding::codes;
-use crate::keys::{self, Fault};
+use crate::finding::{Fault, codes};
+use crate::keys;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

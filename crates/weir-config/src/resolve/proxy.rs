@@ -1,14 +1,15 @@
 //! Proxies.
 
 use super::fields::nothing;
-use super::{Fields, Resolver, headers, path};
+use super::{Fields, Resolver, headers};
 use crate::config::{
     HashKey, HostMode, Instead, Mirror, Origins, PathMode, PathPart, PathPattern, Proxy, QueryMode,
     Segment, Share, Upgrade, UpstreamId,
 };
 use crate::draft::Node;
-use crate::finding::codes;
-use crate::keys::{self, Fault};
+use crate::finding::{Fault, codes};
+use crate::keys::{self, target};
+use crate::path_pattern;
 use crate::units;
 use std::time::Duration;
 
@@ -208,7 +209,7 @@ impl Resolver<'_> {
             "client" => Some(HostMode::Client),
             host => {
                 // A target's rules for host and port are those of the Host header.
-                if host.contains(['/', '*']) || super::target(&format!("http://{host}")).is_err() {
+                if host.contains(['/', '*']) || target(&format!("http://{host}")).is_err() {
                     let near = crate::finding::nearest(host, ["upstream", "client"].into_iter());
                     self.fault(
                         node,
@@ -263,7 +264,7 @@ pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart
             .find('}')
             .ok_or_else(|| fault("a `{` of the template is not closed".to_owned()))?;
         if open > 0 {
-            parts.push(PathPart::Text(path::encode(&rest[..open])));
+            parts.push(PathPart::Text(path_pattern::encode(&rest[..open])));
         }
         let name = &rest[open + 1..open + close];
         let known = match name {
@@ -282,7 +283,7 @@ pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart
         return Err(fault("a `}` of the template closes nothing".to_owned()));
     }
     if !rest.is_empty() {
-        parts.push(PathPart::Text(path::encode(rest)));
+        parts.push(PathPart::Text(path_pattern::encode(rest)));
     }
     Ok(parts)
 }

@@ -4,14 +4,16 @@ use super::api::{Inherited, cache, compression};
 use super::normalization::normalization;
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
-use super::{Fields, Resolver, headers, path, reply, server};
+use super::{Fields, Resolver, headers, reply, server};
 use crate::config::{
     BodyMap, CountRule, Handler, Location, PathPattern, Route, Segment, Structure,
 };
-use crate::draft::{Node, Spot};
+use crate::draft::Node;
 use crate::finding::codes;
 use crate::keys;
 use crate::map::JsonMap;
+use crate::path_pattern;
+use crate::source_map::Span;
 use std::collections::HashMap;
 
 /// Keys that say method and path at once.
@@ -24,8 +26,8 @@ impl<'a> Resolver<'a> {
         inherited: &Inherited<'_>,
         mut described: Option<&mut Described<'a>>,
     ) -> Vec<Route> {
-        let mut places: HashMap<(String, String), Spot> = HashMap::new();
-        let mut operations: HashMap<&str, Spot> = HashMap::new();
+        let mut places: HashMap<(String, String), Span> = HashMap::new();
+        let mut operations: HashMap<&str, Span> = HashMap::new();
         let mut routes = Vec::with_capacity(nodes.len());
         for node in nodes {
             let fields = Fields::new(node, &keys::ROUTE);
@@ -65,8 +67,8 @@ impl<'a> Resolver<'a> {
         &mut self,
         methods: &[String],
         pattern: &PathPattern,
-        at: Spot,
-        places: &mut HashMap<(String, String), Spot>,
+        at: Span,
+        places: &mut HashMap<(String, String), Span>,
     ) {
         let shape = shape(pattern);
         let every = [String::new()];
@@ -88,7 +90,7 @@ impl<'a> Resolver<'a> {
     fn methods_and_path(
         &mut self,
         fields: &Fields<'_>,
-    ) -> Option<(Vec<String>, PathPattern, Spot)> {
+    ) -> Option<(Vec<String>, PathPattern, Span)> {
         let short = METHODS.iter().find_map(|m| Some((*m, fields.get(m)?)));
         if let (Some((method, _)), Some(node)) = (short, fields.get("methods")) {
             self.report
@@ -115,7 +117,7 @@ impl<'a> Resolver<'a> {
         if fields.get("files").is_some() {
             methods = self.methods_of_files(methods, node);
         }
-        Some((methods, path::pattern(node.text()?).ok()?, node.at))
+        Some((methods, path_pattern::pattern(node.text()?).ok()?, node.at))
     }
 
     /// `path` of a route without a shorter form, or the finding that it says no path at all.
@@ -135,7 +137,7 @@ impl<'a> Resolver<'a> {
     fn route(
         &mut self,
         fields: &Fields<'_>,
-        target: Option<(Vec<String>, PathPattern, Spot)>,
+        target: Option<(Vec<String>, PathPattern, Span)>,
         inherited: &Inherited<'_>,
         mut bound: Option<Bound<'_, 'a>>,
     ) -> Option<Route> {

@@ -2,9 +2,10 @@
 
 use super::{Fields, Resolver};
 use crate::config::{ClientCertificates, UpstreamTls};
-use crate::draft::{Node, Spot};
+use crate::draft::Node;
 use crate::finding::codes;
 use crate::keys;
+use crate::source_map::Span;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
@@ -118,7 +119,7 @@ impl Resolver<'_> {
     pub(super) fn upstream_tls(
         &mut self,
         fields: Option<Fields<'_>>,
-        at: Spot,
+        at: Span,
     ) -> Option<UpstreamTls> {
         let fields =
             fields.unwrap_or_else(|| Fields::new(super::fields::nothing(), &keys::UPSTREAM_TLS));
@@ -180,7 +181,7 @@ impl Resolver<'_> {
         Some(Arc::new(roots))
     }
 
-    fn native_roots(&mut self, at: Spot) -> Option<Arc<RootCertStore>> {
+    fn native_roots(&mut self, at: Span) -> Option<Arc<RootCertStore>> {
         if let Some(roots) = &self.native_roots {
             return Some(Arc::clone(roots));
         }

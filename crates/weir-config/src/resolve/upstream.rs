@@ -6,93 +6,13 @@ use crate::config::{
     Upstream, UpstreamId,
 };
 use crate::draft::{Member, Node};
-use crate::finding::codes;
-use crate::keys::{self, Fault, Form};
+use crate::finding::{Fault, codes};
+use crate::keys::{self, Form, target};
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// `http://host:port`, or `srv+http://service`, and its parts.
-pub(crate) fn target(text: &str) -> Result<Target, Fault> {
-    let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
-    let (plain, of_service) = match text.strip_prefix("srv+") {
-        Some(rest) => (rest, true),
-        None => (text, false),
-    };
-    let (scheme, rest) = if let Some(rest) = plain.strip_prefix("http://") {
-        (Scheme::Http, rest)
-    } else if let Some(rest) = plain.strip_prefix("https://") {
-        (Scheme::Https, rest)
-    } else if text.contains("://") {
-        return Err(fault("has a scheme that weir does not speak").help("`http://` or `https://`"));
-    } else {
-        return Err(fault("has no scheme").help(format!("write `http://{text}`")));
-    };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if let Some(at) = rest.find(['/', '?', '#']) {
-        let scheme = &text[..text.find("://").unwrap_or(0)];
-        return Err(fault("has a path").help(format!(
-            "a target is a server: write `{scheme}://{}`, and say the path with `proxy: {{path: …}}`",
-            &rest[..at]
-        )));
-    }
-    if rest.contains('@') {
-        return Err(Fault::value("a target holds a user name or password")
-            .help("say them with the upstream's `auth: {basic: {user: …, password: …}}`"));
-    }
-    if of_service {
-        return service(scheme, rest).map_err(|message| fault(message).help(SERVICE));
-    }
-    let default = match scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    };
-    let (host, port) = split_port(rest).ok_or_else(|| fault("has no valid port"))?;
-    let port = port.unwrap_or(default);
-    if port == 0 {
-        return Err(fault("has port 0"));
-    }
-    let (host, shown) = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
-        Some(address) if address.parse::<Ipv6Addr>().is_ok() => (address, host.to_owned()),
-        Some(_) => return Err(fault("has no valid IPv6 address")),
-        None => {
-            Form::Host.check(host).map_err(|_| fault("has no valid host"))?;
-            if host.contains('*') || host.contains(':') {
-                return Err(fault("has no valid host"));
-            }
-            (host, host.to_ascii_lowercase())
-        }
-    };
-    let authority = if port == default { shown } else { format!("{shown}:{port}") };
-    let host = host.to_ascii_lowercase();
-    Ok(Target { scheme, host, port, authority, weight: 1, service: None })
-}
-
-/// How a service is written.
-const SERVICE: &str =
-    "for example `srv+http://_api._tcp.example.com`: its records say hosts and ports";
-
-/// A service by its name; else what is wrong. For Host header and TLS it is its domain, the name
-/// without the labels in front that begin with `_`: what DNS says proves nothing (RFC 9525
-/// section 6.1).
-fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
-    if name.contains(':') {
-        return Err("has a port");
-    }
-    let name = name.to_ascii_lowercase();
-    let mut domain = name.as_str();
-    while let Some((_, rest)) = domain.split_once('.').filter(|_| domain.starts_with('_')) {
-        domain = rest;
-    }
-    let is_name = Form::Host.check(&name).is_ok() && !name.contains('*');
-    if !is_name || domain.starts_with('_') || domain.parse::<IpAddr>().is_ok() {
-        return Err("is no name of a service");
-    }
-    let (host, authority) = (domain.to_owned(), domain.to_owned());
-    Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
-}
 
 /// A target as it is written: its URL, or that with a weight.
 pub(super) fn weighted_target(node: &Node) -> Option<Target> {
@@ -103,19 +23,6 @@ pub(super) fn weighted_target(node: &Node) -> Option<Target> {
     let fields = Fields::new(node, &keys::TARGET);
     let target = target(fields.text("url")?).ok()?;
     Some(Target { weight: fields.number("weight", 1), ..target })
-}
-
-/// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
-fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
-    let after = text.rfind(']').map_or(0, |i| i + 1);
-    match text[after..].rfind(':') {
-        None => Some((text, None)),
-        Some(at) => {
-            let port = &text[after + at + 1..];
-            let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-            Some((&text[..after + at], Some(port.parse().ok().filter(|_| digits)?)))
-        }
-    }
 }
 
 impl Resolver<'_> {

@@ -17,7 +17,7 @@ pub(super) const PATTERN: &str = "x-weir-pattern";
 /// Counts the steps of the library's matches of the members' names with these patterns.
 pub(super) const NAMES: &str = "x-weir-names";
 
-/// Texts with at least so many bytes are matched once in both passes of a comparison.
+/// SourceMap with at least so many bytes are matched once in both passes of a comparison.
 const LONG: usize = 4096;
 
 thread_local! {

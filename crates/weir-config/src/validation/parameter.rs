@@ -3,7 +3,7 @@
 use super::document::{Document, Unread};
 use super::shape::{Shape, Types};
 use super::{Fault, OVER_BUDGET, Place, Schema, Violation, budget};
-use crate::openapi::percent;
+use crate::url_encoding::percent_decode;
 use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Parameter {
                     return Written::TooMany;
                 }
                 let pairs = cookies.split(';').map(|pair| split(pair.trim(), '='));
-                self.fields(&pairs.collect::<Vec<_>>(), percent)
+                self.fields(&pairs.collect::<Vec<_>>(), percent_decode)
             }
             Place::Query => {
                 if has_many(parts.query, b'&') {
@@ -134,7 +134,7 @@ impl Parameter {
                 }
                 let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
                 let pairs: Vec<_> = pairs.collect();
-                self.fields(&pairs, |text| crate::form::decode(text.as_bytes()))
+                self.fields(&pairs, |text| crate::url_encoding::decode(text.as_bytes()))
             }
             Place::Body | Place::Status => Written::Absent,
         }
@@ -176,18 +176,20 @@ impl Parameter {
                 }
                 let items = || raw.split(char::from(separator));
                 if shape.types.has(Types::ARRAY) {
-                    list(shape, items().map(percent))
+                    list(shape, items().map(percent_decode))
                 } else if shape.types.has(Types::OBJECT) {
                     let spread = || items().map(|item| split(item, '='));
                     object(
                         shape,
                         match self.explode {
-                            true => spread().map(|(n, v)| (percent(n), percent(v))).collect(),
-                            false => in_turn(items().map(percent)),
+                            true => spread()
+                                .map(|(n, v)| (percent_decode(n), percent_decode(v)))
+                                .collect(),
+                            false => in_turn(items().map(percent_decode)),
                         },
                     )
                 } else {
-                    Written::Values(shape.readings(&percent(raw)))
+                    Written::Values(shape.readings(&percent_decode(raw)))
                 }
             }
             Style::Matrix => {
@@ -196,9 +198,9 @@ impl Parameter {
                     return Written::TooMany;
                 }
                 let pairs: Vec<_> = raw.split(';').map(|p| split(p, '=')).collect();
-                self.fields(&pairs, percent)
+                self.fields(&pairs, percent_decode)
             }
-            _ => self.plain(raw, percent),
+            _ => self.plain(raw, percent_decode),
         }
     }
 
@@ -346,7 +348,7 @@ pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
         fields().map(|field| {
             let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
             let value = field.get(at + 1..).unwrap_or_default();
-            (crate::form::decode(&field[..at]), crate::form::decode(value))
+            (crate::url_encoding::decode(&field[..at]), crate::url_encoding::decode(value))
         })
     };
     Some(members(shape, pairs()).unwrap_or_else(|| {

@@ -1,7 +1,7 @@
 //! Writing JSON as XML.
 
 use super::{Namespace, XmlWriting};
-use crate::config::render::{Token, break_line, tokens};
+use crate::json_tokens::{Token, break_line, tokens};
 use quick_xml::escape::escape;
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_config::document::{Node, Report};
+use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
 const JSON: &str = "application/json";
@@ -22,7 +22,7 @@ pub(super) type Bodies = RefCell<BTreeMap<String, Vec<Bytes>>>;
 pub(super) fn body(
     request: &Node,
     context: &Context<'_>,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> (Body, Option<&'static str>) {
     let known = context.known;
     let fields = Fields(request);
@@ -102,7 +102,7 @@ fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>)
 }
 
 /// The fields of a form; what is known is encoded now.
-fn encoded(form: &Node, known: &Known, report: &mut Report) -> Text {
+fn encoded(form: &Node, known: &Known, report: &mut Diagnostics) -> Text {
     let mut pieces = Vec::new();
     for member in form.members().unwrap_or_default() {
         let and = if pieces.is_empty() { "" } else { "&" };

@@ -1,7 +1,7 @@
 //! Cells: a matrix and the levels of factors, multiplied out, and `${name}` filled in.
 
 use serde_json::{Value, json};
-use weir_config::document::{Data, Member, Node, Report, Scalar};
+use weir_config::document::{Data, Diagnostics, Member, Node, Scalar};
 use weir_config::finding::codes;
 use weir_config::units;
 
@@ -36,7 +36,7 @@ pub(super) fn is_for(node: &Node, cell: &Combination, unknown: bool) -> bool {
 }
 
 /// Names under `only` that are no names of the matrix or of the cases.
-pub(super) fn check_only(root: &Node, report: &mut Report) {
+pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
     let factors = root.get("cases").and_then(|cases| cases.get("factors"));
     let known = root.get("matrix").into_iter().chain(factors);
     let known: Vec<&str> =
@@ -54,7 +54,7 @@ pub(super) fn check_only(root: &Node, report: &mut Report) {
 }
 
 /// All combinations, the last name changing fastest; one if nothing is to be combined.
-pub(super) fn combinations(root: &Node, report: &mut Report) -> Vec<Combination> {
+pub(super) fn combinations(root: &Node, report: &mut Diagnostics) -> Vec<Combination> {
     let matrix = axes(root.get("matrix"), report);
     let factors = axes(root.get("cases").and_then(|cases| cases.get("factors")), report);
     for (name, _) in &factors {
@@ -95,7 +95,7 @@ fn multiply(
 }
 
 /// Names and the values that they take.
-fn axes(node: Option<&Node>, report: &mut Report) -> Vec<(String, Vec<Scalar>)> {
+fn axes(node: Option<&Node>, report: &mut Diagnostics) -> Vec<(String, Vec<Scalar>)> {
     let members = node.and_then(Node::members).unwrap_or_default();
     let mut axes = Vec::new();
     for member in members {

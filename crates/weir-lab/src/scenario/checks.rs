@@ -7,11 +7,11 @@ use crate::program::{
 };
 use regex::bytes::Regex;
 use serde_json_path::JsonPath;
-use weir_config::document::{Node, Report};
+use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
 /// A set of statuses from a list of them, or one.
-pub(super) fn statuses(nodes: &[Node], report: &mut Report) -> StatusSet {
+pub(super) fn statuses(nodes: &[Node], report: &mut Diagnostics) -> StatusSet {
     let mut text = String::new();
     for node in nodes {
         let part = node.text().unwrap_or_default();
@@ -30,10 +30,10 @@ pub(super) fn statuses(nodes: &[Node], report: &mut Report) -> StatusSet {
 }
 
 /// A check.
-pub(super) fn check(node: &Node, known: &Known, report: &mut Report) -> Option<Check> {
+pub(super) fn check(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<Check> {
     let fields = Fields(node);
     let not = fields.bool("not", false);
-    let text = |comparison, node: &Node, report: &mut Report| CheckKind::Text {
+    let text = |comparison, node: &Node, report: &mut Diagnostics| CheckKind::Text {
         field: Field::Body,
         comparison,
         patterns: vec![known.node(node, report)],
@@ -86,7 +86,7 @@ pub(super) fn extractor(
     node: &Node,
     variable: Variable,
     known: &Known,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Extractor> {
     let fields = Fields(node);
     let rule = if let Some(node) = fields.get("json") {
@@ -105,7 +105,7 @@ pub(super) fn extractor(
     Some(Extractor { variable, rule, number, default, more: Vec::new() })
 }
 
-fn regex(node: &Node, report: &mut Report) -> Option<Regex> {
+fn regex(node: &Node, report: &mut Diagnostics) -> Option<Regex> {
     match Regex::new(node.text()?) {
         Ok(regex) => Some(regex),
         Err(error) => {
@@ -118,7 +118,7 @@ fn regex(node: &Node, report: &mut Report) -> Option<Regex> {
     }
 }
 
-fn json_path(node: &Node, report: &mut Report) -> Option<JsonPath> {
+fn json_path(node: &Node, report: &mut Diagnostics) -> Option<JsonPath> {
     match JsonPath::parse(node.text()?) {
         Ok(path) => Some(path),
         Err(error) => {

@@ -4,7 +4,7 @@ use super::fields::{Fields, rate};
 use super::keys::PERCENTILES;
 use crate::program::{Cookies, Executor, FindMax, Group, OnError, Phase, Stage, Step, Users};
 use std::time::Duration;
-use weir_config::document::{Node, Report};
+use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
 /// Keys that mean something to every executor.
@@ -48,7 +48,7 @@ pub(super) fn group(
     load: &Node,
     name: String,
     steps: Vec<Step>,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Group> {
     let fields = Fields(load);
     let executor = executor(load, report)?;
@@ -76,7 +76,7 @@ pub(super) fn group(
     })
 }
 
-fn executor(load: &Node, report: &mut Report) -> Option<Executor> {
+fn executor(load: &Node, report: &mut Diagnostics) -> Option<Executor> {
     let fields = Fields(load);
     let name = fields.text("executor")?;
     let (_, needed, taken) = EXECUTORS.iter().find(|(known, _, _)| *known == name)?;

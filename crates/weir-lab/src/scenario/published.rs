@@ -4,7 +4,7 @@ use super::cells::{self, Combination};
 use super::fields::Fields;
 use super::named;
 use crate::results::{Published, Traits};
-use weir_config::document::{Node, Report};
+use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 use weir_config::units;
 
@@ -12,14 +12,18 @@ use weir_config::units;
 const TIMES: [&str; 6] = ["mean", "p50", "p90", "p95", "p99", "max"];
 
 /// What is published about a cell.
-pub(super) fn published(root: &Node, cell: &Combination, report: &mut Report) -> Vec<Published> {
+pub(super) fn published(
+    root: &Node,
+    cell: &Combination,
+    report: &mut Diagnostics,
+) -> Vec<Published> {
     let all = Fields(root).many("published").iter();
     all.filter(|node| cells::is_for(node, cell, false))
         .filter_map(|node| figure(node, cell, report))
         .collect()
 }
 
-fn figure(node: &Node, cell: &Combination, report: &mut Report) -> Option<Published> {
+fn figure(node: &Node, cell: &Combination, report: &mut Diagnostics) -> Option<Published> {
     let fields = Fields(node);
     let source = fields.owned("source")?;
     let mut number = |key: &str| {

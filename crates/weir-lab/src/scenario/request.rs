@@ -10,7 +10,7 @@ use crate::program::{
 };
 use std::path::Path;
 use std::time::Duration;
-use weir_config::document::{Member, Node, Report};
+use weir_config::document::{Diagnostics, Member, Node};
 use weir_config::finding::codes;
 
 /// What requests are made of beside their own keys.
@@ -27,7 +27,7 @@ pub(super) fn steps(
     node: &Node,
     context: &Context<'_>,
     program: &mut Program,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Vec<Step>> {
     let request = request(node, context, program, report)?;
     let mut steps = vec![Step::Request(request.into())];
@@ -39,7 +39,7 @@ fn request(
     node: &Node,
     context: &Context<'_>,
     program: &mut Program,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Request> {
     let fields = Fields(node);
     let members = node.members().unwrap_or_default();
@@ -100,7 +100,7 @@ fn request(
     })
 }
 
-fn url(path: &Node, context: &Context<'_>, report: &mut Report) -> Option<Url> {
+fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<Url> {
     let target = context.known.node(path, report);
     let start = match target.pieces().first() {
         Some(Piece::Literal(start)) => start.to_string(),
@@ -136,7 +136,7 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Report) -> Option<Url> {
 }
 
 /// A pause of constant or random length.
-fn think(node: &Node, report: &mut Report) -> Option<Pause> {
+fn think(node: &Node, report: &mut Diagnostics) -> Option<Pause> {
     let millis = |time: Duration| Text::fixed((time.as_secs_f64() * 1000.0).to_string());
     if let Some(text) = node.text() {
         return weir_config::units::duration(text).ok().map(millis).map(Pause::Constant);

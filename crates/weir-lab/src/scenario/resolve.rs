@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use weir_config::document::{Node, Report, check};
+use weir_config::document::{Diagnostics, Node, check};
 use weir_config::finding::{Findings, codes};
 
 /// What is made once, however many cells there are.
@@ -76,7 +76,7 @@ pub(super) fn resolve(
     }
 }
 
-fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Report) -> Option<Scenario> {
+fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -> Option<Scenario> {
     let combinations = cells::combinations(root, report);
     let mut shared = Shared {
         folder,
@@ -128,7 +128,7 @@ fn cell(
     root: &Node,
     combination: &Combination,
     shared: &mut Shared<'_>,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Cell> {
     let target = settings::target(root)?;
     let mut program = Program { insecure: target.insecure, ..Program::default() };
@@ -158,7 +158,7 @@ fn cell(
 }
 
 /// Names that requests take out of answers.
-fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut Report) {
+fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut Diagnostics) {
     for request in Fields(root).many("requests") {
         for member in Fields(request).members("extract") {
             if known.constants.contains_key(&member.key) {
@@ -175,7 +175,7 @@ fn feeders(
     shared: &mut Shared<'_>,
     known: &mut Known,
     program: &mut Program,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) {
     for member in Fields(root).members("feeders") {
         let Some(table) = table(&member.key, &member.value, shared, report) else { continue };
@@ -212,7 +212,7 @@ fn table<'s>(
     name: &str,
     feeder: &Node,
     shared: &'s mut Shared<'_>,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<&'s Table> {
     let key = (name.to_owned(), feeder.to_json().unwrap_or_default());
     if !shared.tables.contains_key(&key) {
@@ -291,7 +291,7 @@ fn groups(
     shared: &Shared<'_>,
     known: &Known,
     program: &mut Program,
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<()> {
     let fields = Fields(root);
     let Ok((origin, _)) = Origin::parse(&target.base) else {

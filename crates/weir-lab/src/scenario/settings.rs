@@ -7,7 +7,7 @@ use crate::protocol::{Arrangement, Rules};
 use crate::threshold::Threshold;
 use std::path::Path;
 use std::time::Duration;
-use weir_config::document::{Node, Report};
+use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
 /// `target`.
@@ -68,7 +68,7 @@ pub(super) fn order(root: &Node) -> Arrangement {
 }
 
 /// `protocol`: how a cell is measured, and what is waited for between rounds.
-pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
+pub(super) fn protocol(root: &Node, report: &mut Diagnostics) -> (Method, Idle) {
     let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, AT_ONCE) };
     if let Some(fixed) = protocol.object("fixed") {
         let cut = fixed.duration("cut").unwrap_or_default();
@@ -101,7 +101,7 @@ pub(super) fn protocol(root: &Node, report: &mut Report) -> (Method, Idle) {
 const AT_ONCE: Idle = Idle::Time(Duration::ZERO);
 
 /// What is waited for between rounds.
-fn idle(protocol: Fields<'_>, root: &Node, report: &mut Report) -> Idle {
+fn idle(protocol: Fields<'_>, root: &Node, report: &mut Diagnostics) -> Idle {
     let Some(node) = protocol.get("idle") else { return AT_ONCE };
     if let Some(gauges) = protocol.object("idle") {
         let metrics = Fields(root).object("observe").and_then(|observe| observe.get("metrics"));
@@ -119,7 +119,7 @@ fn idle(protocol: Fields<'_>, root: &Node, report: &mut Report) -> Idle {
 }
 
 /// `observe`.
-pub(super) fn observe(root: &Node, folder: &Path, report: &mut Report) -> Observe {
+pub(super) fn observe(root: &Node, folder: &Path, report: &mut Diagnostics) -> Observe {
     let nothing = Observe {
         every: Duration::from_secs(1),
         processes: Vec::new(),
@@ -153,7 +153,7 @@ pub(super) fn observe(root: &Node, folder: &Path, report: &mut Report) -> Observ
 }
 
 /// `thresholds`.
-pub(super) fn thresholds(root: &Node, report: &mut Report) -> Vec<Threshold> {
+pub(super) fn thresholds(root: &Node, report: &mut Diagnostics) -> Vec<Threshold> {
     let mut thresholds = Vec::new();
     for node in Fields(root).many("thresholds") {
         match Threshold::parse(node.text().unwrap_or_default()) {

@@ -2,7 +2,7 @@
 
 use crate::program::{Function, Piece, Program, Text, Variable};
 use std::collections::BTreeMap;
-use weir_config::document::{Node, Report, nearest};
+use weir_config::document::{Diagnostics, Node, nearest};
 use weir_config::finding::codes;
 
 /// Names that texts may have.
@@ -18,12 +18,12 @@ const FUNCTIONS: &str = "`uuid()`, `time()`, `random(LEAST, MOST)`, `text(LENGTH
 
 impl Known {
     /// The text of a node.
-    pub(super) fn node(&self, node: &Node, report: &mut Report) -> Text {
+    pub(super) fn node(&self, node: &Node, report: &mut Diagnostics) -> Text {
         self.text(node.text().unwrap_or_default(), node, report)
     }
 
     /// A text; `at` is where it stands.
-    pub(super) fn text(&self, text: &str, at: &Node, report: &mut Report) -> Text {
+    pub(super) fn text(&self, text: &str, at: &Node, report: &mut Diagnostics) -> Text {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find("${") {
@@ -47,7 +47,7 @@ impl Known {
         Text::from_pieces(pieces)
     }
 
-    fn piece(&self, name: &str, at: &Node, report: &mut Report) -> Option<Piece> {
+    fn piece(&self, name: &str, at: &Node, report: &mut Diagnostics) -> Option<Piece> {
         if let Some(value) = self.constants.get(name) {
             return Some(Piece::Literal(value.as_str().into()));
         }

@@ -1,8 +1,8 @@
 //! What is wrong with a text that does not have its form.
 
-use super::{Fault, Form};
+use super::Form;
 use crate::amount::{Amount, NoAmount};
-use crate::finding::codes;
+use crate::finding::{Fault, codes};
 use crate::price::PRICE_DECIMALS;
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};

@@ -2,8 +2,8 @@
 //! dot segments and empty segments.
 
 use crate::config::{PathPattern, Segment};
+use crate::finding::Fault;
 use crate::finding::codes;
-use crate::keys::Fault;
 
 /// Longest path and most segments of one.
 const LENGTH: usize = 2048;

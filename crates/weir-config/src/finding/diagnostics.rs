@@ -1,7 +1,7 @@
 //! Where findings come together while a configuration is read.
 
 use super::{Finding, Place, Severity};
-use crate::draft::{FileId, Node, Spot, Texts};
+use crate::source_map::{FileId, SourceMap, Span};
 use std::path::{Path, PathBuf};
 
 /// More findings than this are not listed one by one.
@@ -9,15 +9,15 @@ const MOST: usize = 500;
 
 /// Collects findings by their place in a text.
 #[derive(Debug, Default)]
-pub struct Report {
-    list: Vec<Noted>,
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
     /// Findings beyond [`MOST`].
     dropped: usize,
     /// Whether any of all findings is an error.
     has_errors: bool,
     /// Where secrets stand, so that no excerpt shows them.
-    secrets: Vec<Spot>,
-    /// Texts that could not be read to their end: where secrets stand in them is not known.
+    secrets: Vec<Span>,
+    /// SourceMap that could not be read to their end: where secrets stand in them is not known.
     unread: Vec<FileId>,
     /// Files that are no texts of the configuration and were read, or looked for.
     read: Vec<PathBuf>,
@@ -25,16 +25,16 @@ pub struct Report {
 
 /// A finding on its way.
 #[derive(Clone, Debug)]
-pub struct Noted {
+pub struct Diagnostic {
     code: &'static str,
     severity: Severity,
-    at: Option<Spot>,
+    at: Option<Span>,
     message: String,
     help: Option<String>,
-    related: Vec<(Spot, String)>,
+    related: Vec<(Span, String)>,
 }
 
-impl Noted {
+impl Diagnostic {
     /// Says what would be right.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
@@ -48,13 +48,13 @@ impl Noted {
     }
 
     /// Names another place that has to do with it.
-    pub fn related(&mut self, at: Spot, label: impl Into<String>) -> &mut Self {
+    pub fn related(&mut self, at: Span, label: impl Into<String>) -> &mut Self {
         self.related.push((at, label.into()));
         self
     }
 }
 
-impl Report {
+impl Diagnostics {
     /// Notes a file that is no text of the configuration and is read.
     pub(crate) fn reads(&mut self, path: &Path) {
         if !self.read.iter().any(|known| known == path) {
@@ -71,9 +71,9 @@ impl Report {
     pub fn error(
         &mut self,
         code: &'static str,
-        at: Spot,
+        at: Span,
         message: impl Into<String>,
-    ) -> &mut Noted {
+    ) -> &mut Diagnostic {
         self.note(code, Severity::Error, Some(at), message.into())
     }
 
@@ -81,14 +81,18 @@ impl Report {
     pub fn warning(
         &mut self,
         code: &'static str,
-        at: Spot,
+        at: Span,
         message: impl Into<String>,
-    ) -> &mut Noted {
+    ) -> &mut Diagnostic {
         self.note(code, Severity::Warning, Some(at), message.into())
     }
 
     /// Notes an error that stands nowhere in a text.
-    pub fn error_nowhere(&mut self, code: &'static str, message: impl Into<String>) -> &mut Noted {
+    pub fn error_nowhere(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
         self.note(code, Severity::Error, None, message.into())
     }
 
@@ -96,10 +100,10 @@ impl Report {
         &mut self,
         code: &'static str,
         severity: Severity,
-        at: Option<Spot>,
+        at: Option<Span>,
         message: String,
-    ) -> &mut Noted {
-        let noted = Noted { code, severity, at, message, help: None, related: Vec::new() };
+    ) -> &mut Diagnostic {
+        let noted = Diagnostic { code, severity, at, message, help: None, related: Vec::new() };
         self.has_errors |= severity == Severity::Error;
         if self.list.len() > MOST {
             // The slot behind the last one listed takes whatever else comes.
@@ -132,34 +136,29 @@ impl Report {
         near.map(|near| format!("did you mean `{near}`?"))
     }
 
-    /// Remembers that what stands there is not to be shown.
-    pub fn hide(&mut self, at: Spot) {
+    /// Masks what stands there in every excerpt.
+    pub fn redact(&mut self, at: Span) {
         self.secrets.push(at);
     }
 
-    /// Remembers that nothing of what stands there is to be shown.
-    pub fn hide_all(&mut self, node: &Node) {
-        node.each_scalar(&mut |scalar| self.secrets.push(scalar.at));
-    }
-
-    /// Remembers that whatever may be a secret in this text is not to be shown.
-    pub fn hide_unread(&mut self, text: FileId) {
+    /// Masks everything in this text that may be a secret.
+    pub fn redact_unread(&mut self, text: FileId) {
         self.unread.push(text);
     }
 
-    /// Texts in which secrets may stand anywhere.
+    /// SourceMap in which secrets may stand anywhere.
     pub(crate) fn unread(&self) -> &[FileId] {
         &self.unread
     }
 
     /// Where secrets stand.
-    pub(crate) fn secrets(&self) -> &[Spot] {
+    pub(crate) fn secrets(&self) -> &[Span] {
         &self.secrets
     }
 
     /// The findings in the order of files and lines.
-    pub(crate) fn finish(&self, texts: &Texts) -> Vec<Finding> {
-        let mut sorted: Vec<&Noted> = self.list.iter().take(MOST).collect();
+    pub(crate) fn finish(&self, texts: &SourceMap) -> Vec<Finding> {
+        let mut sorted: Vec<&Diagnostic> = self.list.iter().take(MOST).collect();
         sorted.sort_by_key(|n| n.at.map_or((0, 0, 0), |at| (at.file.0, at.line, at.column)));
         let mut findings: Vec<Finding> = sorted.into_iter().map(|n| finding(n, texts)).collect();
         findings.dedup();
@@ -192,7 +191,7 @@ fn shown(text: &str) -> String {
     out
 }
 
-fn finding(noted: &Noted, texts: &Texts) -> Finding {
+fn finding(noted: &Diagnostic, texts: &SourceMap) -> Finding {
     let mut finding = Finding {
         message: shown(&noted.message),
         help: noted.help.as_deref().map(shown),

@@ -26,6 +26,11 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
+/// A text percent-decoded; a malformed escape stands for itself.
+pub(crate) fn percent_decode(text: &str) -> String {
+    decode(text.replace('+', "%2B").as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
