@@ -24,7 +24,7 @@ use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_gateway::limit::LimitStandings;
-use weir_gateway::stats::Snapshot;
+use weir_gateway::snapshot::Snapshot;
 
 /// Whether traffic should be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]

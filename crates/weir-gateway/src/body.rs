@@ -4,14 +4,14 @@ mod answer;
 mod http1;
 mod http2;
 
-pub(crate) use answer::{AnswerError, Body};
+pub(crate) use answer::{AnswerError, Body, BodyEnd};
 pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::{Http2Body, SharedResponse};
 
 use crate::capture::Tee;
+use crate::counter::Counter;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::proxy::mirror::Copying;
-use crate::stats::Counter;
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;

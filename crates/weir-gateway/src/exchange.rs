@@ -2,7 +2,7 @@
 
 use crate::auth::Principal;
 use crate::auth::certificate::Certificate;
-use crate::body::AnswerError;
+use crate::body::{AnswerError, BodyEnd};
 use crate::capture::{self, Recording};
 use crate::clock;
 use crate::deadline::Deadline;
@@ -10,6 +10,7 @@ use crate::door::InHand;
 use crate::explain::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::grpc;
+use crate::headers::{filter_trailers, is_edited};
 use crate::hex;
 use crate::limit::Standing;
 use crate::path;
@@ -19,6 +20,7 @@ use crate::trace_context::TraceContext;
 use crate::upgrade::Upgraded;
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
+use http::HeaderMap;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -390,6 +392,34 @@ impl Exchange {
     /// Whether it is a call of gRPC, whose client reads answers by gRPC's rules.
     pub(crate) fn is_grpc_call(&self) -> bool {
         self.protocol == Protocol::Http2 && grpc::is_call(&self.request.headers)
+    }
+
+    /// Notes the status code of a gRPC call as a property of its transaction.
+    pub(crate) fn note_grpc_status(&mut self, code: usize) {
+        if self.recording.is_shown() {
+            let notes = self.notes.get_or_insert_default();
+            notes.properties.push(("grpc_status".to_owned(), code.to_string()));
+        }
+    }
+
+    /// The body of an upstream's response is over. Its trailers, without those that the client is
+    /// not to get.
+    pub(crate) fn end_body(&mut self, end: BodyEnd) -> Option<HeaderMap> {
+        if let Some(code) = end.grpc_status {
+            self.end_grpc_call(code);
+        }
+        let mut trailers = end.trailers?;
+        let edits = self.matched().map(|(_, route)| &route.response_headers);
+        filter_trailers(&mut trailers, |name| edits.is_some_and(|edits| is_edited(edits, name)));
+        Some(trailers).filter(|trailers| !trailers.is_empty())
+    }
+
+    /// An upstream has ended a gRPC call with this status code.
+    pub(crate) fn end_grpc_call(&mut self, code: usize) {
+        self.note_grpc_status(code);
+        if grpc::is_failure(code) {
+            self.recording.failed();
+        }
     }
 
     /// The status that goes to the client: a call of gRPC that weir refuses is 200, and its outcome

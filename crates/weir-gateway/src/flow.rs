@@ -506,7 +506,8 @@ pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> 
     exchange.response.status = problem.status();
     let is_call = exchange.is_grpc_call();
     let body = if is_call {
-        grpc::refuse(exchange, problem, detail.as_deref());
+        let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
+        exchange.note_grpc_status(code);
         Body::Empty
     } else {
         let detail = Detail { text: detail.as_deref(), violations: &violations };

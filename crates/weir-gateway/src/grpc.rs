@@ -2,9 +2,7 @@
 //!
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
-use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::upstream::Target;
 use http::HeaderMap;
 use std::time::Duration;
 use weir_wire::{Headers, Known};
@@ -44,40 +42,27 @@ pub(crate) fn timeout(headers: &Headers) -> Option<Duration> {
     })
 }
 
-/// The outcome of a call, by the headers it stands in.
-fn code(headers: &HeaderMap) -> Option<usize> {
+/// The status code of a call that is over, by its trailers, or by the headers of a response without
+/// a body; `None` if they have none.
+pub(crate) fn code(headers: &HeaderMap) -> Option<usize> {
     let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok();
     Some(code.filter(|code| *code < CODES).unwrap_or(UNKNOWN))
 }
 
-/// A call is over with these trailers, or an answer without a body has these headers: its outcome is
-/// counted and recorded.
-pub(crate) fn note(exchange: &mut Exchange, target: &Target, headers: &HeaderMap) {
-    let Some(code) = code(headers) else { return };
-    target.stats.grpc[code].add(1);
-    record(exchange, code);
-    if FAILURES.contains(&code) {
-        exchange.recording.failed();
-    }
+/// Whether a status code says that the server failed.
+pub(crate) fn is_failure(code: usize) -> bool {
+    FAILURES.contains(&code)
 }
 
-fn record(exchange: &mut Exchange, code: usize) {
-    if exchange.recording.is_shown() {
-        let notes = exchange.notes.get_or_insert_default();
-        notes.properties.push(("grpc_status".to_owned(), code.to_string()));
-    }
-}
-
-/// Turns the answer of a call that weir refuses into one that clients of gRPC read: a head that is
-/// the end of the stream, too, with the outcome in it. Its status stays that of the problem, which is
-/// what is counted, logged and recorded; over the wire goes 200.
-pub(crate) fn refuse(exchange: &mut Exchange, problem: Problem, detail: Option<&str>) {
+/// Turns the response to a call that weir rejects into one that clients of gRPC read: a head that
+/// is the end of the stream, too, with the status code in it, which is given back. The HTTP status
+/// stays that of the problem, which is counted, logged and recorded; the client gets 200.
+pub(crate) fn reject(headers: &mut Headers, problem: Problem, detail: Option<&str>) -> usize {
     let code = code_of(problem);
-    let headers = &mut exchange.response.headers;
     headers.push_known(Known::ContentType, b"application/grpc");
     headers.push("grpc-status", code.to_string().as_bytes());
     headers.push("grpc-message", message(problem.title(), detail).as_bytes());
-    record(exchange, code);
+    code
 }
 
 /// Says after how many milliseconds a call may be sent again, if `Retry-After` is known.

@@ -6,9 +6,9 @@
 //!
 //! A request that is not traced costs a look at a setting and at a flag of its `traceparent`.
 
+use crate::counter::Counter;
 use crate::exchange::Exchange;
-use crate::stats::Counter;
-use crate::trace_context::TraceContext;
+use crate::trace_context::{SpanContext, TraceContext};
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ impl TrySpan {
     }
 
     /// It is over; gives how metrics refer to it.
-    pub(crate) fn over(&self, went: &Went<'_>) -> Mark {
+    pub(crate) fn over(&self, went: &Went<'_>) -> SpanContext {
         let mut tries = self.open.tries.borrow_mut();
         if tries.len() < TRIES {
             tries.push(Try {
@@ -150,7 +150,7 @@ impl TrySpan {
                 error: went.error,
             });
         }
-        Mark { trace: self.open.trace, span: self.id }
+        SpanContext { trace: self.open.trace, span: self.id }
     }
 }
 
@@ -267,8 +267,8 @@ impl Open {
     }
 
     /// The request itself, as metrics refer to it.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { trace: self.trace, span: self.span }
+    pub(crate) fn mark(&self) -> SpanContext {
+        SpanContext { trace: self.trace, span: self.span }
     }
 
     /// The request is over.
@@ -309,15 +309,6 @@ impl Open {
             tries: self.tries.take(),
         }
     }
-}
-
-/// A span that metrics refer to as an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Id of its trace.
-    pub trace: u128,
-    /// Its own id.
-    pub span: u64,
 }
 
 /// What one worker has noted. Nobody but who takes it shares the lock, and that for an exchange of

@@ -1,45 +1,25 @@
-//! Statistics: counters that one worker writes and anybody reads, and their sum over workers.
+//! Statistics: counters and durations that one worker writes and every thread reads. Their sum over
+//! workers is [`crate::snapshot`].
 
+mod labels;
 mod rejections;
 mod sketch;
-mod snapshot;
 
-use crate::grpc;
-use crate::spans::{Mark, Spans};
-pub use crate::upgrade::Ended;
-pub use crate::upstream::Out;
+pub use labels::{Again, EjectionReason, Hedged, Mirrored, NotAgain, UpgradeEnd};
 pub use rejections::RejectionSeries;
-pub(crate) use rejections::Rejections;
+pub(crate) use rejections::{Rejections, series as rejection_series};
 pub use sketch::Sketch;
-pub use snapshot::{CallSeries, Distribution, RequestSeries, Snapshot, TargetSeries};
 
+use crate::counter::Counter;
+use crate::grpc;
+use crate::spans::Spans;
+use crate::trace_context::SpanContext;
 use sketch::Recorder;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use weir_wire::Method;
-
-/// A number that only one thread changes, so that changing it takes no locked instruction.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds to it; from its own thread only.
-    pub fn add(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
-    }
-
-    /// Takes from it; from its own thread only.
-    pub fn sub(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(count), Relaxed);
-    }
-
-    /// Its value.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// Upper bounds of the duration buckets in seconds: those that OpenTelemetry's semantic
 /// conventions advise, with finer ones below 5 ms, where a gateway's answers are.
@@ -63,10 +43,10 @@ const BUCKETS_NS: [u64; BUCKETS.len()] = {
 #[derive(Debug, Default)]
 pub(crate) struct Durations {
     /// One count a bucket, the last for everything above; not cumulative.
-    buckets: [Counter; BUCKETS.len() + 1],
-    sum_ns: Counter,
+    pub(crate) buckets: [Counter; BUCKETS.len() + 1],
+    pub(crate) sum_ns: Counter,
     /// The same as whole microseconds, for quantiles; requests to targets have none.
-    sketch: Option<Box<Recorder>>,
+    pub(crate) sketch: Option<Box<Recorder>>,
     /// The last traced request of each bucket; nothing as long as there was none.
     exemplars: Mutex<Vec<(usize, Exemplar)>>,
 }
@@ -75,7 +55,7 @@ pub(crate) struct Durations {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exemplar {
     /// Its span.
-    pub span: Mark,
+    pub span: SpanContext,
     /// How long it took, in seconds.
     pub seconds: f64,
     /// When it ended, since 1970.
@@ -89,7 +69,7 @@ impl Durations {
     }
 
     /// Counts one; `span` is there if it is traced.
-    pub(crate) fn record(&self, duration: Duration, span: Option<Mark>) {
+    pub(crate) fn record(&self, duration: Duration, span: Option<SpanContext>) {
         let nanos = duration.as_nanos().min(u128::from(u64::MAX)) as u64;
         let bucket = BUCKETS_NS.iter().position(|&bound| nanos <= bound);
         let bucket = bucket.unwrap_or(BUCKETS.len());
@@ -106,13 +86,13 @@ impl Durations {
         }
     }
 
-    fn exemplars(&self) -> MutexGuard<'_, Vec<(usize, Exemplar)>> {
+    pub(crate) fn exemplars(&self) -> MutexGuard<'_, Vec<(usize, Exemplar)>> {
         self.exemplars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Keeps the later one of those of a bucket.
-fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: Exemplar) {
+pub(crate) fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: Exemplar) {
     match all.iter_mut().find(|(of, _)| *of == bucket) {
         Some((_, kept)) if kept.at <= exemplar.at => *kept = exemplar,
         Some(_) => {}
@@ -177,7 +157,7 @@ pub struct TargetStats {
     pub open: Counter,
     /// Connections that wait for a request now.
     pub idle: Counter,
-    calls: Mutex<HashMap<CallKey, Arc<Durations>>>,
+    pub(crate) calls: Mutex<HashMap<CallKey, Arc<Durations>>>,
 }
 
 impl TargetStats {
@@ -198,127 +178,6 @@ impl TargetStats {
         let others = CallKey { method: "", status: 0, error: "" };
         let key = if full { others } else { key };
         (key, Arc::clone(all.entry(key).or_default()))
-    }
-}
-
-/// Why a request is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// A kept connection turned out to be closed.
-    Stale,
-    /// There was no connection to be had.
-    Connect,
-    /// The connection was closed without a byte of answer.
-    Closed,
-    /// No answer came in the time of a try.
-    Timeout,
-    /// The answer's status is one that says so.
-    Status,
-    /// There was no answer yet, and another target is asked, too.
-    Hedge,
-}
-
-/// Who answered a request that had two tries at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hedged {
-    /// The one that was asked first.
-    First,
-    /// The other one.
-    Second,
-    /// Nobody, or not well.
-    None,
-}
-
-impl Hedged {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::None];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-            Self::None => "none",
-        }
-    }
-}
-
-/// Why a request that might be is not sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotAgain {
-    /// The share of requests that may be is used up.
-    Budget,
-    /// It has been tried as often as may be.
-    Tries,
-    /// Its time is up before the pause would be.
-    Deadline,
-}
-
-/// What came of a copy of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirrored {
-    /// It was answered.
-    Sent,
-    /// It was not.
-    Failed,
-    /// There was no place for it.
-    Busy,
-    /// The body of the request is longer than may be copied.
-    TooLarge,
-    /// The request did not come whole.
-    Incomplete,
-}
-
-impl Mirrored {
-    /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Sent, Self::Failed, Self::Busy, Self::TooLarge, Self::Incomplete];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Busy => "busy",
-            Self::TooLarge => "too-large",
-            Self::Incomplete => "incomplete",
-        }
-    }
-}
-
-impl Again {
-    /// All of them, in their order.
-    pub const ALL: [Self; 6] =
-        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status, Self::Hedge];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stale => "stale",
-            Self::Connect => "connect",
-            Self::Closed => "closed",
-            Self::Timeout => "timeout",
-            Self::Status => "status",
-            Self::Hedge => "hedge",
-        }
-    }
-}
-
-impl NotAgain {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::Budget, Self::Tries, Self::Deadline];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Budget => "budget",
-            Self::Tries => "tries",
-            Self::Deadline => "deadline",
-        }
     }
 }
 
@@ -383,14 +242,14 @@ pub(crate) struct WorkerStats {
     pub(crate) upgrades_refused: Counter,
     /// By [`Mirrored`].
     pub(crate) mirrored: [Counter; Mirrored::ALL.len()],
-    /// By [`Ended`].
-    pub(crate) upgrades: [Counter; Ended::ALL.len()],
+    /// By [`UpgradeEnd`].
+    pub(crate) upgrades: [Counter; UpgradeEnd::ALL.len()],
     /// Traced requests that are over.
     pub(crate) spans: Spans,
     /// Requests that weir turned away, by reason and consumer.
     pub(crate) rejections: Rejections,
-    requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
-    targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
+    pub(crate) requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
+    pub(crate) targets: Mutex<HashMap<TargetKey, Arc<TargetStats>>>,
 }
 
 impl WorkerStats {

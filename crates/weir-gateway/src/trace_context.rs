@@ -11,6 +11,15 @@ use weir_wire::{Headers, Known};
 /// Length of a version 00 `traceparent`: `00-<32>-<16>-<2>`.
 const LENGTH: usize = 55;
 
+/// Ids of a span and of its trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanContext {
+    /// Id of the trace.
+    pub trace: u128,
+    /// Id of the span.
+    pub span: u64,
+}
+
 /// The trace a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {

@@ -30,56 +30,6 @@ pub(crate) struct Upgraded {
     settings: Upgrade,
 }
 
-/// How an upgraded connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The client ended it, in order.
-    Client,
-    /// The upstream ended it, in order.
-    Upstream,
-    /// The client is gone.
-    ClientReset,
-    /// The upstream is gone.
-    UpstreamReset,
-    /// No byte passed for too long.
-    Idle,
-    /// It lasted as long as it may.
-    Lifetime,
-    /// It has gone on under an earlier configuration for as long as it may.
-    Reload,
-    /// weir is stopping.
-    Stop,
-}
-
-impl Ended {
-    /// All of them, in their order.
-    pub const ALL: [Self; 8] = [
-        Self::Client,
-        Self::Upstream,
-        Self::ClientReset,
-        Self::UpstreamReset,
-        Self::Idle,
-        Self::Lifetime,
-        Self::Reload,
-        Self::Stop,
-    ];
-
-    /// As a metrics label, and in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Upstream => "upstream",
-            Self::ClientReset => "client-reset",
-            Self::UpstreamReset => "upstream-reset",
-            Self::Idle => "idle",
-            Self::Lifetime => "lifetime",
-            Self::Reload => "reload",
-            Self::Stop => "stop",
-        }
-    }
-}
-
 /// The protocol that a request asks its connection to become, if it may; `None` if it asks for none
 /// or for one that can be left out, as RFC 9110 section 7.8 allows.
 ///

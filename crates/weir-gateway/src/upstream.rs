@@ -17,7 +17,6 @@ mod weights;
 pub(crate) use call::Call;
 pub(crate) use connection::{Connection, Failed, TakeError};
 pub(crate) use handshake::failed_check;
-pub use health::Out;
 pub(crate) use health::{Health, Healths};
 pub(crate) use sessions::Seat;
 

@@ -2,7 +2,8 @@
 
 use super::{ApiPulse, Lost, Pulse, Rejected, TargetPulse};
 use std::collections::BTreeMap;
-use weir_gateway::stats::{RequestSeries, Sketch, Snapshot};
+use weir_gateway::snapshot::{RequestSeries, Snapshot};
+use weir_gateway::stats::Sketch;
 
 /// Sums of what only grows.
 #[derive(Clone, Debug, Default)]

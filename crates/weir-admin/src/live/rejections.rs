@@ -3,7 +3,7 @@
 use super::Rejected;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::stats::Snapshot;
+use weir_gateway::snapshot::Snapshot;
 
 /// Most consumers that are told.
 const MOST: usize = 2000;

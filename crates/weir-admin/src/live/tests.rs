@@ -3,7 +3,8 @@ use super::rates::Totals;
 use super::*;
 use weir_gateway::limit::{PlanStanding, RateStanding};
 use weir_gateway::problem::Problem;
-use weir_gateway::stats::{Distribution, RejectionSeries, RequestSeries, Sketch, Snapshot};
+use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
+use weir_gateway::stats::{RejectionSeries, Sketch};
 
 /// A snapshot of requests: API, status, how many, and what each took in microseconds.
 fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {

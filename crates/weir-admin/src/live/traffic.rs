@@ -4,7 +4,7 @@ use super::rates::Sums;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use weir_gateway::stats::Snapshot;
+use weir_gateway::snapshot::Snapshot;
 
 /// Most routes that are told.
 const MOST: usize = 2000;

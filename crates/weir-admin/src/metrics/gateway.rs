@@ -5,7 +5,8 @@
 
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Sample, Samples};
-use weir_gateway::stats::{BUCKETS, Distribution, Ended, Mirrored, RequestSeries, Snapshot};
+use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
+use weir_gateway::stats::{BUCKETS, Mirrored, UpgradeEnd};
 
 /// Everything the gateway counts.
 pub fn gateway(stats: &Snapshot) -> Vec<Family> {
@@ -330,7 +331,7 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
             name: "weir_upgrades_total",
             help: "Connections that had become something else, by who or what ended them.",
             samples: Samples::Counter(
-                Ended::ALL
+                UpgradeEnd::ALL
                     .iter()
                     .zip(stats.upgrades)
                     .map(|(ended, count)| {
@@ -365,7 +366,7 @@ fn policies(stats: &Snapshot) -> Vec<Family> {
 mod tests {
     use super::*;
     use crate::metrics::render;
-    use weir_gateway::stats::{CallSeries, TargetSeries};
+    use weir_gateway::snapshot::{CallSeries, TargetSeries};
 
     fn stats() -> Snapshot {
         let mut buckets = [0; BUCKETS.len()];

@@ -101,7 +101,7 @@ fn exemplar_text(out: &mut String, Exemplar { span, seconds, at }: &Exemplar) {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use weir_gateway::spans::Mark;
+    use weir_gateway::trace_context::SpanContext;
 
     #[test]
     fn it_is_given_to_who_prefers_it() {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_page_is_as_the_standard_has_it() {
-        let span = Mark { trace: 0xab, span: 0xcd };
+        let span = SpanContext { trace: 0xab, span: 0xcd };
         let exemplar =
             Exemplar { span, seconds: 0.25, at: Duration::from_millis(1_700_000_000_500) };
         let histogram = Histogram {

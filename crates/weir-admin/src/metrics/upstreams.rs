@@ -2,7 +2,8 @@
 
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Sample, Samples};
-use weir_gateway::stats::{Again, CallSeries, Hedged, NotAgain, Out, TargetSeries};
+use weir_gateway::snapshot::{CallSeries, TargetSeries};
+use weir_gateway::stats::{Again, EjectionReason, Hedged, NotAgain};
 
 /// What targets of upstreams did, and how they are.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
@@ -19,7 +20,12 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
         Family {
             name: "weir_upstream_taken_out_total",
             help: "Times that a target was taken out of service, by why.",
-            samples: Samples::Counter(by_reason(targets, &Out::ALL, Out::as_str, |t| &t.taken_out)),
+            samples: Samples::Counter(by_reason(
+                targets,
+                &EjectionReason::ALL,
+                EjectionReason::as_str,
+                |t| &t.taken_out,
+            )),
         },
         Family {
             name: "weir_upstream_checks_total",

@@ -2,7 +2,6 @@
 
 use crate::compress::{Encoder, EncoderError};
 use crate::deadline::{Deadline, Expired};
-use crate::exchange::Exchange;
 use crate::files::FileBody;
 use crate::pool::AgentBody;
 use crate::problem::Problem;
@@ -40,6 +39,14 @@ pub(crate) enum Body<'a> {
     Kept(Box<KeptBody<'a>>),
     /// Another body, compressed on the way.
     Encoded(Box<EncodedBody<'a>>),
+}
+
+/// What comes behind the last byte of a body.
+#[derive(Default)]
+pub(crate) struct BodyEnd {
+    pub(crate) trailers: Option<HeaderMap>,
+    /// Status code of a gRPC call.
+    pub(crate) grpc_status: Option<usize>,
 }
 
 /// Why an answer broke off.
@@ -213,15 +220,15 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// It is over: what follows it, noted in the exchange.
-    pub(crate) fn end(&mut self, exchange: &mut Exchange) -> Option<HeaderMap> {
+    /// It is over: what follows it.
+    pub(crate) fn end(&mut self) -> BodyEnd {
         match self {
-            Self::Stream(body) => body.end(exchange),
-            Self::Limited(body) => body.inner.end(exchange),
-            Self::Kept(body) => body.inner.end(exchange),
-            Self::Encoded(body) => body.inner.end(exchange),
+            Self::Stream(body) => body.end(),
+            Self::Limited(body) => body.inner.end(),
+            Self::Kept(body) => body.inner.end(),
+            Self::Encoded(body) => body.inner.end(),
             Self::Empty | Self::Whole(_) | Self::Upstream(_) | Self::Agent(_) | Self::File(_) => {
-                None
+                BodyEnd::default()
             }
         }
     }

@@ -431,7 +431,7 @@ fn poll_send(
                 }
                 Poll::Ready(Ok(false)) => {
                     // Few clients of HTTP/1.1 want trailers; they are left out.
-                    body.end(exchange);
+                    exchange.end_body(body.end());
                     exchange.complete(b"");
                     out.end();
                     *over = true;

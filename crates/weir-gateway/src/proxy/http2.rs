@@ -165,8 +165,12 @@ fn answered<'a>(
         exchange.recording.answered(call.started());
     }
     let framing = exchange.response.framing;
-    if is_grpc && framing == Framing::None {
-        grpc::note(exchange, seat.target(), &parts.headers);
+    if is_grpc
+        && framing == Framing::None
+        && let Some(code) = grpc::code(&parts.headers)
+    {
+        seat.target().stats.grpc[code].add(1);
+        exchange.end_grpc_call(code);
     }
     head::receive(exchange);
     if incoming.is_end_stream() && exchange.request.method != Method::Head {

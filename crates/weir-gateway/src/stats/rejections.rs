@@ -16,7 +16,7 @@ type Counts = [u64; Problem::ALL.len()];
 pub(crate) struct Rejections(Mutex<HashMap<String, Box<Counts>>>);
 
 /// Sums over workers while they are made.
-pub(super) type RejectionSums = BTreeMap<(String, usize), u64>;
+pub(crate) type RejectionSums = BTreeMap<(String, usize), u64>;
 
 /// Requests of a consumer that weir turned away for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Rejections {
         all.insert(consumer.to_owned(), counts);
     }
 
-    pub(super) fn add_to(&self, sums: &mut RejectionSums) {
+    pub(crate) fn add_to(&self, sums: &mut RejectionSums) {
         for (consumer, counts) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (number, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
                 *sums.entry((consumer.clone(), number)).or_default() += count;
@@ -56,7 +56,7 @@ impl Rejections {
     }
 }
 
-pub(super) fn series(sums: RejectionSums) -> Vec<RejectionSeries> {
+pub(crate) fn series(sums: RejectionSums) -> Vec<RejectionSeries> {
     let series = sums.into_iter().filter_map(|((consumer, number), requests)| {
         let problem = *Problem::ALL.get(number)?;
         Some(RejectionSeries { consumer, problem, requests })

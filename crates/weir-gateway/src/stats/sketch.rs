@@ -6,7 +6,7 @@
 //! octave a value is known to a 128th. Values are whole microseconds from 0 to `u32::MAX`, as they
 //! are recorded; those below 128 are exact. An octave takes memory once it has a value.
 
-use super::Counter;
+use crate::counter::Counter;
 use std::sync::OnceLock;
 
 /// Bins of an octave.
@@ -44,7 +44,7 @@ impl Recorder {
     }
 
     /// Adds what was counted so far.
-    pub(super) fn add_to(&self, sketch: &mut Sketch) {
+    pub(crate) fn add_to(&self, sketch: &mut Sketch) {
         for (number, octave) in (0..).zip(&self.0) {
             if let Some(octave) = octave.get() {
                 let sums = sketch.octave(number);

@@ -4,7 +4,7 @@
 //! from makes the other one wait. One timer watches over both.
 
 use super::frames::{self, Frames};
-use super::{Ended, Upgraded, WEBSOCKET};
+use super::{Upgraded, WEBSOCKET};
 use crate::body::AnswerError;
 use crate::buffer::Buffer;
 use crate::capture;
@@ -12,6 +12,7 @@ use crate::clock;
 use crate::deadline::{Expired, Wait};
 use crate::exchange::Exchange;
 use crate::outgoing::Outgoing;
+use crate::stats::UpgradeEnd;
 use crate::stream::Stream;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
@@ -43,18 +44,21 @@ pub(crate) async fn run(
             out.reset();
             poll_fn(|cx| tunnel.poll(exchange, cx)).await
         }
-        false => Ended::ClientReset,
+        false => UpgradeEnd::ClientReset,
     };
     worker.stats.upgrades[ended as usize].add(1);
-    let lingers = matches!(ended, Ended::Idle | Ended::Lifetime | Ended::Reload | Ended::Stop);
+    let lingers = matches!(
+        ended,
+        UpgradeEnd::Idle | UpgradeEnd::Lifetime | UpgradeEnd::Reload | UpgradeEnd::Stop
+    );
     if lingers && tunnel.is_websocket {
         tunnel.say_goodbye();
     }
     tunnel.record(exchange, ended);
     match ended {
         // A connection that broke must not look as if it had ended.
-        Ended::UpstreamReset => stream.reset_on_drop(),
-        Ended::ClientReset => tunnel.upgraded.connection.stream.reset_on_drop(),
+        UpgradeEnd::UpstreamReset => stream.reset_on_drop(),
+        UpgradeEnd::ClientReset => tunnel.upgraded.connection.stream.reset_on_drop(),
         _ => {}
     }
     lingers
@@ -111,9 +115,9 @@ struct Tunnel<'c> {
     /// The other configuration has been seen.
     reloaded: bool,
     /// When it has lasted as long as it may, and why that is.
-    end: Option<(Instant, Ended)>,
+    end: Option<(Instant, UpgradeEnd)>,
     /// Who said first that it is over.
-    first: Option<Ended>,
+    first: Option<UpgradeEnd>,
 }
 
 /// One direction.
@@ -152,44 +156,45 @@ impl<'c> Tunnel<'c> {
         up.count(buffer.filled(), is_websocket);
         down.count(upgraded.connection.buffer.filled(), is_websocket);
         exchange.worker.stats.request_bytes.add(up.bytes);
-        let end = upgraded.settings.lifetime.map(|time| (clock::now() + time, Ended::Lifetime));
+        let end =
+            upgraded.settings.lifetime.map(|time| (clock::now() + time, UpgradeEnd::Lifetime));
         exchange.deadline.set_request(end.map(|(end, _)| end));
         let (reloaded, first) = (false, None);
         Self { client, buffer, upgraded, is_websocket, up, down, reloaded, end, first }
     }
 
-    fn poll(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<UpgradeEnd> {
         let worker = exchange.worker;
         let upstream = &mut *self.upgraded.connection;
         let before = self.up.bytes;
         let (client, frames) = (self.client, self.is_websocket);
         let up = self.up.poll(client, self.buffer, &upstream.stream, frames, cx);
         worker.stats.request_bytes.add(self.up.bytes - before);
-        self.note_end(&up, Ended::Client, self.up.over || self.up.frames.is_closed());
+        self.note_end(&up, UpgradeEnd::Client, self.up.over || self.up.frames.is_closed());
         let upstream = &mut *self.upgraded.connection;
         let down = self.down.poll(&upstream.stream, &mut upstream.buffer, client, frames, cx);
-        self.note_end(&down, Ended::Upstream, self.down.over || self.down.frames.is_closed());
+        self.note_end(&down, UpgradeEnd::Upstream, self.down.over || self.down.frames.is_closed());
         match (&up, &down) {
             (Poll::Ready(Err(Broken::From)), _) | (_, Poll::Ready(Err(Broken::To))) => {
-                return Poll::Ready(self.broke(Ended::ClientReset));
+                return Poll::Ready(self.broke(UpgradeEnd::ClientReset));
             }
             (Poll::Ready(Err(Broken::To)), _) | (_, Poll::Ready(Err(Broken::From))) => {
-                return Poll::Ready(self.broke(Ended::UpstreamReset));
+                return Poll::Ready(self.broke(UpgradeEnd::UpstreamReset));
             }
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
-                return Poll::Ready(self.first.unwrap_or(Ended::Client));
+                return Poll::Ready(self.first.unwrap_or(UpgradeEnd::Client));
             }
             _ => {}
         }
         if worker.phase() >= Phase::Closing && self.may_say_goodbye() {
-            return Poll::Ready(Ended::Stop);
+            return Poll::Ready(UpgradeEnd::Stop);
         }
         if !self.reloaded && !worker.serves(exchange.live()) {
             self.reloaded = true;
             let most = self.upgraded.settings.reload;
             let end = clock::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0);
             if self.end.is_none_or(|(other, _)| end < other) {
-                self.end = Some((end, Ended::Reload));
+                self.end = Some((end, UpgradeEnd::Reload));
                 exchange.deadline.set_request(Some(end));
             }
         }
@@ -203,19 +208,19 @@ impl<'c> Tunnel<'c> {
             false => (Wait::Upgraded, settings.idle),
         };
         Poll::Ready(match ready!(exchange.deadline.poll(cx, wait, limit)) {
-            Expired::Request => self.end.map_or(Ended::Lifetime, |(_, why)| why),
-            Expired::Wait(_) => self.first.filter(|_| half).unwrap_or(Ended::Idle),
+            Expired::Request => self.end.map_or(UpgradeEnd::Lifetime, |(_, why)| why),
+            Expired::Wait(_) => self.first.filter(|_| half).unwrap_or(UpgradeEnd::Idle),
         })
     }
 
-    fn note_end(&mut self, way: &Poll<Result<(), Broken>>, side: Ended, over: bool) {
+    fn note_end(&mut self, way: &Poll<Result<(), Broken>>, side: UpgradeEnd, over: bool) {
         if self.first.is_none() && (over || matches!(way, Poll::Ready(Ok(())))) {
             self.first = Some(side);
         }
     }
 
     /// A side that breaks once a close frame has passed only does not wait for the other's.
-    fn broke(&self, side: Ended) -> Ended {
+    fn broke(&self, side: UpgradeEnd) -> UpgradeEnd {
         let closed = self.up.frames.is_closed() && self.down.frames.is_closed();
         self.first.filter(|_| closed).unwrap_or(side)
     }
@@ -248,7 +253,7 @@ impl<'c> Tunnel<'c> {
     }
 
     /// Writes down what has passed and how it ended.
-    fn record(&self, exchange: &mut Exchange, ended: Ended) {
+    fn record(&self, exchange: &mut Exchange, ended: UpgradeEnd) {
         let mut facts = vec![
             ("upgrade", self.upgraded.protocol.clone()),
             ("upgrade_ended_by", ended.as_str().to_owned()),
@@ -258,7 +263,7 @@ impl<'c> Tunnel<'c> {
             facts.push(("upgrade_messages_out", self.down.frames.messages().to_string()));
             let (up, down) = (self.up.frames.status(), self.down.frames.status());
             let status =
-                if self.first == Some(Ended::Upstream) { down.or(up) } else { up.or(down) };
+                if self.first == Some(UpgradeEnd::Upstream) { down.or(up) } else { up.or(down) };
             facts.extend(status.map(|status| ("upgrade_close_status", status.to_string())));
         }
         let notes = exchange.notes.get_or_insert_default();
@@ -266,8 +271,8 @@ impl<'c> Tunnel<'c> {
         exchange.sent = self.down.bytes;
         capture::tunnelled(exchange, self.up.bytes, self.down.bytes);
         match ended {
-            Ended::ClientReset => exchange.abort(None),
-            Ended::UpstreamReset => exchange.abort(Some(&AnswerError::UpstreamClosed)),
+            UpgradeEnd::ClientReset => exchange.abort(None),
+            UpgradeEnd::UpstreamReset => exchange.abort(Some(&AnswerError::UpstreamClosed)),
             _ => exchange.complete(b""),
         }
     }

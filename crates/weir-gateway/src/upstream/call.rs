@@ -2,8 +2,9 @@
 
 use super::Target;
 use crate::clock;
-use crate::spans::{Mark, Open, TrySpan, Went};
+use crate::spans::{Open, TrySpan, Went};
 use crate::stats::{CallKey, method_label};
+use crate::trace_context::SpanContext;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_wire::Method;
@@ -83,7 +84,7 @@ impl Call {
 
 impl Target {
     /// Counts a request in the series of its labels, which is looked up under a lock only once.
-    fn record(&self, key: CallKey, duration: Duration, span: Option<Mark>) {
+    fn record(&self, key: CallKey, duration: Duration, span: Option<SpanContext>) {
         let mut series = self.series.borrow_mut();
         let own = series.iter().find(|(known, _)| *known == key);
         // Once there is one for all others, there is none of its own for what is not there yet.

@@ -5,39 +5,15 @@
 //! What takes it out and brings it back is rare and happens under the lock of its upstream, so
 //! that never more targets are out than may be.
 
+use crate::stats::EjectionReason;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use weir_config::Check;
 
-/// Why a target is out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Out {
-    /// Checks say so.
-    Check,
-    /// So many requests in a row have failed.
-    Failures,
-    /// So many answers were errors.
-    Errors,
-}
-
-impl Out {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::Check, Self::Failures, Self::Errors];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Failures => "failures",
-            Self::Errors => "errors",
-        }
-    }
-
-    fn bit(self) -> u8 {
-        1 << self as u8
-    }
+/// The bit of a reason in [`Health::out`].
+fn bit(why: EjectionReason) -> u8 {
+    1 << why as u8
 }
 
 /// What is known about a target.
@@ -57,8 +33,8 @@ pub(crate) struct Health {
     on_trial: AtomicBool,
     errors: Errors,
     pub(super) checks: Checks,
-    /// How often it was taken out, by [`Out`].
-    taken_out: [AtomicU64; Out::ALL.len()],
+    /// How often it was taken out, by [`EjectionReason`].
+    taken_out: [AtomicU64; EjectionReason::ALL.len()],
 }
 
 /// Answers with 5xx among all, counted from one window to the next.
@@ -90,7 +66,7 @@ pub(super) struct Checks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HealthSeries {
     pub(crate) out: Option<&'static str>,
-    pub(crate) taken_out: [u64; Out::ALL.len()],
+    pub(crate) taken_out: [u64; EjectionReason::ALL.len()],
     /// Checks that were good, and that were not.
     pub(crate) checks: [u64; 2],
 }
@@ -132,11 +108,11 @@ impl Health {
         self.errors.window_ms.store(window.as_millis() as u64, Relaxed);
         self.errors.share.store(settings.errors.map_or(0, |e| e.share.max(1)), Relaxed);
         if settings.errors.is_none() {
-            self.put_back(Out::Errors);
+            self.put_back(EjectionReason::Errors);
         }
         if settings.check.is_none() {
             self.checks.streak.store(0, Relaxed);
-            self.put_back(Out::Check);
+            self.put_back(EjectionReason::Check);
         }
     }
 
@@ -147,7 +123,7 @@ impl Health {
         if out == 0 {
             return true;
         }
-        if out & Out::Check.bit() != 0 {
+        if out & bit(EjectionReason::Check) != 0 {
             return false;
         }
         let (until, now) = (self.out_until.load(Relaxed), self.millis(now));
@@ -163,7 +139,7 @@ impl Health {
     /// Whether [`Health::admits`] would let a request go there, which it does once a pause.
     pub(crate) fn may_admit(&self, now: Instant) -> bool {
         let out = self.out.load(Relaxed);
-        let by_check = out & Out::Check.bit() != 0;
+        let by_check = out & bit(EjectionReason::Check) != 0;
         out == 0 || (!by_check && self.millis(now) >= self.out_until.load(Relaxed))
     }
 
@@ -176,21 +152,21 @@ impl Health {
     pub(crate) fn answered(&self, status: u16, now: impl FnOnce() -> Instant) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
-            self.put_back(Out::Failures);
+            self.put_back(EjectionReason::Failures);
         }
         let share = self.errors.share.load(Relaxed);
         if share == 0 {
             return;
         }
         let now = self.millis(now());
-        if self.is_out(Out::Errors) {
+        if self.is_out(EjectionReason::Errors) {
             // Answers to what was sent before say nothing new.
             if self.on_trial.swap(false, Relaxed) && status < 500 {
                 self.errors.begin(now);
-                self.put_back(Out::Errors);
+                self.put_back(EjectionReason::Errors);
             }
         } else if self.errors.count(status >= 500, share, now) {
-            self.take_out(Out::Errors, now);
+            self.take_out(EjectionReason::Errors, now);
         }
     }
 
@@ -200,13 +176,13 @@ impl Health {
         let limit = self.limit.load(Relaxed);
         let now = self.millis(now);
         if limit > 0 && failures >= limit {
-            self.take_out(Out::Failures, now);
+            self.take_out(EjectionReason::Failures, now);
         }
         let share = self.errors.share.load(Relaxed);
-        if self.is_out(Out::Errors) {
+        if self.is_out(EjectionReason::Errors) {
             self.on_trial.store(false, Relaxed);
         } else if share > 0 && self.errors.count(true, share, now) {
-            self.take_out(Out::Errors, now);
+            self.take_out(EjectionReason::Errors, now);
         }
     }
 
@@ -229,7 +205,7 @@ impl Health {
                 let streak = streak.max(0).saturating_add(1);
                 self.checks.streak.store(streak, Relaxed);
                 if streak.unsigned_abs() >= check.healthy {
-                    self.put_back(Out::Check);
+                    self.put_back(EjectionReason::Check);
                 }
             }
             Some(false) => {
@@ -237,7 +213,7 @@ impl Health {
                 let streak = streak.min(0).saturating_sub(1);
                 self.checks.streak.store(streak, Relaxed);
                 if streak.unsigned_abs() >= check.unhealthy {
-                    self.take_out(Out::Check, self.millis(now));
+                    self.take_out(EjectionReason::Check, self.millis(now));
                 }
             }
             None => {}
@@ -249,32 +225,32 @@ impl Health {
         self.checks.running.store(false, Relaxed);
     }
 
-    fn is_out(&self, why: Out) -> bool {
-        self.out.load(Relaxed) & why.bit() != 0
+    fn is_out(&self, why: EjectionReason) -> bool {
+        self.out.load(Relaxed) & bit(why) != 0
     }
 
     /// Takes it out, unless too many are; what requests have revealed from now on for a pause.
-    fn take_out(&self, why: Out, now_ms: u64) -> bool {
+    fn take_out(&self, why: EjectionReason, now_ms: u64) -> bool {
         let members = self.group.lock();
         let out = self.out.load(Relaxed);
         if out == 0 && !members.may_lose_another() {
             return false;
         }
-        if why != Out::Check {
+        if why != EjectionReason::Check {
             self.on_trial.store(false, Relaxed);
             self.out_until.store(now_ms + self.pause_ms.load(Relaxed), Relaxed);
         }
-        if out & why.bit() == 0 {
+        if out & bit(why) == 0 {
             self.taken_out[why as usize].fetch_add(1, Relaxed);
-            self.out.store(out | why.bit(), Relaxed);
+            self.out.store(out | bit(why), Relaxed);
         }
         true
     }
 
-    fn put_back(&self, why: Out) {
+    fn put_back(&self, why: EjectionReason) {
         if self.is_out(why) {
             let _members = self.group.lock();
-            self.out.fetch_and(!why.bit(), Relaxed);
+            self.out.fetch_and(!bit(why), Relaxed);
         }
     }
 
@@ -283,9 +259,12 @@ impl Health {
     }
 
     fn series(&self) -> HealthSeries {
-        let out = Out::ALL.into_iter().find(|why| self.is_out(*why)).map(Out::as_str);
+        let out = EjectionReason::ALL
+            .into_iter()
+            .find(|why| self.is_out(*why))
+            .map(EjectionReason::as_str);
         let checks = [&self.checks.passed, &self.checks.failed].map(|count| count.load(Relaxed));
-        let taken_out = Out::ALL.map(|why| self.taken_out[why as usize].load(Relaxed));
+        let taken_out = EjectionReason::ALL.map(|why| self.taken_out[why as usize].load(Relaxed));
         HealthSeries { out, taken_out, checks }
     }
 }

@@ -6,7 +6,7 @@ use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::{Family, Sample, Samples};
-use weir_gateway::stats::Snapshot;
+use weir_gateway::snapshot::Snapshot;
 use weir_index::Index;
 use weir_index::delivery::SinkQueue;
 use weir_index::monitor::Monitor;

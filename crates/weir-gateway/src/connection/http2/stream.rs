@@ -195,7 +195,7 @@ impl Sending {
             match ready!(self.body.poll_data(cx, &exchange.deadline)) {
                 Err(error) => return Poll::Ready(Err(Broken(Some(error)))),
                 Ok(false) => {
-                    let trailers = self.body.end(exchange);
+                    let trailers = exchange.end_body(self.body.end());
                     exchange.complete(b"");
                     self.end = Some(trailers.map_or(End::Data(Bytes::new()), End::Trailers));
                 }

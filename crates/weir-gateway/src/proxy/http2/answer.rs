@@ -1,11 +1,9 @@
 //! The body of an answer that comes by HTTP/2.
 
 use super::Outflow;
-use crate::body::AnswerError;
+use crate::body::{AnswerError, BodyEnd};
 use crate::deadline::{Deadline, Expired, Wait};
-use crate::exchange::Exchange;
 use crate::grpc;
-use crate::headers::{filter_trailers, is_edited};
 use crate::upstream::Seat;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
@@ -132,15 +130,14 @@ impl<'a> StreamBody<'a> {
         moved
     }
 
-    /// It is over: what follows it, noted of the call, without what the client is not to get.
-    pub(crate) fn end(&mut self, exchange: &mut Exchange) -> Option<HeaderMap> {
-        let mut trailers = self.trailers.take()?;
-        if self.is_grpc {
-            grpc::note(exchange, self.seat.target(), &trailers);
+    /// It is over: the trailers, and the status of a gRPC call, which is counted.
+    pub(crate) fn end(&mut self) -> BodyEnd {
+        let Some(trailers) = self.trailers.take() else { return BodyEnd::default() };
+        let grpc_status = grpc::code(&trailers).filter(|_| self.is_grpc);
+        if let Some(code) = grpc_status {
+            self.seat.target().stats.grpc[code].add(1);
         }
-        let edits = exchange.matched().map(|(_, route)| &route.response_headers);
-        filter_trailers(&mut trailers, |name| edits.is_some_and(|edits| is_edited(edits, name)));
-        Some(trailers).filter(|trailers| !trailers.is_empty())
+        BodyEnd { trailers: Some(trailers), grpc_status }
     }
 
     fn failed(&mut self, error: &h2::Error) -> AnswerError {

@@ -1,13 +1,13 @@
-//! What all workers have counted, summed up for whoever renders it.
+//! The statistics of all workers, summed up.
 
-use super::{
-    Again, BUCKETS, CallKey, Durations, Exemplar, Hedged, Mirrored, NotAgain, RejectionSeries,
-    SeriesKey, Sketch, TargetKey, WorkerStats,
-};
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
-use crate::upgrade::Ended;
-use crate::upstream::{Healths, Out};
+use crate::stats::{
+    Again, BUCKETS, CallKey, Durations, EjectionReason, Exemplar, Hedged, Mirrored, NotAgain,
+    RejectionSeries, SeriesKey, Sketch, TargetKey, UpgradeEnd, WorkerStats, put_exemplar,
+    rejection_series,
+};
+use crate::upstream::Healths;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
@@ -97,8 +97,8 @@ pub struct Snapshot {
     pub upgrades_open: u64,
     /// Requests for a WebSocket where there is none.
     pub upgrades_refused: u64,
-    /// Connections that had become something else, by how they [`Ended`].
-    pub upgrades: [u64; Ended::ALL.len()],
+    /// Connections that had become something else, by [`UpgradeEnd`].
+    pub upgrades: [u64; UpgradeEnd::ALL.len()],
     /// Requests that were not traced because there were too many in a second.
     pub untraced: u64,
     /// Spans that nobody took in time.
@@ -177,8 +177,8 @@ pub struct TargetSeries {
     pub port: u16,
     /// Why it is out of service now; `None` while it is in.
     pub out: Option<&'static str>,
-    /// How often it was taken out of service, by [`Out`].
-    pub taken_out: [u64; Out::ALL.len()],
+    /// How often it was taken out of service, by [`EjectionReason`].
+    pub taken_out: [u64; EjectionReason::ALL.len()],
     /// Checks that were good, and those that were not.
     pub checks: [u64; 2],
     /// Connections opened, or tried to.
@@ -221,7 +221,7 @@ impl Snapshot {
             add_requests(worker, &mut requests);
             add_targets(worker, healths, &mut targets);
         }
-        sum.rejections = super::rejections::series(rejections);
+        sum.rejections = rejection_series(rejections);
         sum.requests = requests.into_values().collect();
         sum.targets = targets.into_values().map(finish_target).collect();
         sum
@@ -288,7 +288,7 @@ impl Distribution {
             sketch.add_to(&mut self.sketch);
         }
         for (bucket, exemplar) in durations.exemplars().iter() {
-            super::put_exemplar(&mut self.exemplars, *bucket, *exemplar);
+            put_exemplar(&mut self.exemplars, *bucket, *exemplar);
         }
     }
 }
