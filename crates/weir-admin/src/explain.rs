@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 use weir_gateway::door::Tried;
-use weir_gateway::explain::{Ask, AskError, Explanation, Pair};
+use weir_gateway::explain::{Explanation, Pair};
+use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// A request to be explained: by its parts, or as a curl command.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -53,30 +54,31 @@ impl Explain {
     ///
     /// # Errors
     /// The curl command is not understood, or there is both one and a request.
-    pub fn ask(self) -> Result<Ask, curl::CurlError> {
+    pub fn ask(self) -> Result<RequestText, curl::CurlError> {
         let ask = match &self.curl {
             Some(_) if !(self.target.is_empty() && self.headers.is_empty()) => {
                 return Err(curl::CurlError::Both);
             }
             Some(command) => curl::parse(command)?,
-            None => Ask {
+            None => RequestText {
                 method: if self.method.is_empty() { "GET".to_owned() } else { self.method },
                 target: self.target,
                 headers: self.headers.into_iter().map(|h| (h.name, h.value)).collect(),
                 body: self.body.into_bytes(),
-                ..Ask::default()
+                ..RequestText::default()
             },
         };
-        Ok(Ask { listener: self.listener, client: self.client, ..ask })
+        Ok(RequestText { listener: self.listener, client: self.client, ..ask })
     }
 }
 
 /// Who explains. Handed in by the binary; it may block.
-pub type Explainer = Box<dyn Fn(Ask) -> Result<Explanation, AskError> + Send + Sync>;
+pub type Explainer =
+    Box<dyn Fn(RequestText) -> Result<Explanation, RequestTextError> + Send + Sync>;
 
 /// Who serves a request of an operator's, whose name comes with it. Handed in by the binary; it
 /// blocks until the answer is there.
-pub type Attempt = Box<dyn Fn(Ask, &str) -> Result<Tried, AskError> + Send + Sync>;
+pub type Attempt = Box<dyn Fn(RequestText, &str) -> Result<Tried, RequestTextError> + Send + Sync>;
 
 /// The answer to a request that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -125,7 +127,7 @@ impl TriedAnswer {
             id: tried.id,
             status: tried.status,
             problem: tried.problem.map(str::to_owned),
-            headers: tried.headers,
+            headers: tried.headers.into_iter().map(|(name, value)| Pair { name, value }).collect(),
             text,
             base64,
             bytes: tried.bytes,

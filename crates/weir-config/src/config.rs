@@ -23,8 +23,8 @@ mod tracker;
 mod upstream;
 
 pub use auth::{
-    Algorithm, ApiKeySource, Auth, AuthKind, CertificateName, IntrospectAuth, JwtAuth, RemoteKeys,
-    TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
+    Algorithm, ApiKeySource, Auth, AuthKind, Carrier, CertificateName, IntrospectAuth, JwtAuth,
+    RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
 };
 pub use cache::{Cache, Credentials};
 pub use calls::{Call, Given};

@@ -1,6 +1,5 @@
 //! Access log: one line a request, written by a thread of its own, never waited for.
 
-use crate::auth::Principal;
 use crate::exchange::Exchange;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -212,7 +211,7 @@ impl Line<'_> {
         let exchange = self.exchange;
         let config = &exchange.live().site.config;
         let matched = exchange.matched();
-        let consumer = exchange.principal.as_deref().and_then(Principal::consumer);
+        let consumer = exchange.consumer();
         Fields {
             time: jiff::Timestamp::now().to_string(),
             id: exchange.id.as_str(),

@@ -5,8 +5,8 @@
 //!
 //! A credential that weir has checked is still passed on to the upstream, as other gateways do:
 //! upstreams read claims themselves. It is replaced where the upstream has a credential of weir's
-//! own, and removed by a header edit on the route. [`carrier`] tells where credentials stand, for
-//! those who must never store them.
+//! own, and removed by a header edit on the route. `AuthKind::carrier` says where credentials stand:
+//! they are never stored.
 
 mod api_key;
 pub(crate) mod certificate;
@@ -37,8 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use token_cache::TokenCache;
 use weir_config::config::Config;
 use weir_config::{
-    Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName, ConsumerId,
-    IntrospectAuth,
+    Access, AccessRule, AuthId, AuthKind, CertificateName, ConsumerId, IntrospectAuth,
 };
 use weir_wire::Headers;
 
@@ -131,28 +130,6 @@ impl Principal {
     #[cfg(test)]
     pub(crate) fn for_test(consumer: Option<ConsumerId>) -> Self {
         Self { consumer, ..Self::anonymous() }
-    }
-}
-
-/// Where a credential stands in a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier<'a> {
-    /// The whole value of this header (lower case).
-    Header(&'a str),
-    /// The value of this query parameter (decoded name).
-    Query(&'a str),
-}
-
-/// Where credentials of this auth stand; whoever stores or logs requests withholds it. `None` if
-/// they are no part of requests.
-pub fn carrier(auth: &Auth) -> Option<Carrier<'_>> {
-    match &auth.kind {
-        AuthKind::Jwt(_) | AuthKind::Introspect(_) | AuthKind::ApiKey(ApiKeySource::Basic) => {
-            Some(Carrier::Header("authorization"))
-        }
-        AuthKind::ApiKey(ApiKeySource::Header(name)) => Some(Carrier::Header(name)),
-        AuthKind::ApiKey(ApiKeySource::Query(name)) => Some(Carrier::Query(name)),
-        AuthKind::Certificate(_) => None,
     }
 }
 

@@ -11,7 +11,9 @@ pub(crate) use http2::{Http2Body, SharedResponse};
 use crate::capture::Tee;
 use crate::counter::Counter;
 use crate::deadline::{Deadline, Expired, Wait};
+use crate::problem::Problem;
 use crate::proxy::mirror::Copying;
+use crate::refusal::Refusal;
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -32,6 +34,21 @@ pub(crate) enum RequestBodyError {
     /// No byte came in time.
     #[error("the body did not arrive in time")]
     Late(Expired),
+}
+
+impl From<RequestBodyError> for Refusal {
+    fn from(error: RequestBodyError) -> Self {
+        match error {
+            RequestBodyError::Gone => {
+                Self { unheard: true, ..Self::new(Problem::BadBody) }.detail("the client went away")
+            }
+            RequestBodyError::Malformed(error) => {
+                Self::new(Problem::BadBody).detail(error.to_string())
+            }
+            RequestBodyError::TooLarge => Self::new(Problem::BodyTooLarge),
+            RequestBodyError::Late(expired) => Self::from(expired),
+        }
+    }
 }
 
 /// The body of a request, read as it is asked for.

@@ -4,13 +4,13 @@
 //! whole when it is used. They are polled in the task of the client's request, so that they end with it.
 
 use crate::body::{Body, RequestBody};
-use crate::exchange::{Exchange, TransactionId};
-use crate::explain::{Part, shown_target};
+use crate::exchange::Exchange;
 use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
 use crate::proxy::{self, fill};
 use crate::refusal::Refusal;
+use crate::transaction_id::TransactionId;
 use crate::transform::{self, Source};
 use bytes::Bytes;
 use serde_json::Value;
@@ -254,20 +254,4 @@ fn together(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
     }
     out.push(b'}');
     Bytes::from(out)
-}
-
-/// What is told of each call without making it.
-pub(crate) fn outline(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
-    let part = |(call, fetch): (&Call, &Fetch)| {
-        let target = shown_target(exchange, None, &fetch.target);
-        let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
-        let time = call.timeout.map(|time| format!("at most {time:?}"));
-        let else_ = match call.fallback {
-            Some(_) => "has a fallback",
-            None => "the request fails with it",
-        };
-        let why = time.into_iter().chain([else_.to_owned()]).collect::<Vec<_>>().join(", ");
-        Part { name, outcome: "later".to_owned(), why }
-    };
-    calls.iter().zip(fetches).map(part).collect()
 }

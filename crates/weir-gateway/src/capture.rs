@@ -32,7 +32,6 @@ pub use rest::hash_key_is_whole;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::script;
 use crate::worker::Worker;
 use passing::Passing;
 use rest::HashKey;
@@ -47,6 +46,7 @@ use weir_journal::{
     BodyFacts, Completed, Lane, Outcome, Position, Received, Room, Side, Ticket, Void, counted,
     stage,
 };
+use weir_script::Notes;
 use weir_wire::Framing;
 
 /// Most bytes of an answer's body that are written with its end: a record has to fit into a
@@ -439,7 +439,8 @@ fn write_end(
     if level >= CaptureLevel::Headers {
         live.site.masks.write(&exchange.response.headers, &mut head);
     }
-    let said = exchange.notes.as_deref().filter(|_| !alone).unwrap_or(&script::NOTHING);
+    let none = Notes::EMPTY;
+    let said = exchange.notes.as_deref().filter(|_| !alone).unwrap_or(&none);
     let logs: Vec<&str> = said.logs.iter().map(String::as_str).collect();
     let completed = Completed {
         outcome,
@@ -454,8 +455,8 @@ fn write_end(
         request_body: &bodies.request_body,
         response_body: &bodies.response_body,
         void,
-        keys: &script::pairs(&said.keys),
-        properties: &script::pairs(&said.properties),
+        keys: &pairs(&said.keys),
+        properties: &pairs(&said.properties),
         logs: &logs,
         retries: exchange.recording.retries,
         shortened: state == State::Shed,
@@ -545,7 +546,7 @@ fn with_received<T>(
 
 /// What counting needs to know.
 fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> {
-    let consumer = exchange.principal.as_deref().and_then(|p| p.consumer());
+    let consumer = exchange.consumer();
     let (api, operation) = match (exchange.matched(), exchange.api) {
         (Some((api, route)), _) => (api.name.as_str(), route.operation.as_str()),
         (None, Some(api)) => (config.apis[api].name.as_str(), ""),
@@ -562,6 +563,11 @@ fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> 
         resubmission_of: exchange.resubmission.as_ref().map_or([0; 16], |again| again.of),
         ..Received::default()
     }
+}
+
+/// Names and values as a record has them.
+fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
+    list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 fn upstream_name(exchange: &Exchange) -> &str {

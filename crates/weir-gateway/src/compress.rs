@@ -6,7 +6,7 @@ pub use encoder::Gzip;
 pub(crate) use encoder::{Encoder, EncoderError};
 
 use crate::cors::add_vary;
-use crate::exchange::Exchange;
+use crate::headers::is_encoded;
 use crate::negotiate;
 use weir_config::{Compression, ContentCoding};
 use weir_wire::{Headers, Known};
@@ -55,7 +55,7 @@ fn is_eligible(settings: &Compression, answer: &Answer<'_>) -> bool {
     let whole = !answer.head && !matches!(answer.status, 100..=199 | 204 | 205 | 206 | 304);
     whole
         && answer.length.is_none_or(|length| length >= settings.min_size)
-        && !Exchange::is_encoded(headers)
+        && !is_encoded(headers)
         && headers.known(Known::ContentType).is_some_and(is_worth_it)
         && !headers.get_all("cache-control").any(forbids_transformation)
         && ["content-range", "content-digest", "digest", "content-md5"]

@@ -9,7 +9,6 @@ mod plan;
 mod serve;
 mod trial;
 
-pub(crate) use plan::InHand;
 pub(crate) use serve::receive;
 pub(crate) use trial::Trial;
 pub use trial::{TRIED_BY, Tried};

@@ -6,17 +6,18 @@ use crate::body::{AnswerError, BodyEnd};
 use crate::capture::{self, Recording};
 use crate::clock;
 use crate::deadline::Deadline;
-use crate::door::InHand;
 use crate::explain::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::grpc;
 use crate::headers::{filter_trailers, is_edited};
-use crate::hex;
 use crate::limit::Standing;
 use crate::path;
 use crate::problem::{Fault, Problem};
+use crate::refusal::Refusal;
+use crate::replay::Replay;
 use crate::spans::Open;
 use crate::trace_context::TraceContext;
+use crate::transaction_id::TransactionId;
 use crate::upgrade::Upgraded;
 use crate::upstream::Call;
 use crate::worker::{Live, Worker};
@@ -25,8 +26,8 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Api, Proxy, Route, Segment, UpstreamId};
-use weir_wire::{Known, RequestHead, ResponseHead, Version};
+use weir_config::{Api, ConsumerId, Proxy, Route, Segment, UpstreamId};
+use weir_wire::{RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
 /// [`Worker::exchange`].
@@ -64,7 +65,7 @@ pub(crate) struct Exchange {
     /// There if it is traced.
     pub(crate) span: Option<Rc<Open>>,
     /// There if weir itself sends the request again.
-    pub(crate) resubmission: Option<Box<InHand>>,
+    pub(crate) resubmission: Option<Box<Replay>>,
     /// It has passed every policy: something has been done about it.
     pub(crate) admitted: bool,
     /// There if it is only explained: nothing is sent, counted, recorded or logged.
@@ -107,55 +108,6 @@ pub(crate) enum Protocol {
     InProcess,
 }
 
-/// A transaction id (UUIDv7), in its text form and as bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TransactionId {
-    text: [u8; uuid::fmt::Hyphenated::LENGTH],
-    bytes: [u8; 16],
-}
-
-impl TransactionId {
-    fn new(unix_ms: u64) -> Self {
-        let mut random = [0; 10];
-        random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
-        random[8..].copy_from_slice(&fastrand::u16(..).to_ne_bytes());
-        Self::of(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
-    }
-
-    /// For what is no transaction of a client.
-    pub(crate) fn fresh() -> Self {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self::new(since.map_or(0, |since| since.as_millis() as u64))
-    }
-
-    pub(crate) fn of(id: uuid::Uuid) -> Self {
-        let bytes = id.into_bytes();
-        let (high, low) = id.as_u64_pair();
-        let (high, low) = (hex::digits(high), hex::digits(low));
-        let mut text = [b'-'; uuid::fmt::Hyphenated::LENGTH];
-        text[..8].copy_from_slice(&high[..8]);
-        text[9..13].copy_from_slice(&high[8..12]);
-        text[14..18].copy_from_slice(&high[12..]);
-        text[19..23].copy_from_slice(&low[..4]);
-        text[24..].copy_from_slice(&low[4..]);
-        Self { text, bytes }
-    }
-
-    /// The text as bytes.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.text
-    }
-
-    /// The 16 bytes of the id itself.
-    pub(crate) fn bytes(&self) -> [u8; 16] {
-        self.bytes
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.text).unwrap_or_default()
-    }
-}
-
 impl Exchange {
     /// A new one, for no connection yet.
     pub(crate) fn new(worker: &'static Worker, deadline: Rc<Deadline>) -> Self {
@@ -163,7 +115,7 @@ impl Exchange {
         let nobody = Client { address: peer.ip(), trusted: false, https: false, host: None };
         Self {
             worker,
-            id: TransactionId { text: [b'0'; 36], bytes: [0; 16] },
+            id: TransactionId::NIL,
             request: RequestHead::default(),
             response: ResponseHead::default(),
             deadline,
@@ -222,14 +174,14 @@ impl Exchange {
     }
 
     /// Starts on a request that weir itself sends again; its head is in `request`.
-    pub(crate) fn begin_again(&mut self, id: [u8; 16], client: Client, in_hand: InHand) {
+    pub(crate) fn begin_replay(&mut self, id: [u8; 16], client: Client, replay: Replay) {
         self.started = clock::now();
         let now = self.worker.unix_time(self.started);
         self.id = TransactionId::of(uuid::Uuid::from_bytes(id));
         self.client = client;
         crate::forwarded::strip(&mut self.request.headers, &[]);
         self.start(self.worker.live(), now);
-        self.resubmission = Some(Box::new(in_hand));
+        self.resubmission = Some(Box::new(replay));
     }
 
     fn start(&mut self, live: Rc<Live>, now: Duration) {
@@ -284,6 +236,11 @@ impl Exchange {
         Some((api, &api.routes[route]))
     }
 
+    /// The consumer who calls, if that is known.
+    pub(crate) fn consumer(&self) -> Option<ConsumerId> {
+        self.principal.as_deref().and_then(Principal::consumer)
+    }
+
     /// The upstream that a proxy hands it to.
     pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
         self.instead.unwrap_or(proxy.upstream)
@@ -314,6 +271,18 @@ impl Exchange {
             segments.next();
         }
         segments.rest().unwrap_or_default()
+    }
+
+    /// What the path leads to under another name must have no route that demands more than the one
+    /// that was found: weir itself would lead around that.
+    ///
+    /// # Errors
+    /// There is such a route.
+    pub(crate) fn admit_name(&self, name: &str) -> Result<(), Refusal> {
+        let Some(own) = self.route else { return Ok(()) };
+        let site = &self.live().site;
+        let asked = (self.host.as_str(), self.request.method_name());
+        Ok(site.router.admit_name(&site.config, asked, name, own)?)
     }
 
     /// A path parameter as it stands in the path; `*` is what the wildcard took.
@@ -499,12 +468,6 @@ impl Exchange {
         }
         in_flight
     }
-
-    /// Whether a body is encoded (RFC 9110 section 8.4), as a compressed one is.
-    pub(crate) fn is_encoded(headers: &weir_wire::Headers) -> bool {
-        let coding = headers.known(Known::ContentEncoding);
-        coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
-    }
 }
 
 impl Drop for Exchange {
@@ -523,18 +486,4 @@ pub(crate) fn push_host(out: &mut String, authority: &str) {
     let host = &authority[..end.unwrap_or(authority.len())];
     out.push_str(host.strip_suffix('.').unwrap_or(host));
     out.make_ascii_lowercase();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::TransactionId;
-
-    #[test]
-    fn an_id_is_a_version_7_uuid_of_its_moment_in_canonical_form() {
-        let id = TransactionId::new(1_700_000_000_123);
-        let uuid: uuid::Uuid = id.as_str().parse().unwrap();
-        assert_eq!(uuid.to_string(), id.as_str());
-        assert_eq!(uuid.get_version_num(), 7);
-        assert_eq!(uuid.get_timestamp().unwrap().to_unix(), (1_700_000_000, 123_000_000));
-    }
 }

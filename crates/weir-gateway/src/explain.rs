@@ -7,7 +7,6 @@
 //! made.
 
 mod answer;
-mod arrival;
 mod desk;
 mod route;
 mod sent;
@@ -16,9 +15,8 @@ mod told;
 mod trace;
 mod upstream;
 
-pub(crate) use arrival::{Arrival, read_head};
 pub(crate) use desk::Desk;
-pub(crate) use sent::{note_recorded, shown_target, stands_in};
+pub(crate) use sent::{note_recorded, stands_in};
 pub use told::{
     Answer, Captured, Decision, Explanation, Kind, Listened, Other, Outcome, Pair, Part, Sent,
     Step, Text, Who,
@@ -28,9 +26,9 @@ pub(crate) use trace::{Stage, Trace};
 use crate::body::RequestBody;
 use crate::exchange::{Exchange, Protocol};
 use crate::flow;
-use crate::gateway::GatewayError;
 use crate::limit::Limiter;
-use crate::site::Site;
+use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
+use crate::site::{Site, SiteError};
 use crate::worker::Worker;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -38,66 +36,14 @@ use std::sync::Arc;
 use weir_config::Config;
 use weir_wire::Framing;
 
-/// A request to be explained, as a client would send it by HTTP/1.1.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Ask {
-    /// Method.
-    pub method: String,
-    /// Path and query, or a whole URL, which says host and listener as well.
-    pub target: String,
-    /// Header lines. What frames a body among them goes by the body that is there.
-    pub headers: Vec<(String, String)>,
-    /// The whole body; empty: none.
-    pub body: Vec<u8>,
-    /// Address or port of the listener it comes to; without one that fits the URL, else the first.
-    pub listener: Option<String>,
-    /// Address it comes from; this machine without.
-    pub client: Option<IpAddr>,
-}
-
-impl std::fmt::Debug for Ask {
-    /// Neither query nor headers nor body.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ask").field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-/// Why there is no explanation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
-    /// A method, target or header has a character that ends it, so it cannot be sent.
-    #[error("{0} has a line break or a NUL, so it cannot be sent")]
-    Unwritable(String),
-    /// The target is neither a path nor a URL with http or https.
-    #[error("the target is neither a path that begins with / nor a URL with http or https")]
-    Target,
-    /// There is no such listener.
-    #[error("no listener has the address or port {asked}; there are: {known}")]
-    Listener {
-        /// The one that was asked for.
-        asked: String,
-        /// Those there are.
-        known: String,
-    },
-    /// Nothing is listened on.
-    #[error("the configuration has no listener")]
-    NoListener,
-    /// Too many ask at once.
-    #[error("as many requests are being explained as are at once")]
-    Busy,
-    /// It took too long, or weir is stopping.
-    #[error("it was not explained in time")]
-    Late,
-}
-
 /// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.
 ///
 /// # Errors
 /// The configuration cannot be made ready, or the request not be made.
 pub fn offline(
     config: Arc<Config>,
-    ask: Ask,
-) -> Result<Result<Explanation, AskError>, GatewayError> {
+    ask: RequestText,
+) -> Result<Result<Explanation, RequestTextError>, SiteError> {
     let limiter = Arc::new(Limiter::default());
     let site = Arc::new(Site::unconnected(config, &limiter, None)?);
     let desk = Desk::offline(site, limiter)?;
@@ -105,13 +51,16 @@ pub fn offline(
 }
 
 /// Explains a request by what `worker` serves now.
-async fn explain(worker: &'static Worker, ask: &Ask) -> Result<Explanation, AskError> {
+async fn explain(
+    worker: &'static Worker,
+    ask: &RequestText,
+) -> Result<Explanation, RequestTextError> {
     let live = worker.live();
     let arrival = Arrival::of(&live.site.config, ask)?;
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let mut exchange = worker.exchange(SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
-    let unreadable = read_head(&mut exchange, &head, &live.site.wire_limits);
+    let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     // Before anything can end it: it must leave no line in the log.
     exchange.trace = Some(Box::default());
     exchange.begin(arrival.listener, arrival.https);

@@ -23,7 +23,6 @@ use crate::cors::add_vary;
 use crate::deadline::Wait;
 use crate::descriptors::is_exhausted;
 use crate::exchange::Exchange;
-use crate::flow::admit_name;
 use crate::negotiate::Codings;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -86,7 +85,7 @@ fn admit_index(exchange: &Exchange, root: &Root) -> Result<(), Refusal> {
     if root.files.file.is_some() || !path.ends_with('/') {
         return Ok(());
     }
-    root.files.index.iter().try_for_each(|index| admit_name(exchange, &format!("{path}{index}")))
+    root.files.index.iter().try_for_each(|index| exchange.admit_name(&format!("{path}{index}")))
 }
 
 /// What a file is remembered by: the path it is asked for by, as it stands there.

@@ -14,7 +14,7 @@ use crate::explain::{self, Stage};
 use crate::grpc;
 use crate::headers::apply_edits;
 use crate::limit::{Caller, Moment};
-use crate::path::{self, Ambiguity, Normal, PathError};
+use crate::path::{self, Ambiguity, Normal};
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
 use crate::route::Found;
@@ -220,7 +220,7 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
             let (config, request) = (&live.site.config, &exchange.request);
             let path = Normal { path: request.path().into(), ambiguity: path };
             let asked = (exchange.host.as_str(), request.method_name());
-            live.site.router.admit_path(config, asked, &path, (api, route)).map_err(malformed)?;
+            live.site.router.admit_path(config, asked, &path, (api, route))?;
             exchange.route = Some((api, route));
             Ok(None)
         }
@@ -242,26 +242,11 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
 /// Brings the path into its normal form, which is what is matched and what is forwarded. Gives
 /// what servers read in more than one way in it.
 fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
-    let Normal { path, ambiguity } = path::normalise(exchange.request.path()).map_err(malformed)?;
+    let Normal { path, ambiguity } = path::normalise(exchange.request.path())?;
     if let Cow::Owned(normal) = path {
         exchange.request.set_path(&normal);
     }
     Ok(ambiguity)
-}
-
-/// What the path leads to under another name must have no route that demands more than the one that
-/// was found: weir itself would lead around that.
-pub(crate) fn admit_name(exchange: &Exchange, name: &str) -> Result<(), Refusal> {
-    let Some(own) = exchange.route else { return Ok(()) };
-    let site = &exchange.live().site;
-    let asked = (exchange.host.as_str(), exchange.request.method_name());
-    site.router.admit_name(&site.config, asked, name, own).map_err(malformed)
-}
-
-/// A path that is not served.
-fn malformed(error: PathError) -> Refusal {
-    let problem = if error.is_ambiguous() { Problem::AmbiguousPath } else { Problem::BadRequest };
-    Refusal::new(problem).detail(error.to_string())
 }
 
 fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
@@ -402,11 +387,9 @@ fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFa
 /// Admits the request by the consumer's plan and the limits of API and route.
 fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     let live = Rc::clone(exchange.live());
-    let (Some((api, index)), Some(principal)) = (exchange.route, exchange.principal.clone()) else {
-        return Err(Problem::Internal.into());
-    };
-    let caller =
-        Caller { api, route: index, principal: &principal, address: exchange.client.address };
+    let Some((api, route)) = exchange.route else { return Err(Problem::Internal.into()) };
+    let (consumer, address) = (exchange.consumer(), exchange.client.address);
+    let caller = Caller { api, route, consumer, address };
     let limits = &live.site.limits;
     let now = moment(exchange);
     let (config, scope) = (&live.site.config, || exchange.scope());
@@ -445,12 +428,10 @@ fn begin_recording(
     body: &RequestBody<'_>,
 ) -> Result<Option<capture::Tee>, Problem> {
     let begun = capture::begin(exchange, route, body.framing());
-    if begun.is_err()
-        && let Some(principal) = exchange.principal.clone()
-    {
+    if begun.is_err() {
         let now = moment(exchange);
-        exchange.live().site.limits.give_back_quota(&principal, now);
-        // How it stood is not how it stands.
+        exchange.live().site.limits.give_back_quota(exchange.consumer(), now);
+        // The limit status is outdated.
         exchange.standing = None;
     }
     begun

@@ -6,14 +6,14 @@ use crate::capture;
 use crate::clock::Wall;
 use crate::descriptors::Descriptors;
 use crate::door::{self, Entry, Order, Refused, Resubmission, Tell, Trial, Tried};
-use crate::explain::{Ask, AskError, Desk, Explanation};
+use crate::explain::{Desk, Explanation};
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
-use crate::site::Site;
+use crate::request_text::{RequestText, RequestTextError};
+use crate::site::{Site, SiteError};
 use crate::snapshot::Snapshot;
 use crate::spans::Traced;
 use crate::stats::WorkerStats;
-use crate::tls::TlsError;
 use crate::upstream::Healths;
 use crate::worker::{self, Accepting, Control, Phase, Shared, Worker};
 use std::io;
@@ -36,18 +36,12 @@ pub enum GatewayError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// A certificate cannot be used or made.
+    /// A Config cannot be made ready.
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Scripts need more memory than they may have.
-    #[error(transparent)]
-    Scripts(#[from] weir_script::EngineError),
+    Site(#[from] SiteError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-    /// The folder for the sockets of agents, or the broker's thread, cannot be made.
-    #[error("cannot start pools: {0}")]
-    Broker(io::Error),
     /// The key for hashes of bodies cannot be read or made.
     #[error("cannot open the key for hashes in {}: {source}", folder.display())]
     HashKey {
@@ -230,14 +224,14 @@ impl Gateway {
     ///
     /// # Errors
     /// The request cannot be made, there is no room for it, or nobody knows what came of it.
-    pub fn attempt(&self, ask: Ask, by: &str) -> Result<Tried, AskError> {
+    pub fn attempt(&self, ask: RequestText, by: &str) -> Result<Tried, RequestTextError> {
         if self.control.borrow().phase >= Phase::Draining {
-            return Err(AskError::Busy);
+            return Err(RequestTextError::Busy);
         }
         let (sender, told) = sync_channel(1);
-        let door = self.free_door().ok_or(AskError::Busy)?;
+        let door = self.free_door().ok_or(RequestTextError::Busy)?;
         door.send(Entry::Trial(Trial::new(ask, by, sender, &self.shared)));
-        told.recv_timeout(PATIENCE).unwrap_or(Err(AskError::Late))
+        told.recv_timeout(PATIENCE).unwrap_or(Err(RequestTextError::Late))
     }
 
     /// Says what would be done with a request now, and why; nothing is sent, counted, recorded or
@@ -245,14 +239,14 @@ impl Gateway {
     ///
     /// # Errors
     /// The request cannot be made, or not be explained now.
-    pub fn explain(&self, ask: Ask) -> Result<Explanation, AskError> {
+    pub fn explain(&self, ask: RequestText) -> Result<Explanation, RequestTextError> {
         if self.desk.get().is_none() {
             let desk = Desk::start(Arc::clone(&self.shared), self.control.subscribe())
-                .map_err(|_| AskError::Busy)?;
+                .map_err(|_| RequestTextError::Busy)?;
             // Somebody else may have been faster: then this one ends at once.
             let _ = self.desk.set(desk);
         }
-        self.desk.get().ok_or(AskError::Busy)?.ask(ask)
+        self.desk.get().ok_or(RequestTextError::Busy)?.ask(ask)
     }
 
     /// What every pool is doing and has done.

@@ -3,7 +3,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, MaxSizeReached};
 use std::borrow::Cow;
 use weir_config::HeaderEdits;
-use weir_wire::{Headers, Known};
+use weir_wire::{Headers, Known, Method, ResponseHead};
 
 /// Removes what concerns one connection only (RFC 9110 section 7.6.1), and what `also` names.
 pub(crate) fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bool) {
@@ -12,6 +12,16 @@ pub(crate) fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bo
     for name in nominated {
         headers.remove(&name);
     }
+}
+
+/// Turns the headers of an upstream's response to a request of this method into those for the
+/// client, in place.
+pub(crate) fn strip_response(response: &mut ResponseHead, method: Method) {
+    // The length of a body that is not sent can only be had from its declaration.
+    let bodiless = method == Method::Head || response.status == 304;
+    strip_hop_by_hop(&mut response.headers, |known| {
+        known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)
+    });
 }
 
 fn is_hop_by_hop(known: Known) -> bool {
@@ -158,6 +168,22 @@ pub(crate) fn put_http2(
         headers.try_append(name, value)?;
     }
     Ok(())
+}
+
+/// Whether a body is encoded (RFC 9110 section 8.4), as a compressed one is.
+pub(crate) fn is_encoded(headers: &Headers) -> bool {
+    let coding = headers.known(Known::ContentEncoding);
+    coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether a body is JSON by its media type (RFC 8259, RFC 6839).
+pub(crate) fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
+        || essence
+            .len()
+            .checked_sub(b"+json".len())
+            .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
 }
 
 /// A value as text; bytes that are no UTF-8 become U+FFFD.

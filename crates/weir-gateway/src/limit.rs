@@ -25,7 +25,6 @@ pub use standings::{
     LimitStandings, PlanStanding, QuotaStanding, RateStanding, RouteLimitStanding,
 };
 
-use crate::auth::Principal;
 use crate::problem::Problem;
 use failures::Failures;
 use gcra::Gcra;
@@ -137,20 +136,20 @@ pub struct Rejection {
 
 /// A request, as far as limits are concerned.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+pub struct Caller {
     /// Index of its API in the Config.
     pub api: usize,
     /// Index of its route in the API.
     pub route: usize,
-    /// Who calls.
-    pub principal: &'a Principal,
+    /// Who calls, if that is known.
+    pub consumer: Option<ConsumerId>,
     /// The client's address.
     pub address: IpAddr,
 }
 
 /// What admission needs to know at every step.
 struct Asked<'a, F> {
-    caller: &'a Caller<'a>,
+    caller: &'a Caller,
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
     plan: Option<&'a Held>,
@@ -291,7 +290,7 @@ impl LimitPlan {
     pub fn admit(
         &self,
         config: &Config,
-        caller: &Caller<'_>,
+        caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
     ) -> Result<Admission, Rejection> {
@@ -303,7 +302,7 @@ impl LimitPlan {
     pub(crate) fn look(
         &self,
         config: &Config,
-        caller: &Caller<'_>,
+        caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
         looked: &RefCell<Vec<Looked>>,
@@ -314,13 +313,13 @@ impl LimitPlan {
     fn pass(
         &self,
         config: &Config,
-        caller: &Caller<'_>,
+        caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
         looked: Option<&RefCell<Vec<Looked>>>,
     ) -> Result<Admission, Rejection> {
         let limits = &self.routes[caller.api][caller.route];
-        let consumer = caller.principal.consumer().map(|ConsumerId(index)| &self.consumers[index]);
+        let consumer = caller.consumer.map(|ConsumerId(index)| &self.consumers[index]);
         let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
         if limits.is_empty() && plan.is_none() {
             return Ok(Admission { standing: None });
@@ -415,9 +414,8 @@ impl LimitPlan {
 
     /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
     /// at `now`, as nothing was done about it after all.
-    pub(crate) fn give_back_quota(&self, principal: &Principal, now: Moment) {
-        let held =
-            principal.consumer().and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
+    pub(crate) fn give_back_quota(&self, consumer: Option<ConsumerId>, now: Moment) {
+        let held = consumer.and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
         let Some(held) = held else { return };
         let Some((calendar, _)) = &self.plans[held.plan].quota else { return };
         match &held.rolling {
@@ -430,7 +428,7 @@ impl LimitPlan {
         let special = match key {
             LimitKey::Address => None,
             LimitKey::Consumer => {
-                let consumer = asked.caller.principal.consumer();
+                let consumer = asked.caller.consumer;
                 consumer.map(|id| Key::Consumer(self.consumers[id.0].number))
             }
             LimitKey::Expr(expr) => expr.value(asked.scope).map(|value| match value {

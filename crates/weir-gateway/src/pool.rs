@@ -23,7 +23,6 @@ pub(crate) use script::Scripts;
 use crate::body::{Body, RequestBody};
 use crate::deadline::{Expired, Wait};
 use crate::exchange::Exchange;
-use crate::flow::admit_name;
 use crate::problem::Problem;
 use crate::proxy::{Limits, head};
 use crate::refusal::Refusal;
@@ -69,7 +68,7 @@ pub(crate) async fn answer<'a>(
         let mut call = Call::default();
         let mut script = script::find(exchange, settings, handler, &call).await?;
         if let Some(path) = &script.own_path {
-            admit_name(exchange, path)?;
+            exchange.admit_name(path)?;
         }
         prepare(exchange, route, &settings.headers);
         let mut body =

@@ -23,6 +23,7 @@ pub(crate) use head::fill;
 use crate::body::{Body, RequestBody};
 use crate::clock;
 use crate::exchange::Exchange;
+use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::upgrade;
@@ -133,7 +134,7 @@ pub(crate) async fn forward<'a>(
         switch(exchange, proxy, upgrade, connection, sending.is_complete())?;
         return Ok(Body::Empty);
     }
-    head::receive(exchange);
+    strip_response(&mut exchange.response, exchange.request.method);
     let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
     Ok(Body::Upstream(body))
 }

@@ -1,8 +1,8 @@
 //! A request that weir itself answers with an error: the problem, this occurrence of it, and the
 //! headers that belong to it.
 
-use crate::body::{AnswerError, RequestBodyError};
 use crate::deadline::{Expired, Wait};
+use crate::path::PathError;
 use crate::problem::Problem;
 use std::borrow::Cow;
 use weir_config::validation::Violation;
@@ -95,18 +95,11 @@ impl From<HeadError> for Refusal {
     }
 }
 
-impl From<RequestBodyError> for Refusal {
-    fn from(error: RequestBodyError) -> Self {
-        match error {
-            RequestBodyError::Gone => {
-                Self { unheard: true, ..Self::new(Problem::BadBody) }.detail("the client went away")
-            }
-            RequestBodyError::Malformed(error) => {
-                Self::new(Problem::BadBody).detail(error.to_string())
-            }
-            RequestBodyError::TooLarge => Self::new(Problem::BodyTooLarge),
-            RequestBodyError::Late(expired) => Self::from(expired),
-        }
+impl From<PathError> for Refusal {
+    fn from(error: PathError) -> Self {
+        let problem =
+            if error.is_ambiguous() { Problem::AmbiguousPath } else { Problem::BadRequest };
+        Self::new(problem).detail(error.to_string())
     }
 }
 
@@ -132,21 +125,6 @@ impl From<Expired> for Refusal {
                 Self::new(Problem::UpstreamTimeout)
             }
             Expired::Wait(Wait::Disk) => Self::new(Problem::FileUnreadable),
-        }
-    }
-}
-
-impl From<AnswerError> for Refusal {
-    fn from(error: AnswerError) -> Self {
-        match &error {
-            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed
-            | AnswerError::File
-            | AnswerError::Compression
-            | AnswerError::TooLarge
-            | AnswerError::NotKept => Self::new(error.problem()),
         }
     }
 }

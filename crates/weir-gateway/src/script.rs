@@ -26,7 +26,7 @@ use crate::worker::Live;
 use plan::{Part, Place, Seat};
 use std::rc::Rc;
 use weir_config::{Route, Script, Segment};
-use weir_script::{End, Notes, Principal, Request, Role, Step};
+use weir_script::{End, Principal, Request, Role, Step};
 
 /// Answers a request by a script.
 pub(crate) async fn answer<'a>(
@@ -217,12 +217,3 @@ fn request(exchange: &Exchange, route: &Route, script: &Script, body: Vec<u8>) -
         role: Role::Handler,
     }
 }
-
-/// What a script says about its transaction, as it is recorded.
-pub(crate) fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
-    list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-}
-
-/// Notes of nobody.
-pub(crate) static NOTHING: Notes =
-    Notes { keys: Vec::new(), properties: Vec::new(), logs: Vec::new() };

@@ -4,15 +4,32 @@ use crate::auth::introspect::{self, Introspection};
 use crate::auth::key_set::{self, KeySet};
 use crate::cache::Stores;
 use crate::capture::Masks;
-use crate::gateway::GatewayError;
 use crate::limit::{LimitPlan, Limiter};
 use crate::reply::ReplyPlan;
 use crate::route::Router;
 use crate::script::ScriptPlan;
-use crate::tls::ServerTls;
+use crate::tls::{ServerTls, TlsError};
+use std::io;
 use std::sync::Arc;
 use weir_broker::{Broker, PoolHandle};
 use weir_config::{Config, Handler};
+
+/// Why a Config cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// A certificate cannot be used or made.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Scripts need more memory than they may have.
+    #[error(transparent)]
+    Scripts(#[from] weir_script::EngineError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+    /// The folder for the sockets of agents cannot be made.
+    #[error("cannot start pools: {0}")]
+    Broker(io::Error),
+}
 
 /// What all workers share of one Config.
 #[derive(Debug)]
@@ -49,7 +66,7 @@ impl Site {
         limiter: &Arc<Limiter>,
         broker: &Broker,
         before: Option<&Self>,
-    ) -> Result<Self, GatewayError> {
+    ) -> Result<Self, SiteError> {
         let mut tls = Vec::with_capacity(config.listen.len());
         for (index, listener) in config.listen.iter().enumerate() {
             let before = before.and_then(|site| site.tls.get(index)?.as_ref());
@@ -62,7 +79,7 @@ impl Site {
         let mut site = Self::unconnected(config, limiter, before)?;
         site.tls = tls;
         // Last: what fails before has started nothing.
-        site.pools = broker.pools(&site.config.pools).map_err(GatewayError::Broker)?;
+        site.pools = broker.pools(&site.config.pools).map_err(SiteError::Broker)?;
         Ok(site)
     }
 
@@ -75,7 +92,7 @@ impl Site {
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
         before: Option<&Self>,
-    ) -> Result<Self, GatewayError> {
+    ) -> Result<Self, SiteError> {
         let replies = config.apis.iter().map(|api| {
             let plan = |handler: &Handler| match handler {
                 Handler::Reply(reply) => Some(ReplyPlan::new(reply)),

@@ -282,7 +282,7 @@ impl Open {
         let config = &exchange.live().site.config;
         let matched = exchange.matched();
         let request = &exchange.request;
-        let consumer = exchange.principal.as_deref().and_then(crate::auth::Principal::consumer);
+        let consumer = exchange.consumer();
         let state = request.headers.get("tracestate").filter(|_| self.parent != 0);
         Traced {
             trace: self.trace,

@@ -2,11 +2,12 @@
 
 mod source;
 
-pub(crate) use source::{Source, is_json};
+pub(crate) use source::Source;
 
 use crate::body::{Body, RequestBody};
 use crate::cors::add_vary;
 use crate::exchange::Exchange;
+use crate::headers::is_encoded;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -60,7 +61,7 @@ async fn read(
         let refusal = Refusal::new(Problem::UnsupportedMediaType);
         return Err(refusal.detail(source::described(from)));
     };
-    if Exchange::is_encoded(headers) {
+    if is_encoded(headers) {
         return Err(compressed());
     }
     let body = body.read_whole(&exchange.deadline).await?;
@@ -111,7 +112,7 @@ pub(crate) async fn response<'a>(
     let was_json = source.is_json();
     let head = exchange.request.method == weir_wire::Method::Head;
     if !head {
-        if Exchange::is_encoded(&exchange.response.headers) {
+        if is_encoded(&exchange.response.headers) {
             return Err(unreadable());
         }
         let unmappable = |why: String| Refusal::new(Problem::UpstreamUnmappable).detail(why);

@@ -12,6 +12,7 @@ mod tunnel;
 pub(crate) use tunnel::run;
 
 use crate::exchange::Exchange;
+use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::upstream::Connection;
@@ -122,7 +123,7 @@ pub(crate) fn accept(
     if !agreed {
         return None;
     }
-    crate::proxy::head::receive(exchange);
+    strip_response(&mut exchange.response, exchange.request.method);
     let headers = &mut exchange.response.headers;
     headers.push("connection", b"upgrade");
     headers.push("upgrade", protocol.as_bytes());

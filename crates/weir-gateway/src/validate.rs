@@ -7,7 +7,7 @@ pub(crate) use over_budget::OverBudget;
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
-use crate::headers;
+use crate::headers::{self, is_encoded};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub(crate) async fn request<'a>(
     if !content.reads_body() {
         return Ok(body);
     }
-    if Exchange::is_encoded(&exchange.request.headers) {
+    if is_encoded(&exchange.request.headers) {
         let refusal = Refusal::new(Problem::UnsupportedMediaType)
             .detail("a body that is validated must not be compressed");
         return lenient(exchange, validation.requests, refusal).map(|()| body);
@@ -183,7 +183,7 @@ pub(crate) async fn response<'a>(
         return Ok(body);
     }
     let short = body.length().is_some_and(|length| length <= limit);
-    if Exchange::is_encoded(&exchange.response.headers) || !(enforced || short) {
+    if is_encoded(&exchange.response.headers) || !(enforced || short) {
         if enforced {
             let detail = "a compressed body cannot be looked into".to_owned();
             let name = "content-encoding".to_owned();

@@ -14,6 +14,7 @@ use crate::access_log::{AccessLog, Line};
 use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
+use crate::date::DateCache;
 use crate::deadline::Deadline;
 use crate::descriptors::Descriptors;
 use crate::exchange::{Exchange, Protocol};
@@ -87,8 +88,7 @@ pub(crate) struct Worker {
     free: RefCell<Vec<usize>>,
     /// The wall clock at one moment, from which nearby moments are told without asking it.
     wall: Cell<(Instant, Duration)>,
-    /// HTTP date of this second.
-    date: RefCell<(u64, String)>,
+    pub(crate) date: DateCache,
     /// Exchanges without a connection, the last used one last: the one the cache still holds.
     #[expect(clippy::vec_box, reason = "an exchange is handed out without being copied")]
     exchanges: RefCell<Vec<Box<Exchange>>>,
@@ -134,7 +134,7 @@ impl Worker {
             wakers: RefCell::default(),
             free: RefCell::default(),
             wall,
-            date: RefCell::default(),
+            date: DateCache::default(),
             exchanges: RefCell::default(),
             no_deadline: Rc::default(),
         }
@@ -221,21 +221,12 @@ impl Worker {
         unix
     }
 
-    /// The Date header's value for this second.
-    pub(crate) fn push_date(&self, unix: u64, out: &mut Vec<u8>) {
-        let mut date = self.date.borrow_mut();
-        if date.0 != unix {
-            *date = (unix, http_date(unix));
-        }
-        out.extend_from_slice(date.1.as_bytes());
-    }
-
     /// Counts and logs a request that has been answered.
     pub(crate) fn observe(&self, exchange: &Exchange, duration: Duration) {
         let span = exchange.span.as_deref().map(Open::mark);
         exchange.live().series(exchange, &self.stats).record(duration, span);
         if let Some(problem) = exchange.problem {
-            let consumer = exchange.principal.as_deref().and_then(|p| p.consumer());
+            let consumer = exchange.consumer();
             let config = &exchange.live().site.config;
             let consumer = consumer.map_or("", |id| config.consumers[id.0].name.as_str());
             self.stats.rejections.record(problem, consumer);
@@ -264,24 +255,5 @@ impl Drop for PhaseWatch {
     fn drop(&mut self) {
         self.worker.wakers.borrow_mut()[self.place] = None;
         self.worker.free.borrow_mut().push(self.place);
-    }
-}
-
-/// IMF-fixdate (RFC 9110 section 5.6.7).
-pub(crate) fn http_date(unix: u64) -> String {
-    jiff::Timestamp::from_second(unix as i64)
-        .ok()
-        .and_then(|time| {
-            let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
-            printer.timestamp_to_rfc9110_string(&time).ok()
-        })
-        .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn dates_are_in_the_form_of_http() {
-        assert_eq!(super::http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 }

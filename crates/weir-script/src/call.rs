@@ -230,6 +230,9 @@ const NOTES: usize = 64;
 const NOTE: usize = 4096;
 
 impl Notes {
+    /// None.
+    pub const EMPTY: Self = Self { keys: Vec::new(), properties: Vec::new(), logs: Vec::new() };
+
     /// Adds one, cut to 4 KiB; false if there are 64 of its kind already.
     pub fn add(&mut self, kind: Note, name: &str, text: &str) -> bool {
         let (name, text) = (cut(name, 256), cut(text, NOTE));

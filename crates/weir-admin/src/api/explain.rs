@@ -11,7 +11,8 @@ use axum::body::Bytes;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use std::sync::Arc;
-use weir_gateway::explain::{Ask, AskError, Explanation};
+use weir_gateway::explain::Explanation;
+use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// Longest subject in the audit, in characters.
 const LONGEST: usize = 1024;
@@ -39,7 +40,7 @@ pub(super) async fn explain(
 }
 
 /// Method and path, which hold no credentials.
-fn subject(ask: &Ask) -> String {
+fn subject(ask: &RequestText) -> String {
     let path = ask.target.split(['?', '#']).next().unwrap_or_default();
     let path = match path.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
@@ -55,11 +56,11 @@ impl From<CurlError> for Problem {
     }
 }
 
-impl From<AskError> for Problem {
-    fn from(error: AskError) -> Self {
+impl From<RequestTextError> for Problem {
+    fn from(error: RequestTextError) -> Self {
         match error {
-            AskError::Busy => busy("requests to be explained"),
-            AskError::Late => stopping(),
+            RequestTextError::Busy => busy("requests to be explained"),
+            RequestTextError::Late => stopping(),
             other => unusable(other.to_string()),
         }
     }

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
 use weir_config::redaction;
-use weir_gateway::explain::{Ask, AskError};
+use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// Try a request
 ///
@@ -53,7 +53,7 @@ pub(super) async fn attempt(
 }
 
 /// Where a masked value of a recorded request is left in it.
-fn masked(ask: &Ask) -> Option<String> {
+fn masked(ask: &RequestText) -> Option<String> {
     let query = ask.target.split('#').next().and_then(|target| target.split_once('?'));
     if let Some(name) = query.and_then(|(_, query)| redaction::in_query(query)) {
         return Some(format!("The query parameter `{name}`"));
@@ -66,13 +66,13 @@ fn masked(ask: &Ask) -> Option<String> {
 }
 
 /// Why there is no answer.
-struct Failed(AskError);
+struct Failed(RequestTextError);
 
 impl From<Failed> for Problem {
     fn from(Failed(error): Failed) -> Self {
         match error {
-            AskError::Busy => busy("requests"),
-            AskError::Late => unavailable(),
+            RequestTextError::Busy => busy("requests"),
+            RequestTextError::Late => unavailable(),
             other => Self::from(other),
         }
     }

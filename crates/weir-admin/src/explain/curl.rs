@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_gateway::explain::Ask;
+use weir_gateway::request_text::RequestText;
 
 /// Why a curl command is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,7 +118,7 @@ struct Command {
 ///
 /// # Errors
 /// It is none, or not understood.
-pub fn parse(text: &str) -> Result<Ask, CurlError> {
+pub fn parse(text: &str) -> Result<RequestText, CurlError> {
     for shell in ["$'", "$(", "`"] {
         // What quotation marks would make plain is not worth telling apart.
         if text.contains(shell) {
@@ -295,7 +295,7 @@ impl Command {
     }
 
     /// With what curl adds by itself.
-    fn ask(mut self) -> Result<Ask, CurlError> {
+    fn ask(mut self) -> Result<RequestText, CurlError> {
         let [url] = self.urls.as_slice() else { return Err(CurlError::Urls(self.urls.len())) };
         // Without a scheme curl takes it for http.
         let mut target = if url.contains("://") { url.clone() } else { format!("http://{url}") };
@@ -321,7 +321,7 @@ impl Command {
         };
         let method = self.method.unwrap_or_else(|| usual.to_owned());
         let body = data.unwrap_or_default().into_bytes();
-        Ok(Ask { method, target, headers: self.headers, body, ..Ask::default() })
+        Ok(RequestText { method, target, headers: self.headers, body, ..RequestText::default() })
     }
 }
 
@@ -329,7 +329,7 @@ impl Command {
 mod tests {
     use super::*;
 
-    fn header<'a>(ask: &'a Ask, name: &str) -> Option<&'a str> {
+    fn header<'a>(ask: &'a RequestText, name: &str) -> Option<&'a str> {
         let found = ask.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }

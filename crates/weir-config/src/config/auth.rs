@@ -30,6 +30,19 @@ pub enum AuthKind {
 }
 
 impl AuthKind {
+    /// Where credentials of this kind stand; `None` if they are no part of requests.
+    #[must_use]
+    pub fn carrier(&self) -> Option<Carrier<'_>> {
+        match self {
+            Self::Jwt(_) | Self::Introspect(_) | Self::ApiKey(ApiKeySource::Basic) => {
+                Some(Carrier::Header("authorization"))
+            }
+            Self::ApiKey(ApiKeySource::Header(name)) => Some(Carrier::Header(name)),
+            Self::ApiKey(ApiKeySource::Query(name)) => Some(Carrier::Query(name)),
+            Self::Certificate(_) => None,
+        }
+    }
+
     /// What a token must be like; `None` if this is no token, which grants no scopes and has no
     /// claims but those of a certificate.
     #[must_use]
@@ -40,6 +53,15 @@ impl AuthKind {
             Self::ApiKey(_) | Self::Certificate(_) => None,
         }
     }
+}
+
+/// Where a credential stands in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier<'a> {
+    /// The whole value of this header (lower case).
+    Header(&'a str),
+    /// The value of this query parameter (decoded name).
+    Query(&'a str),
 }
 
 /// Where an API key is read from.

@@ -1,6 +1,6 @@
 //! How transactions are resubmitted.
 
-use super::{ApiKeySource, AuthKind, HeaderEdits};
+use super::{Carrier, HeaderEdits};
 
 /// How transactions of a route are resubmitted.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -36,24 +36,19 @@ impl super::Config {
     pub fn is_credential_header(&self, name: &str) -> bool {
         const ALWAYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
         ALWAYS.iter().any(|known| name.eq_ignore_ascii_case(known))
-            || self.auths.iter().any(|auth| match &auth.kind {
-                AuthKind::ApiKey(ApiKeySource::Header(key)) => name.eq_ignore_ascii_case(key),
-                AuthKind::ApiKey(ApiKeySource::Query(_) | ApiKeySource::Basic)
-                | AuthKind::Jwt(_)
-                | AuthKind::Introspect(_)
-                | AuthKind::Certificate(_) => false,
+            || self.carriers().any(|carrier| match carrier {
+                Carrier::Header(header) => name.eq_ignore_ascii_case(header),
+                Carrier::Query(_) => false,
             })
     }
 
     /// Whether a query parameter, its name decoded, carries credentials: those an `auth` names.
     #[must_use]
     pub fn is_credential_parameter(&self, name: &str) -> bool {
-        self.auths.iter().any(|auth| match &auth.kind {
-            AuthKind::ApiKey(ApiKeySource::Query(key)) => name == key,
-            AuthKind::ApiKey(ApiKeySource::Header(_) | ApiKeySource::Basic)
-            | AuthKind::Jwt(_)
-            | AuthKind::Introspect(_)
-            | AuthKind::Certificate(_) => false,
-        })
+        self.carriers().any(|carrier| carrier == Carrier::Query(name))
+    }
+
+    fn carriers(&self) -> impl Iterator<Item = Carrier<'_>> {
+        self.auths.iter().filter_map(|auth| auth.kind.carrier())
     }
 }

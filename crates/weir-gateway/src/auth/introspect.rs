@@ -8,8 +8,8 @@
 
 use super::token_cache;
 use crate::clock;
-use crate::exchange::TransactionId;
 use crate::proxy;
+use crate::transaction_id::TransactionId;
 use crate::worker::Live;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Map, Value};

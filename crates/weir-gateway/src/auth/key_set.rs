@@ -7,8 +7,8 @@
 //! the cache are remembered under: what a dropped key has signed is verified anew, and so refused.
 
 use crate::clock;
-use crate::exchange::TransactionId;
 use crate::proxy;
+use crate::transaction_id::TransactionId;
 use crate::worker::Live;
 use std::rc::Rc;
 use std::sync::Arc;

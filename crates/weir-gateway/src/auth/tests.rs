@@ -2,7 +2,9 @@ use super::*;
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::json;
 use weir_config::expr::Expr;
-use weir_config::{Algorithm, Consumer, JwtAuth, KeyHash, TokenRules, VerificationKey};
+use weir_config::{
+    Algorithm, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, TokenRules, VerificationKey,
+};
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";
@@ -272,19 +274,4 @@ fn challenges_name_the_ways_in_and_never_what_was_sent() {
          error_description=\"The credential is malformed\""
     );
     assert!(!format!("{wrong}{wrong:?}").contains("cr"));
-}
-
-#[test]
-fn carriers_are_known() {
-    let config = config();
-    let carriers: Vec<_> = config.auths.iter().map(carrier).collect();
-    assert_eq!(
-        carriers,
-        [
-            Some(Carrier::Header("authorization")),
-            Some(Carrier::Header("authorization")),
-            Some(Carrier::Header("x-api-key")),
-            Some(Carrier::Query("key"))
-        ]
-    );
 }

@@ -93,6 +93,21 @@ impl AnswerError {
     }
 }
 
+impl From<AnswerError> for Refusal {
+    fn from(error: AnswerError) -> Self {
+        match &error {
+            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::Late(expired) => Self::from(*expired),
+            AnswerError::UpstreamClosed
+            | AnswerError::File
+            | AnswerError::Compression
+            | AnswerError::TooLarge
+            | AnswerError::NotKept => Self::new(error.problem()),
+        }
+    }
+}
+
 impl<'a> Body<'a> {
     /// Bytes of the whole, where that is known.
     pub(crate) fn length(&self) -> Option<u64> {

@@ -22,7 +22,7 @@ fn asked(exchange: &Exchange) -> u8 {
 }
 
 fn consumer(exchange: &Exchange) -> Option<ConsumerId> {
-    exchange.principal.as_deref().and_then(|principal| principal.consumer())
+    exchange.consumer()
 }
 
 /// The plan of who calls.

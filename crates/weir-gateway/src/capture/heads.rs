@@ -1,9 +1,8 @@
 //! Headers and targets as they may be recorded: without credentials and what is masked.
 
 use super::urls;
-use crate::auth::{self, Carrier};
 use std::borrow::Cow;
-use weir_config::Config;
+use weir_config::{Carrier, Config};
 use weir_wire::{Headers, Known};
 
 /// What stands for a value that is not recorded.
@@ -26,7 +25,7 @@ impl Masks {
             parameters: config.tracker.masked_parameters.clone(),
         };
         for auth in &config.auths {
-            match auth::carrier(auth) {
+            match auth.kind.carrier() {
                 // Among the CREDENTIALS, which need no search.
                 None | Some(Carrier::Header("authorization")) => {}
                 Some(Carrier::Header(name)) => masks.headers.push(name.to_owned()),

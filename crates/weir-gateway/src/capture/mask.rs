@@ -2,7 +2,7 @@
 //! budget of the process, while their bytes go their way unchanged.
 
 use crate::compress::Encoder;
-use crate::transform::is_json;
+use crate::headers::is_json;
 use crate::worker::Worker;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;

@@ -374,7 +374,7 @@ fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: b
     encode::fields(head, &response.headers);
     if response.headers.known(Known::Date).is_none() {
         head.extend_from_slice(b"date: ");
-        exchange.worker.push_date(exchange.unix, head);
+        exchange.worker.date.push(exchange.unix, head);
         head.extend_from_slice(b"\r\n");
     }
     encode::field(head, Known::WeirTransactionId.name(), exchange.id.as_bytes());

@@ -1,49 +1,17 @@
 //! Where a request goes that is made again, and on whose behalf.
 
 use super::{Refused, Resubmission};
-use crate::auth::{NotAdmitted, Principal, StandIn, stand_in};
+use crate::auth::{NotAdmitted, StandIn, stand_in};
 use crate::forwarded::Client;
-use crate::headers::{apply_edits, strip_hop_by_hop};
+use crate::headers::strip_hop_by_hop;
 use crate::path::{self, Normal};
 use crate::problem::Problem;
+use crate::replay::Replay;
 use crate::route::Found;
 use crate::site::Site;
 use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-use weir_config::{Api, PathPattern, Resubmit, Route, Segment};
+use weir_config::{Api, PathPattern, Route, Segment};
 use weir_wire::{Headers, Known};
-
-/// What is known of a request that is made again, beside what is known of every request.
-#[derive(Debug)]
-pub(crate) struct InHand {
-    /// The transaction that is sent again.
-    pub(crate) of: [u8; 16],
-    pub(crate) principal: Rc<Principal>,
-    /// The operation of the other route that it goes to.
-    to: Option<String>,
-    edited: bool,
-}
-
-impl InHand {
-    /// Marks the request for the upstream; `id` is that of this attempt.
-    pub(crate) fn mark(&self, settings: &Resubmit, id: &str, headers: &mut Headers) {
-        let of = uuid::Uuid::from_bytes(self.of).to_string();
-        if settings.idempotency_key && headers.get("idempotency-key").is_none() {
-            // Another request under the same key would be refused, so what was edited has its own,
-            // and what goes elsewhere one for that route. A string of RFC 9651, as
-            // draft-ietf-httpapi-idempotency-key-header has it.
-            let mut key = format!("\"{}", if self.edited { id } else { &of });
-            if let Some(to) = &self.to {
-                key.push('/');
-                key.push_str(to);
-            }
-            key.push('"');
-            headers.push("idempotency-key", key.as_bytes());
-        }
-        apply_edits(headers, &settings.headers);
-        headers.set("weir-resubmission-of", of.as_bytes());
-    }
-}
 
 /// A request as a worker serves it.
 pub(super) struct Planned {
@@ -52,7 +20,7 @@ pub(super) struct Planned {
     pub(super) authority: String,
     pub(super) headers: Headers,
     pub(super) client: Client,
-    pub(super) in_hand: InHand,
+    pub(super) replay: Replay,
 }
 
 /// Finds the route and who stands in.
@@ -107,8 +75,8 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         target.push_str(part);
     }
     let Resubmission { of, edited, .. } = *request;
-    let in_hand = InHand { of, principal, to: request.to.clone(), edited };
-    Ok(Planned { method: to.method, target, authority, headers, client, in_hand })
+    let replay = Replay { of, principal, to: request.to.clone(), edited };
+    Ok(Planned { method: to.method, target, authority, headers, client, replay })
 }
 
 /// The route of this API that a path leads to.

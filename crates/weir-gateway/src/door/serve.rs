@@ -43,7 +43,7 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
         Err(refused) => return Ended::Refused(refused),
     };
     drop(live);
-    let Planned { method, target, authority, headers, client, in_hand } = planned;
+    let Planned { method, target, authority, headers, client, replay } = planned;
     let peer = SocketAddr::new(client.address, 0);
     let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
     let request = &mut exchange.request;
@@ -51,7 +51,7 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
     request.set_line(&method, &target, &authority);
     request.version = Version::Http11;
     request.headers = headers;
-    exchange.begin_again(order.request.id, client, in_hand);
+    exchange.begin_replay(order.request.id, client, replay);
     let body = body(&order.request);
     let ended = match flow(&mut exchange, body).await {
         Ok(answer) => take(&mut exchange, answer).await,

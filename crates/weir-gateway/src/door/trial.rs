@@ -5,9 +5,9 @@
 use crate::body::{AnswerError, Body, RequestBody};
 use crate::capture;
 use crate::exchange::{Exchange, Protocol};
-use crate::explain::{Arrival, Ask, AskError, Pair, read_head};
 use crate::flow::{self, Gone, flow};
 use crate::headers;
+use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
 use crate::worker::{Shared, Worker};
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ pub struct Tried {
     /// If weir itself answered with an error, the last part of its type.
     pub problem: Option<&'static str>,
     /// Header lines of the answer.
-    pub headers: Vec<Pair>,
+    pub headers: Vec<(String, String)>,
     /// Its body, at most a MiB.
     pub body: Vec<u8>,
     /// Bytes that it has.
@@ -54,11 +54,11 @@ impl std::fmt::Debug for Tried {
 }
 
 /// What came of it, or why nothing was done.
-pub(crate) type Told = Result<Tried, AskError>;
+pub(crate) type Told = Result<Tried, RequestTextError>;
 
 /// A request on its way through the door. Who waits for it is told, or finds that nobody is there.
 pub(crate) struct Trial {
-    pub(crate) ask: Ask,
+    pub(crate) ask: RequestText,
     /// Name of who tries it.
     pub(crate) by: String,
     pub(crate) told: SyncSender<Told>,
@@ -67,7 +67,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     pub(crate) fn new(
-        ask: Ask,
+        ask: RequestText,
         by: &str,
         told: SyncSender<Told>,
         shared: &Arc<Shared>,
@@ -102,7 +102,7 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
     // Whatever headers say: it comes from this machine.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
-    let unreadable = read_head(&mut exchange, &head, &live.site.wire_limits);
+    let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     drop(live);
     // Also where a listener trusts this machine.
     crate::forwarded::strip(&mut exchange.request.headers, &[]);
@@ -121,7 +121,7 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
         Ok(answer) => Ok(take(&mut exchange, answer, begun).await),
         Err(Gone) => {
             exchange.abort(None);
-            Err(AskError::Late)
+            Err(RequestTextError::Late)
         }
     };
     worker.keep(exchange);
@@ -130,10 +130,11 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
 
 /// Reads an answer to its end, and keeps the beginning of its body.
 async fn take(exchange: &mut Exchange, mut answer: Body<'_>, begun: Instant) -> Tried {
-    let lines = exchange.response.headers.iter().map(|(_, name, value)| Pair {
-        name: name.to_ascii_lowercase(),
-        value: headers::text(value).into_owned(),
-    });
+    let lines = exchange
+        .response
+        .headers
+        .iter()
+        .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));
     let mut tried = Tried {
         id: exchange.id.as_str().to_owned(),
         status: exchange.response.status,

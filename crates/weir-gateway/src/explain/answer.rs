@@ -1,8 +1,7 @@
 //! The explanation of a request that has gone through.
 
-use super::arrival::Arrival;
 use super::{
-    Answer, Ask, Captured, Decision, Explanation, Kind, Pair, Stage, Who, names, route, sent,
+    Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Who, names, route, sent,
     steps, text_of,
 };
 use crate::body::Body;
@@ -11,6 +10,7 @@ use crate::flow;
 use crate::headers;
 use crate::path;
 use crate::refusal::Refusal;
+use crate::request_text::{Arrival, RequestText};
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Segment};
 use weir_wire::Known;
@@ -18,7 +18,7 @@ use weir_wire::Known;
 /// Writes down what came of a request.
 pub(super) async fn conclude(
     exchange: &mut Exchange,
-    ask: &Ask,
+    ask: &RequestText,
     arrival: &Arrival,
     outcome: Result<Body<'_>, Refusal>,
 ) -> Explanation {
@@ -39,7 +39,11 @@ pub(super) async fn conclude(
     let method = exchange.request.method_name();
     Explanation {
         decision: decision(exchange, refused.as_ref(), sent.is_some()),
-        listener: arrival.told.clone(),
+        listener: Listened {
+            address: arrival.address.to_string(),
+            https: arrival.https,
+            why: arrival.why.to_owned(),
+        },
         method: ask.method.clone(),
         others: route::others(&live.site.config, &host, &path, method, exchange.route),
         client: exchange.client.address.to_string(),

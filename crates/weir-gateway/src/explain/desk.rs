@@ -1,13 +1,13 @@
 //! The thread that explains: a worker without sockets, lane and counters that anybody reads.
 
-use super::{Ask, AskError, Explanation, explain};
+use super::{Explanation, explain};
 use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::clock::{self, Wall};
 use crate::descriptors::Descriptors;
-use crate::gateway::GatewayError;
 use crate::limit::Limiter;
-use crate::site::Site;
+use crate::request_text::{RequestText, RequestTextError};
+use crate::site::{Site, SiteError};
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
 use crate::worker::{Control, Phase, Shared, Worker};
@@ -26,12 +26,12 @@ const WAITING: usize = 16;
 /// Longest time for one: only a file can make it wait.
 const LONGEST: Duration = Duration::from_secs(5);
 
-type Told = Result<Explanation, AskError>;
+type Told = Result<Explanation, RequestTextError>;
 
 /// Where requests are handed in to be explained.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    orders: mpsc::Sender<(Ask, SyncSender<Told>)>,
+    orders: mpsc::Sender<(RequestText, SyncSender<Told>)>,
     /// Keeps the configuration of an offline one.
     _control: Option<watch::Sender<Control>>,
 }
@@ -63,7 +63,7 @@ impl Desk {
     }
 
     /// For a configuration that nobody serves.
-    pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, GatewayError> {
+    pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, SiteError> {
         let config = &site.config;
         let shared = Shared {
             descriptors: Descriptors::new(),
@@ -83,20 +83,20 @@ impl Desk {
     }
 
     /// Blocks until it is explained.
-    pub(crate) fn ask(&self, ask: Ask) -> Told {
+    pub(crate) fn ask(&self, ask: RequestText) -> Told {
         let (sender, told) = sync_channel(1);
         self.orders.try_send((ask, sender)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => AskError::Busy,
-            mpsc::error::TrySendError::Closed(_) => AskError::Late,
+            mpsc::error::TrySendError::Full(_) => RequestTextError::Busy,
+            mpsc::error::TrySendError::Closed(_) => RequestTextError::Late,
         })?;
-        told.recv_timeout(LONGEST * 2).unwrap_or(Err(AskError::Late))
+        told.recv_timeout(LONGEST * 2).unwrap_or(Err(RequestTextError::Late))
     }
 }
 
 /// Explains one request after the other, each by the configuration of that moment.
 async fn serve(
     worker: &'static Worker,
-    mut orders: mpsc::Receiver<(Ask, SyncSender<Told>)>,
+    mut orders: mpsc::Receiver<(RequestText, SyncSender<Told>)>,
     mut control: watch::Receiver<Control>,
 ) {
     loop {
@@ -118,6 +118,6 @@ async fn serve(
         let Some((ask, told)) = order else { return };
         let explained = tokio::time::timeout(LONGEST, explain(worker, &ask)).await;
         // Whoever asked may have stopped waiting.
-        let _ = told.try_send(explained.unwrap_or(Err(AskError::Late)));
+        let _ = told.try_send(explained.unwrap_or(Err(RequestTextError::Late)));
     }
 }

@@ -1,13 +1,14 @@
 //! What an upstream, an agent or a script would get.
 
-use super::{Pair, Sent, text_of};
+use super::{Pair, Part, Sent, text_of};
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::refusal::Refusal;
 use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
-use weir_config::{Handler, QueryMode, Route, names_credential};
+use weir_config::{Call, Handler, QueryMode, Route, names_credential};
+use weir_script::Fetch;
 use weir_wire::Framing;
 
 /// What stands for a value that is not shown.
@@ -49,7 +50,7 @@ pub(crate) async fn stands_in(
                 false => RequestBody::whole(bytes.clone()),
             };
             let fetches = calls::prepare(exchange, all, body).await?;
-            outlined = calls::outline(exchange, all, &fetches);
+            outlined = of_calls(exchange, all, &fetches);
             None
         }
         Handler::Pool(handler) => {
@@ -158,7 +159,7 @@ fn is_set_secret(route: &Route, name: &str) -> bool {
 
 /// A target as it may be shown: without what is masked, what the configuration puts into its
 /// query, and what by its name is a credential or a signature.
-pub(crate) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, target: &str) -> String {
+pub(super) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, target: &str) -> String {
     let target = exchange.live().site.masks.target(target);
     let Some((path, query)) = target.split_once('?') else { return target.into_owned() };
     let set: &[(String, String)] = match handler {
@@ -184,4 +185,20 @@ pub(crate) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, targe
         }
     }
     shown
+}
+
+/// What is told of each call without making it.
+fn of_calls(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
+    let part = |(call, fetch): (&Call, &Fetch)| {
+        let target = shown_target(exchange, None, &fetch.target);
+        let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
+        let time = call.timeout.map(|time| format!("at most {time:?}"));
+        let else_ = match call.fallback {
+            Some(_) => "has a fallback",
+            None => "the request fails with it",
+        };
+        let why = time.into_iter().chain([else_.to_owned()]).collect::<Vec<_>>().join(", ");
+        Part { name, outcome: "later".to_owned(), why }
+    };
+    calls.iter().zip(fetches).map(part).collect()
 }

@@ -293,7 +293,7 @@ impl Course<'_> {
     /// The name of a limit, and how it is set.
     fn named(&self, which: Which, route: &Route, number: &mut usize) -> (String, String) {
         let config = &self.exchange.live().site.config;
-        let consumer = self.exchange.principal.as_deref().and_then(|p| p.consumer());
+        let consumer = self.exchange.consumer();
         let plan =
             consumer.and_then(|id| config.consumers[id.0].plan).map(|id| &config.plans[id.0]);
         let plan_name = plan.map(|plan| plan.name.clone()).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! What is explained is what is done.
 
-use super::{Ask, Explanation, Kind, Outcome};
+use super::{Explanation, Kind, Outcome};
 use crate::gateway::Gateway;
+use crate::request_text::RequestText;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -151,7 +152,7 @@ fn token(sub: &str, scope: &str, expires: i64) -> String {
 }
 
 /// A request that means something to one of the APIs, more often than not.
-fn generated(random: &mut Rng, tokens: &[String]) -> Ask {
+fn generated(random: &mut Rng, tokens: &[String]) -> RequestText {
     let mut pick = |from: &[&str]| from[random.usize(..from.len())].to_owned();
     let method = pick(&["GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "OPTIONS", "PATCH"]);
     let path = pick(&[
@@ -247,11 +248,11 @@ fn generated(random: &mut Rng, tokens: &[String]) -> Ask {
     }
     let query = if path == "*" { String::new() } else { query };
     let target = if random.u8(..) < 3 { format!("/{}", "u".repeat(1100)) } else { path + &query };
-    Ask { method, target, headers, body: body.into_bytes(), ..Ask::default() }
+    RequestText { method, target, headers, body: body.into_bytes(), ..RequestText::default() }
 }
 
 /// The status it is answered with.
-fn sent(addr: SocketAddr, ask: &Ask) -> u16 {
+fn sent(addr: SocketAddr, ask: &RequestText) -> u16 {
     let mut text = format!("{} {} HTTP/1.1\r\n", ask.method, ask.target);
     for (name, value) in &ask.headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -385,16 +386,16 @@ fn counted(gateway: &Gateway) -> Vec<u64> {
 fn nothing_is_sent_counted_or_taken() {
     let dir = tempfile::tempdir().unwrap();
     let (gateway, addr, heads) = start(dir.path());
-    let ask = |path: &str, key: &str| Ask {
+    let ask = |path: &str, key: &str| RequestText {
         method: "GET".to_owned(),
         target: path.to_owned(),
         headers: vec![("x-api-key".to_owned(), key.to_owned())],
-        ..Ask::default()
+        ..RequestText::default()
     };
     assert_eq!(
         sent(
             addr,
-            &Ask {
+            &RequestText {
                 headers: vec![
                     ("host".to_owned(), "a".to_owned()),
                     ("x-api-key".to_owned(), "alpha-key".to_owned()),
@@ -434,7 +435,7 @@ fn nothing_is_sent_counted_or_taken() {
 fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     let dir = tempfile::tempdir().unwrap();
     let config = load(dir.path(), "127.0.0.1:9".parse().unwrap());
-    let ask = Ask {
+    let ask = RequestText {
         method: "POST".to_owned(),
         target: "http://shop.local/items/a%20b?q=1".to_owned(),
         headers: [
@@ -445,7 +446,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec(),
         body: br#"{"sku": "x", "more": true}"#.to_vec(),
-        ..Ask::default()
+        ..RequestText::default()
     };
     let told = super::offline(Arc::clone(&config), ask.clone()).unwrap().unwrap();
     assert_eq!(told.host, "shop.local");
@@ -461,7 +462,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     assert_eq!((near.path.as_str(), near.why.as_str()), ("/items/{id}", "it takes GET, not POST"));
     let names: Vec<&str> = told.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names[..5], ["head", "route", "clients", "auth", "limit"]);
-    let later = Ask { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };
+    let later = RequestText { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };
     let told = super::offline(config, later).unwrap().unwrap();
     assert_eq!(told.steps[3].outcome, Outcome::Refused);
     assert_eq!(told.steps[4].outcome, Outcome::NotReached);
@@ -474,14 +475,15 @@ fn what_cannot_be_sent_is_not_explained() {
     let dir = tempfile::tempdir().unwrap();
     let config = load(dir.path(), "127.0.0.1:9".parse().unwrap());
     let explain = |ask| super::offline(Arc::clone(&config), ask).unwrap().map(|_| ());
-    let good = Ask { method: "GET".to_owned(), target: "/".to_owned(), ..Ask::default() };
+    let good =
+        RequestText { method: "GET".to_owned(), target: "/".to_owned(), ..RequestText::default() };
     assert_eq!(explain(good.clone()), Ok(()));
     for bad in [
-        Ask { method: "GET / HTTP/1.1\r\nx: y\r\n".to_owned(), ..good.clone() },
-        Ask { target: "nowhere".to_owned(), ..good.clone() },
-        Ask { target: "ftp://a/".to_owned(), ..good.clone() },
-        Ask { headers: vec![("a".to_owned(), "b\nc: d".to_owned())], ..good.clone() },
-        Ask { listener: Some("1.2.3.4:5".to_owned()), ..good },
+        RequestText { method: "GET / HTTP/1.1\r\nx: y\r\n".to_owned(), ..good.clone() },
+        RequestText { target: "nowhere".to_owned(), ..good.clone() },
+        RequestText { target: "ftp://a/".to_owned(), ..good.clone() },
+        RequestText { headers: vec![("a".to_owned(), "b\nc: d".to_owned())], ..good.clone() },
+        RequestText { listener: Some("1.2.3.4:5".to_owned()), ..good },
     ] {
         assert!(explain(bad.clone()).is_err(), "{bad:?}");
     }

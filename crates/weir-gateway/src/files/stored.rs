@@ -106,7 +106,7 @@ impl Stored {
             bytes: bytes.map_or(Contents::Open(file), Contents::Here),
             tag: identity.tag(suffix),
             modified,
-            last_modified: crate::worker::http_date(u64::try_from(modified).unwrap_or(0)),
+            last_modified: crate::date::http_date(u64::try_from(modified).unwrap_or(0)),
             gzip: OnceLock::new(),
             compressing: AtomicBool::new(false),
         }))

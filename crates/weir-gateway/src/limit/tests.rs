@@ -99,9 +99,9 @@ impl Gate {
         route: usize,
         seconds: u64,
     ) -> Result<Admission, Rejection> {
-        let principal = Principal::for_test(consumer.map(ConsumerId));
+        let consumer = consumer.map(ConsumerId);
         let address = address.parse().expect("an address");
-        let caller = Caller { api: 0, route, principal: &principal, address };
+        let caller = Caller { api: 0, route, consumer, address };
         self.plan.admit(&self.config, &caller, Scope::default, at(seconds))
     }
 
@@ -235,8 +235,8 @@ fn the_scope_is_made_for_expressions_only() {
         None,
         vec![vec![limit("GET /", rate(1, 5), LimitKey::Address)]],
     ));
-    let principal = Principal::for_test(Some(ConsumerId(0)));
-    let caller = Caller { api: 0, route: 0, principal: &principal, address: [192, 0, 2, 1].into() };
+    let consumer = Some(ConsumerId(0));
+    let caller = Caller { api: 0, route: 0, consumer, address: [192, 0, 2, 1].into() };
     let made = Cell::new(0);
     let scope = || {
         made.set(made.get() + 1);
@@ -254,8 +254,8 @@ fn limits_count_by_what_an_expression_gives() {
     };
     let gate = Gate::new(config(None, None, vec![by("consumer")]));
     let ask = |name: Option<&str>, address: [u8; 4]| {
-        let principal = Principal::for_test(None);
-        let caller = Caller { api: 0, route: 0, principal: &principal, address: address.into() };
+        let consumer = None;
+        let caller = Caller { api: 0, route: 0, consumer, address: address.into() };
         let scope = || Scope { consumer: name.map(str::to_owned), ..Scope::default() };
         (0..20).filter(|_| gate.plan.admit(&gate.config, &caller, scope, at(0)).is_ok()).count()
     };

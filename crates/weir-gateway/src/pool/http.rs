@@ -5,6 +5,7 @@ use super::failure::Failure;
 use crate::body::{Body, RequestBody};
 use crate::clock;
 use crate::exchange::Exchange;
+use crate::headers::strip_response;
 use crate::outgoing::Outgoing;
 use crate::proxy::sending::Sending;
 use crate::proxy::{self, Limits, UpstreamBody, head};
@@ -50,7 +51,7 @@ pub(super) async fn answer<'a>(
     }
     connect::answers(&mut connection);
     exchange.recording.answered(called);
-    head::receive(exchange);
+    strip_response(&mut exchange.response, exchange.request.method);
     Ok(Body::Upstream(UpstreamBody::new(connection, sending, &exchange.response, limits.idle)))
 }
 

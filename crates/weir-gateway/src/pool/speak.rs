@@ -13,9 +13,10 @@ use crate::buffer;
 use crate::clock;
 use crate::deadline::Wait;
 use crate::exchange::Exchange;
+use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::proxy::sending::SendingError;
-use crate::proxy::{ANSWER_LIMITS, Limits, head};
+use crate::proxy::{ANSWER_LIMITS, Limits};
 use crate::refusal::Refusal;
 use crate::stream::Stream;
 use crate::upstream::Connection;
@@ -106,7 +107,7 @@ pub(super) async fn answer<'a>(
         return Ok(Answered::Elsewhere(location));
     }
     exchange.recording.answered(called);
-    head::receive(exchange);
+    strip_response(&mut exchange.response, exchange.request.method);
     Ok(Answered::Body(body_of(exchange, front, connection, feeding, output, limits)))
 }
 

@@ -2,7 +2,6 @@
 
 use super::call::Call;
 use super::script::Found;
-use crate::auth::Principal;
 use crate::exchange::Exchange;
 use crate::forwarded::{LONGEST_ADDRESS, display};
 use std::os::unix::ffi::OsStrExt as _;
@@ -66,7 +65,7 @@ fn peers(exchange: &Exchange, push: &mut impl FnMut(&str, &[u8])) {
         push("REMOTE_PORT", exchange.peer.port().to_string().as_bytes());
     }
     let live = exchange.live();
-    let consumer = exchange.principal.as_deref().and_then(Principal::consumer);
+    let consumer = exchange.consumer();
     if let Some(consumer) = consumer {
         push("REMOTE_USER", live.site.config.consumers[consumer.0].name.as_bytes());
     }

@@ -9,7 +9,7 @@ use crate::path;
 use crate::trace_context::TraceContext;
 use std::borrow::Cow;
 use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
-use weir_wire::{Framing, Headers, Known, Method, ResponseHead, encode};
+use weir_wire::{Framing, Headers, Known, ResponseHead, encode};
 
 /// Turns the client's headers into the upstream's, in place: hop-by-hop ones go and those with an
 /// underscore or a dot that are not in `passed`, the edits of route and handler are made, the way so far is
@@ -133,16 +133,6 @@ pub(crate) fn finish(head: &mut Vec<u8>, headers: &Headers, framing: Framing) {
         Framing::Chunked => encode::field(head, "transfer-encoding", b"chunked"),
     }
     head.extend_from_slice(b"\r\n");
-}
-
-/// Turns the upstream's headers into the client's, in place.
-pub(crate) fn receive(exchange: &mut Exchange) {
-    let response = &mut exchange.response;
-    // The length of a body that is not sent can only be had from its declaration.
-    let bodiless = exchange.request.method == Method::Head || response.status == 304;
-    strip_hop_by_hop(&mut response.headers, |known| {
-        known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)
-    });
 }
 
 /// Most bytes of interim answers that a client is given for one request: they have to fit into

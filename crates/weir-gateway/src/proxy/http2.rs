@@ -20,6 +20,7 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::headers;
+use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::stats::Again;
@@ -172,7 +173,7 @@ fn answered<'a>(
         seat.target().stats.grpc[code].add(1);
         exchange.end_grpc_call(code);
     }
-    head::receive(exchange);
+    strip_response(&mut exchange.response, exchange.request.method);
     if incoming.is_end_stream() && exchange.request.method != Method::Head {
         // Its head is to be the end of the client's stream, too: clients of gRPC insist.
         return Body::Empty;

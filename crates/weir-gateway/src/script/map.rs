@@ -5,6 +5,7 @@ use super::plan::Part;
 use super::{call, failed, place, request as given};
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
+use crate::headers::is_encoded;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::{headers, transform};
@@ -31,7 +32,7 @@ pub(crate) async fn request<'a>(
     script: &Script,
     mut body: RequestBody<'a>,
 ) -> Result<Mapped<'a>, Refusal> {
-    if Exchange::is_encoded(&exchange.request.headers) {
+    if is_encoded(&exchange.request.headers) {
         return Err(transform::compressed());
     }
     let bodiless = body.framing().is_empty();
@@ -68,7 +69,7 @@ pub(crate) async fn response<'a>(
         transform::forget_length(exchange);
         return Ok(body);
     }
-    if Exchange::is_encoded(&exchange.response.headers) {
+    if is_encoded(&exchange.response.headers) {
         return Err(transform::unreadable());
     }
     let bytes = body.read_whole(&exchange.deadline, route.body_limit).await?;

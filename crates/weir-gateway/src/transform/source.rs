@@ -1,5 +1,6 @@
 //! Bodies that are read as JSON, by their content type.
 
+use crate::headers::is_json;
 use weir_config::Sources;
 use weir_config::xml::{XmlError, XmlReading, is_xml};
 
@@ -38,16 +39,6 @@ impl<'s> Source<'s> {
             }
         }
     }
-}
-
-/// Whether a body is JSON by its media type (RFC 8259, RFC 6839).
-pub(crate) fn is_json(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
-    essence.eq_ignore_ascii_case(b"application/json")
-        || essence
-            .len()
-            .checked_sub(b"+json".len())
-            .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
 }
 
 /// What is taken, for those who sent something else.

@@ -18,7 +18,7 @@ use weir_admin::lab::{
     Lab, LabProgress, LabRefusal, LabSecond, LabStart, LabState, LabSuite, MOST_RATE, MOST_SECONDS,
 };
 use weir_gateway::Gateway;
-use weir_gateway::explain::Ask;
+use weir_gateway::request_text::RequestText;
 use weir_lab::program::{Step, Url};
 use weir_lab::scenario::{self, Level, Over};
 use weir_lab::suite::Suite;
@@ -111,7 +111,8 @@ impl Desk {
 
     /// Whether a route answers it now.
     fn has(&self, (method, path): &(String, String)) -> bool {
-        let ask = Ask { method: method.clone(), target: path.clone(), ..Ask::default() };
+        let ask =
+            RequestText { method: method.clone(), target: path.clone(), ..RequestText::default() };
         self.gateway.explain(ask).is_ok_and(|explained| explained.operation.is_some())
     }
 

@@ -107,7 +107,7 @@ fn date(worker: &Worker, unix: u64) -> HeaderValue {
     DATE.with_borrow_mut(|date| {
         if date.0 != unix {
             let mut text = Vec::with_capacity(29);
-            worker.push_date(unix, &mut text);
+            worker.date.push(unix, &mut text);
             if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
                 *date = (unix, value);
             }

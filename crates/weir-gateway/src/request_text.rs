@@ -1,11 +1,62 @@
-//! Where a request comes in, and the head it comes with.
+//! A request as an operator writes it: the listener it comes to, and its head.
 
-use super::{Ask, AskError, Listened};
-use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use std::net::{IpAddr, SocketAddr};
 use weir_config::{Config, Listener};
-use weir_wire::{HeadLimits, Scan};
+use weir_wire::{HeadLimits, RequestHead, Scan};
+
+/// A request as a client would send it by HTTP/1.1.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RequestText {
+    /// Method.
+    pub method: String,
+    /// Path and query, or a whole URL, which says host and listener as well.
+    pub target: String,
+    /// Header lines. What frames a body among them goes by the body that is there.
+    pub headers: Vec<(String, String)>,
+    /// The whole body; empty: none.
+    pub body: Vec<u8>,
+    /// Address or port of the listener it comes to; without one that fits the URL, else the first.
+    pub listener: Option<String>,
+    /// Address it comes from; this machine without.
+    pub client: Option<IpAddr>,
+}
+
+impl std::fmt::Debug for RequestText {
+    /// Neither query nor headers nor body.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestText").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no explanation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestTextError {
+    /// A method, target or header has a character that ends it, so it cannot be sent.
+    #[error("{0} has a line break or a NUL, so it cannot be sent")]
+    Unwritable(String),
+    /// The target is neither a path nor a URL with http or https.
+    #[error("the target is neither a path that begins with / nor a URL with http or https")]
+    Target,
+    /// There is no such listener.
+    #[error("no listener has the address or port {asked}; there are: {known}")]
+    Listener {
+        /// The one that was asked for.
+        asked: String,
+        /// Those there are.
+        known: String,
+    },
+    /// Nothing is listened on.
+    #[error("the configuration has no listener")]
+    NoListener,
+    /// Too many ask at once.
+    #[error("as many requests are being explained as are at once")]
+    Busy,
+    /// It took too long, or weir is stopping.
+    #[error("it was not explained in time")]
+    Late,
+}
 
 /// Where a request comes in.
 pub(crate) struct Arrival {
@@ -16,27 +67,26 @@ pub(crate) struct Arrival {
     authority: String,
     /// Path and query.
     target: String,
-    pub(super) told: Listened,
+    /// Address of the listener.
+    pub(crate) address: SocketAddr,
+    /// Why it is this listener.
+    pub(crate) why: &'static str,
 }
 
 impl Arrival {
     /// By what is asked, else by the URL, else the first listener.
-    pub(crate) fn of(config: &Config, ask: &Ask) -> Result<Self, AskError> {
+    pub(crate) fn of(config: &Config, ask: &RequestText) -> Result<Self, RequestTextError> {
         let url = Url::of(&ask.target)?;
         let (listener, why) = choose(config, ask, &url)?;
         let found = &config.listen[listener];
-        let told = Listened {
-            address: found.addr.to_string(),
-            https: found.tls.is_some(),
-            why: why.to_owned(),
-        };
-        let authority = url.authority.map_or_else(|| found.addr.to_string(), str::to_owned);
+        let (address, https) = (found.addr, found.tls.is_some());
+        let authority = url.authority.map_or_else(|| address.to_string(), str::to_owned);
         let target = url.target.to_owned();
-        Ok(Self { listener, https: told.https, authority, target, told })
+        Ok(Self { listener, https, authority, target, address, why })
     }
 
     /// The head as it stands on the wire.
-    pub(crate) fn head(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
+    pub(crate) fn head(&self, ask: &RequestText) -> Result<Vec<u8>, RequestTextError> {
         let mut head = String::new();
         head.push_str(written("the method", &ask.method)?);
         head.push(' ');
@@ -61,26 +111,26 @@ impl Arrival {
     }
 }
 
-/// Has an exchange read a head. Why it is refused, if it cannot be read; the exchange has none then.
+/// Reads a head. Why it is refused, if it cannot be read; the request is empty then.
 pub(crate) fn read_head(
-    exchange: &mut Exchange,
+    request: &mut RequestHead,
     head: &[u8],
     limits: &HeadLimits,
 ) -> Option<Refusal> {
-    let refusal = match exchange.request.parse(head, &mut Scan::new(), limits) {
+    let refusal = match request.parse(head, &mut Scan::new(), limits) {
         Ok(Some(_)) => return None,
         Ok(None) => Refusal::new(Problem::BadRequest),
         Err(error) => Refusal::from(error),
     };
-    exchange.request.clear();
-    exchange.request.set_line("", "", "");
+    request.clear();
+    request.set_line("", "", "");
     Some(refusal)
 }
 
 /// Text that does not end what it is part of.
-fn written<'t>(what: &str, text: &'t str) -> Result<&'t str, AskError> {
+fn written<'t>(what: &str, text: &'t str) -> Result<&'t str, RequestTextError> {
     if text.contains(['\r', '\n', '\0']) {
-        return Err(AskError::Unwritable(what.to_owned()));
+        return Err(RequestTextError::Unwritable(what.to_owned()));
     }
     Ok(text)
 }
@@ -94,7 +144,7 @@ struct Url<'u> {
 }
 
 impl<'u> Url<'u> {
-    fn of(text: &'u str) -> Result<Self, AskError> {
+    fn of(text: &'u str) -> Result<Self, RequestTextError> {
         // Without its fragment, which no client sends.
         let text = text.split('#').next().unwrap_or_default();
         let (https, rest) = match (text.get(..7), text.get(..8)) {
@@ -103,14 +153,14 @@ impl<'u> Url<'u> {
             _ if text.starts_with('/') || text == "*" => {
                 return Ok(Self { https: None, authority: None, target: text });
             }
-            _ => return Err(AskError::Target),
+            _ => return Err(RequestTextError::Target),
         };
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         // A user in it is sent as a header, by those that send it at all.
         let authority = authority.rsplit('@').next().unwrap_or_default();
         if authority.is_empty() || target.starts_with('?') {
-            return Err(AskError::Target);
+            return Err(RequestTextError::Target);
         }
         let target = if target.is_empty() { "/" } else { target };
         Ok(Self { https: Some(https), authority: Some(authority), target })
@@ -123,16 +173,20 @@ impl<'u> Url<'u> {
     }
 }
 
-fn choose(config: &Config, ask: &Ask, url: &Url<'_>) -> Result<(usize, &'static str), AskError> {
+fn choose(
+    config: &Config,
+    ask: &RequestText,
+    url: &Url<'_>,
+) -> Result<(usize, &'static str), RequestTextError> {
     let find = |fits: &dyn Fn(&Listener) -> bool| config.listen.iter().position(fits);
     if config.listen.is_empty() {
-        return Err(AskError::NoListener);
+        return Err(RequestTextError::NoListener);
     }
     if let Some(asked) = &ask.listener {
         let found = find(&|l| l.addr.to_string() == *asked || l.addr.port().to_string() == *asked);
         return found.map(|at| (at, "it was asked for")).ok_or_else(|| {
             let known: Vec<_> = config.listen.iter().map(|l| l.addr.to_string()).collect();
-            AskError::Listener { asked: asked.clone(), known: known.join(", ") }
+            RequestTextError::Listener { asked: asked.clone(), known: known.join(", ") }
         });
     }
     let Some(https) = url.https else { return Ok((0, "the first, as nothing says which")) };
