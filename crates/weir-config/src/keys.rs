@@ -1,7 +1,7 @@
-//! Every key of the configuration, described once: its name, type, default and meaning.
+//! Every key of the configuration: its name, type, default and meaning.
 //!
-//! The check of a draft, the JSON Schema and the reference document all walk this description,
-//! so they cannot say different things.
+//! The check of a draft, the JSON Schema and the reference document walk this description, so they
+//! agree about names and types. Defaults are text here; the code in `resolve` has their values.
 
 mod api;
 mod cache;
