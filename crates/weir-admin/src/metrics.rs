@@ -49,8 +49,19 @@ pub enum Samples {
     Histogram(Vec<Histogram>),
 }
 
-/// Names and values that tell samples of one family apart. Values are bounded in number: never a
-/// path, a client or a token.
+/// Kind of a number.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Comes and goes.
+    Gauge,
+}
+
+/// One family of a table: kind, name, number, help.
+pub type Row<T> = (Kind, &'static str, fn(&T) -> f64, &'static str);
+
+/// Labels of a series. The number of their values is bounded: never a path, a client or a token.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// One number.
@@ -70,30 +81,69 @@ pub struct Histogram {
     /// Upper bounds, ascending, and how many observations were not above each (cumulative). The
     /// bound of infinity is not among them.
     pub buckets: Vec<(f64, u64)>,
-    /// How many observations there were.
+    /// Number of observations.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
-    /// Traced ones that stand for others: one a bucket at most, by its number; that of infinity is
-    /// behind the last.
+    /// Traced observations, at most one a bucket, by the number of the bucket; that of infinity
+    /// follows the last.
     pub exemplars: Vec<(usize, Exemplar)>,
 }
 
 impl Family {
-    /// A counter without labels.
-    pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, samples: Samples::Counter(vec![Sample::new(Vec::new(), value as f64)]) }
+    /// A family with these numbers.
+    pub fn new(
+        kind: Kind,
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) -> Self {
+        let samples = samples.into_iter().collect();
+        let samples = match kind {
+            Kind::Counter => Samples::Counter(samples),
+            Kind::Gauge => Samples::Gauge(samples),
+        };
+        Self { name, help, samples }
     }
 
-    /// A gauge without labels.
-    pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { name, help, samples: Samples::Gauge(vec![Sample::new(Vec::new(), value)]) }
+    /// Counters of one family, told apart by one label.
+    pub fn counters<N: Into<String>>(
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        counts: impl IntoIterator<Item = (N, u64)>,
+    ) -> Self {
+        let sample = |(value, count): (N, u64)| Sample::new(vec![(label, value.into())], count);
+        Self::new(Kind::Counter, name, help, counts.into_iter().map(sample))
+    }
+
+    /// A family with one number without labels.
+    pub fn single(kind: Kind, name: &'static str, help: &'static str, value: f64) -> Self {
+        Self::new(kind, name, help, [Sample { labels: Vec::new(), value }])
+    }
+
+    /// The families of a table, each with one number without labels.
+    pub fn table<T>(rows: &[Row<T>], source: &T) -> impl Iterator<Item = Self> {
+        Self::table_of(rows, std::slice::from_ref(source), |_| Vec::new())
+    }
+
+    /// The families of a table, each with a number of every item.
+    pub fn table_of<T>(
+        rows: &[Row<T>],
+        items: &[T],
+        labels: fn(&T) -> Labels,
+    ) -> impl Iterator<Item = Self> {
+        rows.iter().map(move |&(kind, name, value, help)| {
+            let samples =
+                items.iter().map(|item| Sample { labels: labels(item), value: value(item) });
+            Self::new(kind, name, help, samples)
+        })
     }
 }
 
 impl Sample {
-    /// A number with labels.
-    pub fn new(labels: Labels, value: f64) -> Self {
-        Self { labels, value }
+    /// A count with labels.
+    pub fn new(labels: Labels, count: u64) -> Self {
+        Self { labels, value: count as f64 }
     }
 }

@@ -1,24 +1,162 @@
 //! The gateway's statistics as families.
 //!
 //! Names and labels of requests are those of OpenTelemetry's HTTP conventions as Prometheus writes
-//! them; what they do not know begins with `weir_`.
+//! them; names that the conventions do not have begin with `weir_`.
 
+use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
-use super::{Family, Histogram, Labels, Sample, Samples};
+use super::{Family, Histogram, Labels, Row, Sample, Samples};
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_gateway::stats::{BUCKETS, Mirrored, UpgradeEnd};
 
+#[rustfmt::skip]
+const REQUESTS: &[Row<Snapshot>] = &[
+    (Gauge, "http_server_active_requests", |s| s.active as f64,
+        "Requests in flight."),
+    (Counter, "weir_request_body_bytes_total", |s| s.request_bytes as f64,
+        "Bytes of request bodies received."),
+    (Counter, "weir_response_body_bytes_total", |s| s.response_bytes as f64,
+        "Bytes of response bodies sent."),
+    (Counter, "weir_bad_requests_total", |s| s.bad_requests as f64,
+        "Requests rejected because their bytes are not acceptable HTTP."),
+    (Counter, "weir_headers_dropped_total", |s| s.dropped_headers as f64,
+        "Request headers dropped because of an underscore or a dot in their name."),
+    (Counter, "weir_aborted_requests_total", |s| s.aborted as f64,
+        "Requests whose client disconnected or whose response was aborted."),
+    (Counter, "weir_request_timeouts_total", |s| s.timeouts as f64,
+        "Requests ended by a timeout: with status 408 or 504, or by an aborted response."),
+    (Counter, "weir_access_log_dropped_total", |s| s.log_dropped as f64,
+        "Access log lines dropped because the log could not keep up."),
+];
+
+#[rustfmt::skip]
+const CONNECTIONS: &[Row<Snapshot>] = &[
+    (Gauge, "weir_workers", |s| s.workers as f64,
+        "Threads that serve requests."),
+    (Gauge, "weir_connections", |s| s.connections as f64,
+        "Open client connections."),
+    (Counter, "weir_connections_accepted_total", |s| s.accepted as f64,
+        "Client connections accepted."),
+    (Counter, "weir_connections_refused_total", |s| s.refused_connections as f64,
+        "Client connections closed at once because of limits.connections."),
+    (Counter, "weir_descriptors_exhausted_total", |s| s.descriptors_exhausted as f64,
+        "Requests and connections rejected because no file descriptor was free."),
+    (Counter, "weir_tls_handshake_failures_total", |s| s.handshake_failures as f64,
+        "TLS handshakes that failed or timed out."),
+    (Counter, "weir_proxy_protocol_failures_total", |s| s.proxy_protocol_failures as f64,
+        "Connections without the PROXY protocol header that their listener requires."),
+    (Gauge, "weir_upgrades_open", |s| s.upgrades_open as f64,
+        "Open upgraded connections, such as WebSockets."),
+    (Counter, "weir_upgrades_refused_total", |s| s.upgrades_refused as f64,
+        "Requests for a WebSocket on a route that allows no upgrade."),
+    (Counter, "weir_clock_backwards_total", |s| s.clock_backwards as f64,
+        "Times that the system's clock was set back while requests came in."),
+];
+
+#[rustfmt::skip]
+const POLICIES: &[Row<Snapshot>] = &[
+    (Counter, "weir_token_cache_evictions_total", |s| s.token_evictions as f64,
+        "Verified tokens evicted from the full cache before they expired."),
+    (Counter, "weir_authentication_throttled_total", |s| s.auth_throttled as f64,
+        "Requests rejected because too many credentials from their address had failed."),
+    (Counter, "weir_rate_limited_total", |s| s.limited as f64,
+        "Requests rejected by a rate limit."),
+    (Counter, "weir_over_quota_total", |s| s.over_quota as f64,
+        "Requests rejected by a quota."),
+    (Gauge, "weir_limit_keys", |s| s.limit_keys as f64,
+        "Keys with a rate limit bucket."),
+    (Counter, "weir_limit_overflow_total", |s| s.limit_overflow as f64,
+        "Requests counted in the overflow bucket, which is shared when there is no room for another key."),
+    (Counter, "weir_cache_waits_total", |s| s.cache_waited as f64,
+        "Requests collapsed: they waited for the response to another request."),
+    (Counter, "weir_cache_evictions_total", |s| s.cache_evictions as f64,
+        "Cache evictions."),
+    (Gauge, "weir_cache_entries", |s| s.cache_entries as f64,
+        "Cached responses."),
+    (Gauge, "weir_cache_bytes", |s| s.cache_bytes as f64,
+        "Memory of cached responses."),
+    (Counter, "weir_call_fallbacks_total", |s| s.fallbacks as f64,
+        "Calls replaced by their fallback."),
+    (Counter, "weir_invalid_requests_total", |s| s.invalid_requests as f64,
+        "Requests that violate the API description, rejected or not."),
+    (Counter, "weir_invalid_answers_total", |s| s.invalid_answers as f64,
+        "Responses that violate the API description, rejected or not."),
+    (Counter, "weir_validation_over_budget_requests_total",
+        |s| s.validation_over_budget_requests as f64,
+        "Requests whose validation would exceed its budget of steps and memory, rejected or not."),
+    (Counter, "weir_validation_over_budget_responses_total",
+        |s| s.validation_over_budget_responses as f64,
+        "Responses whose validation would exceed its budget of steps and memory, rejected or not."),
+    (Counter, "weir_unrecorded_total", |s| s.unrecorded as f64,
+        "Requests without a recorded transaction because the journal was full, or with one that is less durable than configured."),
+    (Counter, "weir_monitor_uncounted_total", |s| s.uncounted as f64,
+        "Calls that are not metered because the journal had no room even for that."),
+    (Counter, "weir_capture_withheld_total", |s| s.withheld as f64,
+        "Bodies that were not recorded because they could not be redacted."),
+];
+
 /// Everything the gateway counts.
 pub fn gateway(stats: &Snapshot) -> Vec<Family> {
-    let mut families = requests(stats);
-    families.extend(connections(stats));
-    families.extend(policies(stats));
+    let mut families = vec![durations(stats)];
+    families.extend(Family::table(REQUESTS, stats));
+    families.extend(Family::table(CONNECTIONS, stats));
+    families.extend(Family::table(POLICIES, stats));
+    families.extend(labelled(stats));
+    families.extend(authorization_servers(stats));
     families.extend(client(&stats.targets));
     families.extend(upstreams(&stats.targets));
     families
 }
 
-/// What weir turned away, of all consumers together: their number has no bound here.
+fn durations(stats: &Snapshot) -> Family {
+    let histograms = (stats.requests.iter())
+        .map(|series| Histogram { labels: request_labels(series), ..histogram(&series.durations) });
+    Family {
+        name: "http_server_request_duration_seconds",
+        help: "From the end of the head of a request to the last byte of its response.",
+        samples: Samples::Histogram(histograms.collect()),
+    }
+}
+
+/// Counters with one label.
+fn labelled(stats: &Snapshot) -> [Family; 5] {
+    let misses = stats.cache_misses.saturating_sub(stats.cache_revalidated);
+    let cache = [
+        ("hit", stats.cache_hits),
+        ("miss", misses),
+        ("revalidated", stats.cache_revalidated),
+        ("bypass", stats.cache_bypassed),
+    ];
+    [
+        Family::counters(
+            "weir_token_cache_lookups_total",
+            "Lookups in the cache of verified tokens; a miss is verified.",
+            "result",
+            [("hit", stats.token_hits), ("miss", stats.token_misses)],
+        ),
+        Family::counters(
+            "weir_cache_requests_total",
+            "Requests of routes with a cache, by the result of the lookup.",
+            "result",
+            cache,
+        ),
+        Family::counters(
+            "weir_mirror_requests_total",
+            "Mirrored requests, by outcome.",
+            "weir_outcome",
+            Mirrored::ALL.map(Mirrored::as_str).into_iter().zip(stats.mirrored),
+        ),
+        Family::counters(
+            "weir_upgrades_total",
+            "Upgraded connections that ended, by the side that ended them.",
+            "weir_ended_by",
+            UpgradeEnd::ALL.map(UpgradeEnd::as_str).into_iter().zip(stats.upgrades),
+        ),
+        rejections(stats),
+    ]
+}
+
+/// Rejections of all consumers together: the number of consumers has no bound here.
 fn rejections(stats: &Snapshot) -> Family {
     let mut sums = std::collections::BTreeMap::new();
     for one in &stats.rejections {
@@ -29,61 +167,44 @@ fn rejections(stats: &Snapshot) -> Family {
             ("error_type", reason.to_owned()),
             ("http_response_status_code", status.to_string()),
         ];
-        Sample::new(labels, requests as f64)
+        Sample::new(labels, requests)
     };
-    Family {
-        name: "weir_rejected_requests_total",
-        help: "Requests that weir itself answered with 401, 403, 429 or 503.",
-        samples: Samples::Counter(sums.into_iter().map(sample).collect()),
-    }
+    Family::new(
+        Counter,
+        "weir_rejected_requests_total",
+        "Requests that weir itself rejected with 401, 403, 429 or 503.",
+        sums.into_iter().map(sample),
+    )
 }
 
-fn requests(stats: &Snapshot) -> Vec<Family> {
-    let histograms = stats
-        .requests
-        .iter()
-        .map(|series| Histogram { labels: request_labels(series), ..histogram(&series.durations) });
-    vec![
-        Family {
-            name: "http_server_request_duration_seconds",
-            help: "From the end of a request's head to the last byte of its answer.",
-            samples: Samples::Histogram(histograms.collect()),
-        },
-        Family::gauge("http_server_active_requests", "Requests in flight.", stats.active as f64),
-        Family::counter(
-            "weir_request_body_bytes_total",
-            "Bytes of request bodies received.",
-            stats.request_bytes,
-        ),
-        Family::counter(
-            "weir_response_body_bytes_total",
-            "Bytes of response bodies sent.",
-            stats.response_bytes,
-        ),
-        Family::counter(
-            "weir_bad_requests_total",
-            "Requests refused because their bytes are not acceptable HTTP.",
-            stats.bad_requests,
-        ),
-        Family::counter(
-            "weir_headers_dropped_total",
-            "Request headers that were not passed on because of an underscore or a dot in their name.",
-            stats.dropped_headers,
-        ),
-        Family::counter(
-            "weir_aborted_requests_total",
-            "Requests whose client went away or whose answer broke off.",
-            stats.aborted,
-        ),
-        Family::counter(
-            "weir_request_timeouts_total",
-            "Requests that a time limit ended: answered 408 or 504, or broken off.",
-            stats.timeouts,
-        ),
-        Family::counter(
-            "weir_access_log_dropped_total",
-            "Access log lines dropped because the log could not keep up.",
-            stats.log_dropped,
+/// Key sets and introspection, by the authentication method that uses them.
+fn authorization_servers(stats: &Snapshot) -> [Family; 3] {
+    let auth = |auth: &str| ("auth", auth.to_owned());
+    let sample = move |name: &str, (result, count): (&'static str, u64)| {
+        Sample::new(vec![auth(name), ("result", result.to_owned())], count)
+    };
+    let fetches = stats.key_sets.iter().flat_map(|set| {
+        let counts = [("taken", set.fetched), ("failed", set.failed)];
+        counts.map(|count| sample(&set.auth, count))
+    });
+    let keys = stats.key_sets.iter().map(|set| Sample::new(vec![auth(&set.auth)], set.keys));
+    let introspections = stats.introspections.iter().flat_map(|server| {
+        let counts = [
+            ("active", server.active),
+            ("inactive", server.inactive),
+            ("failed", server.failed),
+            ("crowded", server.crowded),
+        ];
+        counts.map(|count| sample(&server.auth, count))
+    });
+    [
+        Family::new(Counter, "weir_jwks_fetches_total", "Fetches of key sets, by result.", fetches),
+        Family::new(Gauge, "weir_jwks_keys", "Keys in use of fetched key sets.", keys),
+        Family::new(
+            Counter,
+            "weir_introspections_total",
+            "Introspections of tokens, by result.",
+            introspections,
         ),
     ]
 }
@@ -114,252 +235,10 @@ fn request_labels(series: &RequestSeries) -> Labels {
     labels
 }
 
-/// Label of a series that has all of which there are too many combinations, as OpenTelemetry has
-/// it (<https://opentelemetry.io/docs/specs/otel/metrics/sdk/#overflow-attribute>).
+/// Label of the series that stands for all others once there are too many combinations, as in
+/// OpenTelemetry (<https://opentelemetry.io/docs/specs/otel/metrics/sdk/#overflow-attribute>).
 pub(super) fn overflow() -> (&'static str, String) {
     ("otel_metric_overflow", "true".to_owned())
-}
-
-fn connections(stats: &Snapshot) -> Vec<Family> {
-    vec![
-        Family::gauge("weir_workers", "Threads that serve requests.", stats.workers as f64),
-        Family::gauge(
-            "weir_connections",
-            "Client connections that are open.",
-            stats.connections as f64,
-        ),
-        Family::counter(
-            "weir_connections_accepted_total",
-            "Client connections accepted.",
-            stats.accepted,
-        ),
-        Family::counter(
-            "weir_connections_refused_total",
-            "Client connections closed at once because of limits.connections.",
-            stats.refused_connections,
-        ),
-        Family::counter(
-            "weir_descriptors_exhausted_total",
-            "Requests and connections refused because no file descriptor was free.",
-            stats.descriptors_exhausted,
-        ),
-        Family::counter(
-            "weir_tls_handshake_failures_total",
-            "TLS handshakes that failed or took too long.",
-            stats.handshake_failures,
-        ),
-        Family::counter(
-            "weir_proxy_protocol_failures_total",
-            "Connections without the PROXY protocol header that their listener asks for.",
-            stats.proxy_protocol_failures,
-        ),
-    ]
-}
-
-fn policies(stats: &Snapshot) -> Vec<Family> {
-    let lookups = [("hit", stats.token_hits), ("miss", stats.token_misses)];
-    vec![
-        Family {
-            name: "weir_token_cache_lookups_total",
-            help: "Tokens looked up in the cache of verified tokens; a miss is verified.",
-            samples: Samples::Counter(
-                lookups
-                    .into_iter()
-                    .map(|(result, count)| {
-                        Sample::new(vec![("result", result.to_owned())], count as f64)
-                    })
-                    .collect(),
-            ),
-        },
-        Family::counter(
-            "weir_token_cache_evictions_total",
-            "Verified tokens forgotten before their time for want of room.",
-            stats.token_evictions,
-        ),
-        Family {
-            name: "weir_jwks_fetches_total",
-            help: "Fetches of key sets, by what became of them.",
-            samples: Samples::Counter(
-                stats
-                    .key_sets
-                    .iter()
-                    .flat_map(|set| [(set, "taken", set.fetched), (set, "failed", set.failed)])
-                    .map(|(set, result, count)| {
-                        let labels =
-                            vec![("auth", set.auth.clone()), ("result", result.to_owned())];
-                        Sample::new(labels, count as f64)
-                    })
-                    .collect(),
-            ),
-        },
-        Family {
-            name: "weir_introspections_total",
-            help: "Questions to authorization servers about tokens, by what became of them.",
-            samples: Samples::Counter(
-                stats
-                    .introspections
-                    .iter()
-                    .flat_map(|of| {
-                        [
-                            (of, "active", of.active),
-                            (of, "inactive", of.inactive),
-                            (of, "failed", of.failed),
-                            (of, "crowded", of.crowded),
-                        ]
-                    })
-                    .map(|(of, result, count)| {
-                        let labels = vec![("auth", of.auth.clone()), ("result", result.to_owned())];
-                        Sample::new(labels, count as f64)
-                    })
-                    .collect(),
-            ),
-        },
-        Family {
-            name: "weir_jwks_keys",
-            help: "Keys in use of key sets that are fetched.",
-            samples: Samples::Gauge(
-                stats
-                    .key_sets
-                    .iter()
-                    .map(|set| Sample::new(vec![("auth", set.auth.clone())], set.keys as f64))
-                    .collect(),
-            ),
-        },
-        Family {
-            name: "weir_cache_requests_total",
-            help: "Requests of routes with a cache, by what it had for them.",
-            samples: Samples::Counter(
-                [
-                    ("hit", stats.cache_hits),
-                    ("miss", stats.cache_misses.saturating_sub(stats.cache_revalidated)),
-                    ("revalidated", stats.cache_revalidated),
-                    ("bypass", stats.cache_bypassed),
-                ]
-                .into_iter()
-                .map(|(result, count)| {
-                    Sample::new(vec![("result", result.to_owned())], count as f64)
-                })
-                .collect(),
-            ),
-        },
-        Family {
-            name: "weir_mirror_requests_total",
-            help: "Copies of requests, by what came of them.",
-            samples: Samples::Counter(
-                (Mirrored::ALL.iter().zip(stats.mirrored))
-                    .map(|(outcome, count)| {
-                        let outcome = outcome.as_str().to_owned();
-                        Sample::new(vec![("weir_outcome", outcome)], count as f64)
-                    })
-                    .collect(),
-            ),
-        },
-        Family::counter(
-            "weir_call_fallbacks_total",
-            "Calls in whose place their fallback stood.",
-            stats.fallbacks,
-        ),
-        Family::counter(
-            "weir_cache_waits_total",
-            "Requests that waited for the answer to another one.",
-            stats.cache_waited,
-        ),
-        Family::counter(
-            "weir_cache_evictions_total",
-            "Stored answers that had to go for others.",
-            stats.cache_evictions,
-        ),
-        Family::gauge("weir_cache_entries", "Answers that are stored.", stats.cache_entries as f64),
-        Family::gauge(
-            "weir_cache_bytes",
-            "Memory that stored answers take.",
-            stats.cache_bytes as f64,
-        ),
-        Family::counter(
-            "weir_rate_limited_total",
-            "Requests refused by a rate limit.",
-            stats.limited,
-        ),
-        Family::counter("weir_over_quota_total", "Requests refused by a quota.", stats.over_quota),
-        rejections(stats),
-        Family::counter(
-            "weir_authentication_throttled_total",
-            "Requests rejected because too many credentials from their address had failed.",
-            stats.auth_throttled,
-        ),
-        Family::counter(
-            "weir_invalid_requests_total",
-            "Requests that are not as their API's description says, refused or not.",
-            stats.invalid_requests,
-        ),
-        Family::counter(
-            "weir_invalid_answers_total",
-            "Answers that are not as their API's description says, refused or not.",
-            stats.invalid_answers,
-        ),
-        Family::counter(
-            "weir_validation_over_budget_requests_total",
-            "Requests whose validation would exceed its budget of steps and memory, rejected or not.",
-            stats.validation_over_budget_requests,
-        ),
-        Family::counter(
-            "weir_validation_over_budget_responses_total",
-            "Responses whose validation would exceed its budget of steps and memory, rejected or not.",
-            stats.validation_over_budget_responses,
-        ),
-        Family::counter(
-            "weir_unrecorded_total",
-            "Requests without a recorded transaction for want of room, or not recorded as durably as promised.",
-            stats.unrecorded,
-        ),
-        Family::counter(
-            "weir_monitor_uncounted_total",
-            "Calls that are not counted because there was no room even for that.",
-            stats.uncounted,
-        ),
-        Family::counter(
-            "weir_capture_withheld_total",
-            "Bodies that were not recorded because they could not be masked.",
-            stats.withheld,
-        ),
-        Family::gauge(
-            "weir_upgrades_open",
-            "Connections open that have become something else, such as WebSockets.",
-            stats.upgrades_open as f64,
-        ),
-        Family {
-            name: "weir_upgrades_total",
-            help: "Connections that had become something else, by who or what ended them.",
-            samples: Samples::Counter(
-                UpgradeEnd::ALL
-                    .iter()
-                    .zip(stats.upgrades)
-                    .map(|(ended, count)| {
-                        Sample::new(
-                            vec![("weir_ended_by", ended.as_str().to_owned())],
-                            count as f64,
-                        )
-                    })
-                    .collect(),
-            ),
-        },
-        Family::counter(
-            "weir_upgrades_refused_total",
-            "Requests for a WebSocket on a route that allows no upgrade.",
-            stats.upgrades_refused,
-        ),
-        Family::counter(
-            "weir_clock_backwards_total",
-            "Times that the system's clock was set back, as seen while requests came in.",
-            stats.clock_backwards,
-        ),
-        Family::gauge("weir_limit_keys", "Keys that rate limits count.", stats.limit_keys as f64),
-        Family::counter(
-            "weir_limit_overflow_total",
-            "Requests counted in the bucket that all share when there is no room for another key.",
-            stats.limit_overflow,
-        ),
-    ]
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ fn exemplar_text(out: &mut String, Exemplar { span, seconds, at }: &Exemplar) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Kind;
     use std::time::Duration;
     use weir_gateway::trace_context::SpanContext;
 
@@ -135,9 +136,9 @@ mod tests {
                 help: "A \"d\".",
                 samples: Samples::Histogram(vec![histogram]),
             },
-            Family::counter("n_total", "N.", 3),
-            Family::gauge("w_seconds", "W.", 1.5),
-            Family::counter("w_seconds_total", "All W.", 2),
+            Family::single(Kind::Counter, "n_total", "N.", 3.0),
+            Family::single(Kind::Gauge, "w_seconds", "W.", 1.5),
+            Family::single(Kind::Counter, "w_seconds_total", "All W.", 2.0),
         ];
         assert_eq!(
             render(&families),

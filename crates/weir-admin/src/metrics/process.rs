@@ -2,6 +2,7 @@
 //! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 
 use super::Family;
+use super::Kind::{Counter, Gauge};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
@@ -10,23 +11,25 @@ use std::path::{Path, PathBuf};
 /// Clock ticks a second in `/proc`: fixed by Linux' ABI (USER_HZ), whatever the kernel's own rate.
 const TICKS: f64 = 100.0;
 
-/// CPU time, memory, descriptors; what cannot be read is left out.
+/// CPU time, memory, descriptors; numbers that cannot be read are left out.
 pub fn process() -> Vec<Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let descriptors = open_descriptors();
-    let gauge = |name, help, value: Option<f64>| value.map(|v| Family::gauge(name, help, v));
+    let family = |kind, name, help, value: Option<f64>| {
+        value.map(|value| Family::single(kind, name, help, value))
+    };
+    let memory = resident_bytes(&status);
+    let open = (descriptors > 0).then_some(descriptors as f64);
     [
-        cpu_seconds(&stat).map(|seconds| Family {
-            samples: super::Samples::Counter(vec![super::Sample::new(Vec::new(), seconds)]),
-            ..Family::counter("process_cpu_seconds_total", "CPU time, user and system.", 0)
-        }),
-        gauge("process_resident_memory_bytes", "Memory that is resident.", resident_bytes(&status)),
-        gauge(
-            "process_open_fds",
-            "File descriptors that are open.",
-            (descriptors > 0).then_some(descriptors as f64),
+        family(
+            Counter,
+            "process_cpu_seconds_total",
+            "CPU time, user and system.",
+            cpu_seconds(&stat),
         ),
+        family(Gauge, "process_resident_memory_bytes", "Resident memory.", memory),
+        family(Gauge, "process_open_fds", "Open file descriptors.", open),
     ]
     .into_iter()
     .flatten()

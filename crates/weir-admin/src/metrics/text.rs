@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let labels = vec![("a", "x\"y\\z\nw".to_owned()), ("b", "ü".to_owned())];
-        let samples = Samples::Counter(vec![Sample::new(labels, 3.0)]);
+        let samples = Samples::Counter(vec![Sample::new(labels, 3)]);
         assert_eq!(
             render(&[Family { name: "n_total", help: "Help\nme.", samples }]),
             "# HELP n_total Help\\nme.\n# TYPE n_total counter\n\

@@ -1,123 +1,111 @@
 //! The statistics of upstreams' targets as families.
 
+use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
-use super::{Family, Histogram, Labels, Sample, Samples};
+use super::{Family, Histogram, Labels, Row, Sample, Samples};
 use weir_gateway::snapshot::{CallSeries, TargetSeries};
 use weir_gateway::stats::{Again, EjectionReason, Hedged, NotAgain};
 
+#[rustfmt::skip]
+const TARGETS: &[Row<TargetSeries>] = &[
+    (Gauge, "weir_upstream_up", |t| t.out.is_none().into(),
+        "Whether a target is in service."),
+    (Counter, "weir_upstream_connects_total", |t| t.connects as f64,
+        "Connection attempts."),
+    (Counter, "weir_upstream_reused_total", |t| t.reused as f64,
+        "Requests on a reused connection."),
+    (Counter, "weir_upstream_busy_total", |t| t.busy as f64,
+        "Requests rejected because every connection was in use."),
+];
+
 /// What targets of upstreams did, and how they are.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
-    let each = |value: fn(&TargetSeries) -> u64| -> Vec<Sample> {
-        targets.iter().map(|t| Sample::new(target_labels(t), value(t) as f64)).collect()
-    };
-    let counter = |name, help, value| Family { name, help, samples: Samples::Counter(each(value)) };
-    vec![
-        Family {
-            name: "weir_upstream_up",
-            help: "Whether a target is in service.",
-            samples: Samples::Gauge(each(|t| t.out.is_none().into())),
-        },
-        Family {
-            name: "weir_upstream_taken_out_total",
-            help: "Times that a target was taken out of service, by why.",
-            samples: Samples::Counter(by_reason(
-                targets,
-                &EjectionReason::ALL,
-                EjectionReason::as_str,
-                |t| &t.taken_out,
-            )),
-        },
-        Family {
-            name: "weir_upstream_checks_total",
-            help: "Health checks that were good, and that were not.",
-            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| &t.checks)),
-        },
-        counter("weir_upstream_connects_total", "Connections opened, or tried to.", |t| t.connects),
-        counter(
-            "weir_upstream_reused_total",
-            "Requests on a connection that had carried others.",
-            |t| t.reused,
+    let good = ["good", "bad"];
+    let mut families: Vec<Family> = Family::table_of(TARGETS, targets, target_labels).collect();
+    families.extend([
+        by(
+            "weir_upstream_taken_out_total",
+            "Ejections of a target, by reason.",
+            "weir_reason",
+            targets,
+            EjectionReason::ALL.map(EjectionReason::as_str),
+            |t| &t.taken_out,
         ),
-        Family {
-            name: "weir_upstream_retries_total",
-            help: "Requests sent again after a target failed, by why.",
-            samples: Samples::Counter(by_reason(targets, &Again::ALL, Again::as_str, |t| &t.again)),
-        },
-        Family {
-            name: "weir_upstream_retries_refused_total",
-            help: "Requests not sent again after a target failed, though they could have been, by why.",
-            samples: Samples::Counter(by_reason(targets, &NotAgain::ALL, NotAgain::as_str, |t| {
-                &t.not_again
-            })),
-        },
-        Family {
-            name: "weir_upstream_hedges_total",
-            help: "Requests that were sent to another target, too, by who answered.",
-            samples: Samples::Counter(by(
-                "weir_winner",
-                targets,
-                &Hedged::ALL.map(Hedged::as_str),
-                |t| &t.hedges,
-            )),
-        },
-        Family {
-            name: "weir_upstream_resolutions_total",
-            help: "Questions for the addresses of targets that have a name.",
-            samples: Samples::Counter(by("weir_result", targets, &["good", "bad"], |t| {
-                &t.resolutions
-            })),
-        },
-        Family {
-            name: "weir_upstream_grpc_total",
-            help: "gRPC calls that are over, by their status.",
-            samples: Samples::Counter(grpc(targets)),
-        },
-        counter(
-            "weir_upstream_busy_total",
-            "Requests refused because every connection was in use.",
-            |t| t.busy,
+        by(
+            "weir_upstream_checks_total",
+            "Health checks, by result.",
+            "weir_result",
+            targets,
+            good,
+            |t| &t.checks,
         ),
-    ]
+        by(
+            "weir_upstream_retries_total",
+            "Retries after a failed attempt, by reason.",
+            "weir_reason",
+            targets,
+            Again::ALL.map(Again::as_str),
+            |t| &t.again,
+        ),
+        by(
+            "weir_upstream_retries_refused_total",
+            "Retries that were allowed by the request and denied by weir, by reason.",
+            "weir_reason",
+            targets,
+            NotAgain::ALL.map(NotAgain::as_str),
+            |t| &t.not_again,
+        ),
+        by(
+            "weir_upstream_hedges_total",
+            "Hedged requests by winner.",
+            "weir_winner",
+            targets,
+            Hedged::ALL.map(Hedged::as_str),
+            |t| &t.hedges,
+        ),
+        by(
+            "weir_upstream_resolutions_total",
+            "DNS queries for targets that have a name, by result.",
+            "weir_result",
+            targets,
+            good,
+            |t| &t.resolutions,
+        ),
+        grpc(targets),
+    ]);
+    families
 }
 
-/// Calls of each target by their status, as far as there were any.
-fn grpc(targets: &[TargetSeries]) -> Vec<Sample> {
-    let each = targets.iter().flat_map(|target| {
+/// gRPC calls of each target by their status, as far as there were any.
+fn grpc(targets: &[TargetSeries]) -> Family {
+    let samples = targets.iter().flat_map(|target| {
         let counted = target.grpc.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(move |(code, count)| {
             let mut labels = target_labels(target);
             labels.push(("rpc_grpc_status_code", code.to_string()));
-            Sample::new(labels, *count as f64)
+            Sample::new(labels, *count)
         })
     });
-    each.collect()
-}
-
-/// Counts of each target by why.
-fn by_reason<R: Copy, const N: usize>(
-    targets: &[TargetSeries],
-    reasons: &[R; N],
-    name: fn(R) -> &'static str,
-    counts: fn(&TargetSeries) -> &[u64; N],
-) -> Vec<Sample> {
-    by("weir_reason", targets, &reasons.map(name), counts)
+    Family::new(Counter, "weir_upstream_grpc_total", "Ended gRPC calls, by status.", samples)
 }
 
 /// Counts of each target by the values of another label.
 fn by<const N: usize>(
+    name: &'static str,
+    help: &'static str,
     label: &'static str,
     targets: &[TargetSeries],
-    values: &[&'static str; N],
+    values: [&'static str; N],
     counts: fn(&TargetSeries) -> &[u64; N],
-) -> Vec<Sample> {
-    let of = |target| {
-        values.iter().zip(counts(target)).map(move |(value, count)| {
+) -> Family {
+    let samples = targets.iter().flat_map(|target| {
+        values.iter().zip(counts(target)).map(|(value, count)| {
             let mut labels = target_labels(target);
             labels.push((label, (*value).to_owned()));
-            Sample::new(labels, *count as f64)
+            Sample::new(labels, *count)
         })
-    };
-    targets.iter().flat_map(of).collect()
+    });
+    Family::new(Counter, name, help, samples)
 }
 
 fn target_labels(target: &TargetSeries) -> Labels {
@@ -141,24 +129,25 @@ pub(super) fn client(targets: &[TargetSeries]) -> Vec<Family> {
         states.map(|(state, count)| {
             let mut labels = target_labels(target);
             labels.push(("http_connection_state", state.to_owned()));
-            Sample::new(labels, count as f64)
+            Sample::new(labels, count)
         })
     });
     vec![
         Family {
             name: "http_client_request_duration_seconds",
-            help: "From the choice of a connection to the last byte of the upstream's answer.",
+            help: "From the choice of a connection to the last byte of the upstream's response.",
             samples: Samples::Histogram(histograms.collect()),
         },
-        Family {
-            name: "http_client_open_connections",
-            help: "Connections to upstreams that are open.",
-            samples: Samples::Gauge(connections.collect()),
-        },
+        Family::new(
+            Gauge,
+            "http_client_open_connections",
+            "Open connections to upstreams.",
+            connections,
+        ),
     ]
 }
 
-/// An answer of 400 or more is an error by its status code; what has no answer has no status.
+/// A response of 400 or more is an error by its status code; without a response there is no status.
 fn call_labels(target: &TargetSeries, call: &CallSeries) -> Labels {
     let mut labels = match call.method {
         "" => vec![overflow()],

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Readiness;
-use crate::metrics::Family;
+use crate::metrics::{Family, Kind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,7 +21,7 @@ async fn start() -> (SocketAddr, Arc<AtomicBool>) {
         readiness: Box::new(move || {
             if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
         }),
-        metrics: Arc::new(|| vec![Family::counter("weir_test_total", "Test.", 7)]),
+        metrics: Arc::new(|| vec![Family::single(Kind::Counter, "weir_test_total", "Test.", 7.0)]),
         gateway: Box::new(Default::default),
         limits: Box::new(Default::default),
         explain: Box::new(|_| Err(weir_gateway::request_text::RequestTextError::Late)),

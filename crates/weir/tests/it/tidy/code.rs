@@ -4,20 +4,20 @@ use super::files;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// One file of `crates/*/src`.
-pub struct Source {
+pub(super) struct Source {
     /// Name of the crate's folder.
-    pub package: String,
+    pub(super) package: String,
     /// Path from the root of the repository.
-    pub path: String,
+    pub(super) path: String,
     /// Module that the file defines, from the root of the crate; empty for `lib.rs` and `main.rs`.
-    pub module: Vec<String>,
+    pub(super) module: Vec<String>,
     /// Number of lines, comments included.
-    pub lines: usize,
-    pub tokens: TokenStream,
+    pub(super) lines: usize,
+    pub(super) tokens: TokenStream,
 }
 
 /// Every source file of the workspace but the tests beside the code.
-pub fn sources() -> Vec<Source> {
+pub(super) fn sources() -> Vec<Source> {
     files("crates", &["rs"])
         .into_iter()
         .filter_map(|(path, text)| {
@@ -39,7 +39,7 @@ pub fn sources() -> Vec<Source> {
 /// # Panics
 ///
 /// Panics when the text is not Rust.
-pub fn code(text: &str) -> TokenStream {
+pub(super) fn code(text: &str) -> TokenStream {
     without_tests(text.parse().expect("the sources are Rust"))
 }
 
@@ -74,12 +74,12 @@ fn is_test_only(attribute: &TokenTree) -> bool {
 }
 
 /// Whether a token is this punctuation mark.
-pub fn is_punct(token: &TokenTree, mark: char) -> bool {
+pub(super) fn is_punct(token: &TokenTree, mark: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
 }
 
 /// The name of an identifier.
-pub fn name(token: &TokenTree) -> Option<String> {
+pub(super) fn name(token: &TokenTree) -> Option<String> {
     match token {
         TokenTree::Ident(ident) => Some(ident.to_string()),
         _ => None,
@@ -87,7 +87,7 @@ pub fn name(token: &TokenTree) -> Option<String> {
 }
 
 /// Calls `visit` for the tokens of every group, the outermost first.
-pub fn each_level(tokens: &TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
+pub(super) fn each_level(tokens: &TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
     let level: Vec<TokenTree> = tokens.clone().into_iter().collect();
     visit(&level);
     for token in &level {
