@@ -56,7 +56,7 @@ def usage(session: Session) -> dict:
     """Milliseconds of reports on many calls of 30 days, in the process that has the counts."""
     program = session.workshop.weir.parent / "examples" / "usage"
     if not program.exists():
-        raise RuntimeError(f"{program} is missing: cargo build --release -p weir-index "
+        raise RuntimeError(f"{program} is missing: cargo build --release -p weir-monitor "
                            "--example usage")
     folder = session.workshop.new_folder("usage")
     return {"reports": _reports(session, program, folder)}

@@ -3,10 +3,9 @@
 use crate::tracker::convert::time;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::{Audit, AuditEntry, AuditWanted};
-use weir_index::audit::{AuditLog, Deed, Wanted};
-use weir_index::store::StoreError;
+use weir_store::StoreError;
+use weir_store::audit::{AuditEvent, AuditLog, AuditQuery};
 
 /// Opens it.
 ///
@@ -14,13 +13,13 @@ use weir_index::store::StoreError;
 /// The database cannot be opened.
 pub(crate) fn open(data: &Path) -> Result<Audit, StoreError> {
     let log = Arc::new(AuditLog::open(data)?);
-    let noting = Arc::clone(&log);
+    let writer = Arc::clone(&log);
     Ok(Audit {
-        note: Box::new(move |entry| noting.note(&deed(entry)).map_err(|e| e.to_string())),
+        note: Box::new(move |entry| writer.record(&event(entry)).map_err(|e| e.to_string())),
         last: Box::new(move |limit, wanted| {
             let AuditWanted { before, who, action, subject } = wanted.clone();
-            let wanted = Wanted { before, who, action, subject };
-            let found = log.last(limit, &wanted).map_err(|error| error.to_string())?;
+            let query = AuditQuery { before, who, action, subject };
+            let found = log.latest(limit, &query).map_err(|error| error.to_string())?;
             Ok(found.into_iter().map(entry).collect())
         }),
     })
@@ -48,17 +47,16 @@ pub(crate) fn note_repair(
         details: serde_json::json!({"files": named}).to_string(),
         ..AuditEntry::default()
     };
-    Ok(AuditLog::open(data)?.note(&deed(&entry))?)
+    Ok(AuditLog::open(data)?.record(&event(&entry))?)
 }
 
-fn deed(entry: &AuditEntry) -> Deed {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn event(entry: &AuditEntry) -> AuditEvent {
     let AuditEntry { token, name, role, action, about, subject, details, .. } = entry.clone();
-    let at = since.as_micros() as u64;
-    Deed { number: 0, at, token, name, role, action, about, subject, details }
+    let at = weir_store::clock::now_us();
+    AuditEvent { number: 0, at, token, name, role, action, about, subject, details }
 }
 
-fn entry(deed: Deed) -> AuditEntry {
-    let Deed { number, at, token, name, role, action, about, subject, details } = deed;
+fn entry(event: AuditEvent) -> AuditEntry {
+    let AuditEvent { number, at, token, name, role, action, about, subject, details } = event;
     AuditEntry { number, time: time(at), token, name, role, action, about, subject, details }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_admin::invoice::{Billing, Invoice, InvoiceFailure, Line, Tier, Total, Wanted};
 use weir_config::Config;
-use weir_index::billing::{self, BillingError, period};
-use weir_index::gaps::Gaps;
-use weir_index::monitor::{Monitor, Settings, UsageError};
+use weir_monitor::billing::{self, BillingError, period};
+use weir_monitor::{Monitor, Settings, UsageError};
+use weir_store::gaps::Gaps;
 
 /// How much longer than its limit a call may last until it has ended for all.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ pub(crate) fn doors(monitor: Monitor, gaps: Gaps) -> Billing {
 /// # Errors
 /// There are none; the text says why.
 pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>> {
-    anyhow::ensure!(weir_index::store::exists(data), "nothing was counted in {}", data.display());
+    anyhow::ensure!(weir_store::exists(data), "nothing was counted in {}", data.display());
     Ok(invoices(&Monitor::read(data), &Gaps::new(data), wanted)?)
 }
 

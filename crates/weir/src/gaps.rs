@@ -1,7 +1,7 @@
 //! What is missing of a data folder's recordings and counts, as it is shown.
 
 use weir_admin::gap::Missing;
-use weir_index::gaps::{Gap, Gaps};
+use weir_store::gaps::{Gap, Gaps};
 
 /// As the admin API and the commands show it.
 pub(crate) fn shown(gap: Gap) -> Missing {

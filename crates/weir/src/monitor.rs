@@ -7,8 +7,9 @@ use std::path::Path;
 use weir_admin::gap::Missing;
 use weir_admin::monitor::{Rebuilt, UsageFailure, UsageQuery, UsageReport, UsageRow};
 use weir_admin::tracker::Failure;
-use weir_index::gaps::Gaps;
-use weir_index::monitor::{self, Group, Monitor, MonitorError, Report, Row, Usage, UsageError};
+use weir_monitor::{Group, Monitor, Report, Row, Usage, UsageError};
+use weir_store::StoreError;
+use weir_store::gaps::Gaps;
 
 /// Seconds of the steps that can be asked for.
 const STEPS: [(&str, u64); 3] = [("minute", 60), ("hour", 3600), ("day", 86_400)];
@@ -28,11 +29,7 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// # Errors
 /// There are none.
 pub(crate) fn read(data: &Path) -> anyhow::Result<Monitor> {
-    anyhow::ensure!(
-        weir_index::store::exists(data),
-        "nothing has been counted in {}",
-        data.display()
-    );
+    anyhow::ensure!(weir_store::exists(data), "nothing has been counted in {}", data.display());
     Ok(Monitor::read(data))
 }
 
@@ -49,7 +46,7 @@ pub(crate) fn usage(
     match monitor.usage(&usage) {
         Ok(report) => {
             let missing = gaps.between(report.span.start, report.span.end);
-            let failed = |error: MonitorError| Failure::Unreadable(error.to_string());
+            let failed = |error: StoreError| Failure::Unreadable(error.to_string());
             Ok(told(report, gaps::shown(missing.map_err(failed)?)))
         }
         Err(error @ (UsageError::Rows | UsageError::Step)) => {
@@ -164,7 +161,7 @@ fn decimal(units: i128) -> String {
 }
 
 /// How counting again has ended.
-pub(crate) fn rebuilt(ended: Result<monitor::Rebuilt, String>) -> Rebuilt {
+pub(crate) fn rebuilt(ended: Result<weir_monitor::Rebuilt, String>) -> Rebuilt {
     match ended {
         Ok(done) => Rebuilt {
             from: shown(done.from),

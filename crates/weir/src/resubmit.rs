@@ -10,60 +10,44 @@ use weir_admin::resubmit as shown;
 use weir_admin::tracker::{Failure, SearchFailure};
 use weir_gateway::Gateway;
 use weir_gateway::door::{self, Resubmission};
-use weir_index::Error;
-use weir_index::resubmit::{
-    self as index, Edit, Ended, Gate, Job, JobAction, NewJob, Order, Reason, Resolution,
-    Resubmitter, Wish,
+use weir_resubmit::{
+    Edit, GatewayClient, OnDone, Options, ResubmitError, ResubmitRequest, Resubmitter,
 };
+use weir_store::ledger::{
+    self, AttemptOutcome, Job, JobAction, NewJob, Reason, Resolution, StateCount,
+};
+use weir_tracker::Error;
 
-/// How long a single request is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for the response to a single request.
+const SINGLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The gateway's door, as the Tracker sees it.
-pub(crate) fn gate(gateway: &Arc<Gateway>) -> Gate {
+/// Access to the data path for resubmission.
+pub(crate) fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
     let (config, check, send) = (Arc::clone(gateway), Arc::clone(gateway), Arc::clone(gateway));
-    Gate {
+    GatewayClient {
         config: Box::new(move || config.config()),
-        check: Box::new(move |order| check.would_resubmit(&request(order.clone())).map_err(reason)),
-        send: Box::new(move |order, tell| {
-            let told: door::Tell = Box::new(move |ended| tell(how_ended(ended)));
-            match send.resubmit(Box::new(request(order)), told) {
+        check: Box::new(move |request| {
+            check.would_resubmit(&replay(request.clone())).map_err(reason)
+        }),
+        send: Box::new(move |request, on_done| {
+            let on_end: door::Tell = Box::new(move |ended| on_done(outcome(ended)));
+            match send.resubmit(Box::new(replay(request)), on_end) {
                 Ok(()) => Ok(()),
-                Err((back, told)) => {
-                    let tell: index::Tell = Box::new(move |_| drop(told));
-                    Err(Box::new((order_of(*back), tell)))
+                Err((returned, on_end)) => {
+                    let on_done: OnDone = Box::new(move |_| drop(on_end));
+                    Err(Box::new((request_of(*returned), on_done)))
                 }
             }
         }),
     }
 }
 
-fn request(order: Order) -> Resubmission {
+fn replay(request: ResubmitRequest) -> Resubmission {
     Resubmission {
-        id: order.id.to_be_bytes(),
-        of: order.of.to_be_bytes(),
-        api: order.api,
-        to: order.to,
-        method: order.method,
-        target: order.target,
-        headers: order.headers,
-        body: order.body,
-        edited: order.edited,
-        client: order.client,
-        https: order.https,
-        auth: order.auth,
-        principal: order.principal,
-        consumer: order.consumer,
-        scopes: order.scopes,
-    }
-}
-
-fn order_of(request: Resubmission) -> Order {
-    Order {
-        id: u128::from_be_bytes(request.id),
-        of: u128::from_be_bytes(request.of),
+        id: request.id.to_be_bytes(),
+        of: request.original.to_be_bytes(),
         api: request.api,
-        to: request.to,
+        to: request.destination,
         method: request.method,
         target: request.target,
         headers: request.headers,
@@ -78,14 +62,34 @@ fn order_of(request: Resubmission) -> Order {
     }
 }
 
-fn how_ended(ended: door::Ended) -> Ended {
+fn request_of(replay: Resubmission) -> ResubmitRequest {
+    ResubmitRequest {
+        id: u128::from_be_bytes(replay.id),
+        original: u128::from_be_bytes(replay.of),
+        api: replay.api,
+        destination: replay.to,
+        method: replay.method,
+        target: replay.target,
+        headers: replay.headers,
+        body: replay.body,
+        edited: replay.edited,
+        client: replay.client,
+        https: replay.https,
+        auth: replay.auth,
+        principal: replay.principal,
+        consumer: replay.consumer,
+        scopes: replay.scopes,
+    }
+}
+
+fn outcome(ended: door::Ended) -> AttemptOutcome {
     match ended {
         door::Ended::Answered { status, problem } => {
-            Ended::Answered(status, problem.map(weir_gateway::problem::Problem::slug))
+            AttemptOutcome::Response(status, problem.map(weir_gateway::problem::Problem::slug))
         }
-        door::Ended::Broken { status } => Ended::Broken(status),
-        door::Ended::Refused(why) => Ended::Refused(reason(why)),
-        door::Ended::Lost => Ended::Lost,
+        door::Ended::Broken { status } => AttemptOutcome::Aborted(status),
+        door::Ended::Refused(why) => AttemptOutcome::Rejected(reason(why)),
+        door::Ended::Lost => AttemptOutcome::Unknown,
     }
 }
 
@@ -108,12 +112,12 @@ pub(crate) fn doors(resubmitter: &Resubmitter) -> shown::Resubmission {
     let [one, resolver, maker, jobs, job, act] = all;
     shown::Resubmission {
         resubmit: Box::new(move |(id, wish, who)| {
-            let wish = wanted(wish)?;
-            let done = one.resubmit(*id, &wish, who, PATIENCE).map_err(refusal)?;
+            let options = options(wish)?;
+            let done = one.resubmit(*id, &options, who, SINGLE_TIMEOUT).map_err(refusal)?;
             Ok(attempt(done, true))
         }),
         resolve: Box::new(move |(id, wanted, who)| {
-            let state = Resolution::of(&wanted.state)
+            let state = Resolution::from_name(&wanted.state)
                 .ok_or_else(|| shown::Refusal::Bad("there is no such resolution".to_owned()))?;
             resolver.resolve(*id, state, who, &wanted.comment).map_err(refusal)
         }),
@@ -138,7 +142,7 @@ pub(crate) fn doors(resubmitter: &Resubmitter) -> shown::Resubmission {
     }
 }
 
-fn wanted(wish: &shown::Wish) -> Result<Wish, shown::Refusal> {
+fn options(wish: &shown::Wish) -> Result<Options, shown::Refusal> {
     let bad = |text: &str| shown::Refusal::Bad(text.to_owned());
     let body = match (&wish.body, &wish.body_base64) {
         (Some(_), Some(_)) => return Err(bad("`body` and `body_base64` exclude each other.")),
@@ -155,7 +159,7 @@ fn wanted(wish: &shown::Wish) -> Result<Wish, shown::Refusal> {
         remove: wish.headers.remove.clone(),
         body,
     };
-    Ok(Wish { edit, to: wish.to.clone(), again: wish.again })
+    Ok(Options { edit, destination: wish.to.clone(), again: wish.again })
 }
 
 fn make(
@@ -176,9 +180,9 @@ fn make(
 }
 
 fn job_of(resubmitter: &Resubmitter, job: Job) -> Result<shown::Job, Failure> {
-    let counted = resubmitter.ledger().counted(job.number).map_err(failed)?;
-    let count = |one: index::Counted| shown::JobCount {
-        words: Reason::of(&one.reason).map(|reason| reason.words()).unwrap_or_default(),
+    let counted = resubmitter.ledger().state_counts(job.number).map_err(failed)?;
+    let count = |one: StateCount| shown::JobCount {
+        words: Reason::from_code(&one.reason).map(|reason| reason.words()).unwrap_or_default(),
         state: one.state,
         reason: one.reason,
         count: one.count,
@@ -195,16 +199,16 @@ fn job_of(resubmitter: &Resubmitter, job: Job) -> Result<shown::Job, Failure> {
         incomplete: job.incomplete,
         transactions: counted.into_iter().map(count).collect(),
         created: time(job.created),
-        began: job.began.map(time),
+        began: job.started.map(time),
         ended: job.ended.map(time),
     })
 }
 
 /// An attempt as it is shown; what was edited only to those who may see payloads.
-pub(crate) fn attempt(attempt: index::Attempt, payload: bool) -> shown::Attempt {
+pub(crate) fn attempt(attempt: ledger::Attempt, payload: bool) -> shown::Attempt {
     let difference = serde_json::from_str(&attempt.difference).ok().filter(|_| payload);
-    let refused = attempt.state == index::AttemptState::Refused;
-    let words = Reason::of(&attempt.reason).filter(|_| refused).map(|reason| reason.words());
+    let refused = attempt.state == ledger::AttemptState::Refused;
+    let words = Reason::from_code(&attempt.reason).filter(|_| refused).map(|reason| reason.words());
     shown::Attempt {
         id: id(attempt.id),
         original: id(attempt.original),
@@ -217,25 +221,21 @@ pub(crate) fn attempt(attempt: index::Attempt, payload: bool) -> shown::Attempt 
         job: attempt.job,
         to: attempt.destination,
         difference,
-        began: time(attempt.began),
+        began: time(attempt.started),
         ended: attempt.ended.map(time),
     }
 }
 
-fn refusal(failure: index::Failure) -> shown::Refusal {
-    match failure {
-        index::Failure::NotFound => shown::Refusal::NotFound,
-        index::Failure::Edit(why) => shown::Refusal::Bad(format!("{why}.")),
-        index::Failure::Refused(why) => shown::Refusal::Cannot(why.code(), why.words()),
-        index::Failure::Masked(_) => {
-            shown::Refusal::Cannot(Reason::Masked.code(), failure.to_string())
+fn refusal(error: ResubmitError) -> shown::Refusal {
+    match error {
+        ResubmitError::NotFound => shown::Refusal::NotFound,
+        ResubmitError::Edit(why) => shown::Refusal::Bad(format!("{why}.")),
+        ResubmitError::Rejected(reason) => shown::Refusal::Cannot(reason.code(), reason.words()),
+        ResubmitError::NotFailed => {
+            shown::Refusal::Cannot("not-failed".to_owned(), error.to_string())
         }
-        index::Failure::NotFailed => {
-            let words = index::Failure::NotFailed.to_string();
-            shown::Refusal::Cannot("not-failed".to_owned(), words)
-        }
-        index::Failure::Busy => shown::Refusal::Busy,
-        index::Failure::Index(Error::Behind) => shown::Refusal::Failed(Failure::Behind),
+        ResubmitError::Busy => shown::Refusal::Busy,
+        ResubmitError::Index(Error::Behind) => shown::Refusal::Failed(Failure::Behind),
         other => shown::Refusal::Failed(failed(other)),
     }
 }

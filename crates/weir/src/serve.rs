@@ -30,7 +30,7 @@ use messages::Messages;
 use std::sync::Arc;
 use weir_config::Source;
 use weir_gateway::Gateway;
-use weir_index::gaps::Gaps;
+use weir_store::gaps::Gaps;
 
 /// Serves until it is stopped.
 ///

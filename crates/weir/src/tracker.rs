@@ -13,17 +13,18 @@ use anyhow::Context;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weir_admin::gap::Missing;
 use weir_admin::tracker::{
     Counts, Export, Exported, Exporting, Failure, Hit, JournalState, LONGEST_PAGE, Page, Search,
     SearchFailure, Side, Summary, Tail, Transaction, Verify,
 };
 use weir_config::{Config, IndexDepth};
-use weir_index::gaps::Gaps;
-use weir_index::resubmit::Ledger;
-use weir_index::{Depth, Index, Query};
 use weir_journal::{Absence, Journal, RecoveryReport, Settings, stage};
+use weir_store::clock::now_us;
+use weir_store::gaps::Gaps;
+use weir_store::ledger::Ledger;
+use weir_tracker::{Depth, Index, Query};
 
 /// Longer than any journal is kept: a command that only reads drops nothing.
 const FOR_EVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
@@ -94,15 +95,15 @@ impl Tracker {
         let journal = Arc::new(journal);
         let settings = match config {
             Some(config) => index_settings(config),
-            None => Some(weir_index::Settings {
-                depth: weir_index::stored_depth(data).unwrap_or_default(),
+            None => Some(weir_tracker::Settings {
+                depth: weir_tracker::stored_depth(data).unwrap_or_default(),
                 whole_stage: stage::TOTAL,
                 // It says what is a business key: only a server, or who reads with it, knows.
                 provisional: true,
-                ..weir_index::Settings::default()
+                ..weir_tracker::Settings::default()
             }),
         };
-        let ledger = weir_index::store::exists(data).then(|| Ledger::open(data)).transpose()?;
+        let ledger = weir_store::exists(data).then(|| Ledger::open(data)).transpose()?;
         let Some(settings) = settings else {
             return Ok(Self::new(journal, None, recovery, ledger, Gaps::new(data)));
         };
@@ -125,13 +126,13 @@ impl Tracker {
     /// It cannot be read how far followers are.
     pub(crate) fn state(&self) -> Result<JournalState, Failure> {
         let lags = self.journal.lags().map_err(failure)?;
-        let index = self.index.as_ref().map(|index| index.statistics(now())).unwrap_or_default();
+        let index = self.index.as_ref().map(|index| index.statistics(now_us())).unwrap_or_default();
         Ok(convert::state(self.journal.statistics(), &self.recovery, &lags, index))
     }
 
-    fn find(&self, id: u128) -> Result<Option<weir_index::Hit>, Failure> {
+    fn find(&self, id: u128) -> Result<Option<weir_tracker::Hit>, Failure> {
         self.index()?.find(id).map_err(|error| match error {
-            weir_index::Error::Behind => Failure::Behind,
+            weir_tracker::Error::Behind => Failure::Behind,
             error => failure(error),
         })
     }
@@ -147,7 +148,7 @@ impl Tracker {
         }
         let mut shown = convert::exported(hit, payload);
         if let Some(ledger) = &self.ledger {
-            convert::tell(&mut shown, ledger.story(id).map_err(failure)?, payload);
+            convert::tell(&mut shown, ledger.history(id).map_err(failure)?, payload);
         }
         Ok(Some(shown))
     }
@@ -159,7 +160,7 @@ impl Tracker {
     pub(crate) fn search(&self, search: &Search) -> Result<Page, SearchFailure> {
         let query = query(search)?;
         let after = search.cursor.as_ref().map(|text| text.parse()).transpose();
-        let page = weir_index::Page {
+        let page = weir_tracker::Page {
             limit: search.limit,
             after: after.map_err(|_| SearchFailure::Cursor)?,
             budget: search.timeout,
@@ -236,7 +237,7 @@ impl Tracker {
         self.index().map_err(SearchFailure::Failed)?;
         let (this, search) = (Arc::clone(self), search.clone());
         let (mut end, mut more, mut ended) = (Exported::default(), true, false);
-        let mut read: VecDeque<weir_index::Hit> = VecDeque::new();
+        let mut read: VecDeque<weir_tracker::Hit> = VecDeque::new();
         Ok(Box::new(move || {
             if ended {
                 return Ok(None);
@@ -253,12 +254,16 @@ impl Tracker {
                 ended = true;
                 end.cut = after.is_some();
                 end.missing = this.missing(&query)?;
-                end.next = after.map(|cursor: weir_index::Cursor| cursor.to_string());
+                end.next = after.map(|cursor: weir_tracker::Cursor| cursor.to_string());
                 return Ok(Some(Exporting::End(end.clone())));
             }
             let limit = left.min(EXPORT_PAGE);
-            let page =
-                weir_index::Page { limit, after, budget: search.timeout, payload: search.payload };
+            let page = weir_tracker::Page {
+                limit,
+                after,
+                budget: search.timeout,
+                payload: search.payload,
+            };
             let found = this.index()?.search(&query, &page).map_err(failure)?;
             (after, more) = (found.next, found.next.is_some());
             end.incomplete |= found.incomplete;
@@ -304,7 +309,7 @@ impl Tracker {
 }
 
 /// How a configuration has its journal indexed; not at all if it is none.
-pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
+pub(crate) fn index_settings(config: &Config) -> Option<weir_tracker::Settings> {
     let depth = match config.tracker.index {
         IndexDepth::None => return None,
         IndexDepth::Keys => Depth::Keys,
@@ -312,7 +317,7 @@ pub(crate) fn index_settings(config: &Config) -> Option<weir_index::Settings> {
     };
     let keys = Arc::clone(&config.tracker.keys);
     let whole_stage = stage::TOTAL;
-    Some(weir_index::Settings { depth, keys, whole_stage, ..weir_index::Settings::default() })
+    Some(weir_tracker::Settings { depth, keys, whole_stage, ..weir_tracker::Settings::default() })
 }
 
 /// The query of a search, if whoever asks may ask it.
@@ -329,7 +334,7 @@ fn query(search: &Search) -> Result<Query, SearchFailure> {
 /// # Errors
 /// It is wrong.
 pub(crate) fn understood(query: &str) -> Result<Query, SearchFailure> {
-    Query::parse(query, now()).map_err(|error| SearchFailure::Query {
+    Query::parse(query, now_us()).map_err(|error| SearchFailure::Query {
         place: [error.at, error.end],
         message: match error.hint {
             Some(hint) => format!("{}; {hint}", error.message),
@@ -340,10 +345,4 @@ pub(crate) fn understood(query: &str) -> Result<Query, SearchFailure> {
 
 fn failure(error: impl std::fmt::Display) -> Failure {
     Failure::Unreadable(error.to_string())
-}
-
-/// Microseconds since 1970.
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let entries = match &args.data {
         Some(data) => {
-            let there = weir_index::store::exists(data);
+            let there = weir_store::exists(data);
             ensure!(there, "there is no database in {}", data.display());
             let audit = crate::audit::open(data)?;
             let (who, action) = (args.who.clone(), args.action.clone());

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use weir_admin::monitor::Rebuilt;
-use weir_index::monitor::Monitor;
+use weir_monitor::Monitor;
 
 /// Commands on counts.
 #[derive(Debug, clap::Subcommand)]

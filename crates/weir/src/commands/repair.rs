@@ -7,7 +7,6 @@ use anyhow::{Context, ensure};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_index::store;
 
 /// Arguments of `weir repair`.
 #[derive(Debug, clap::Args)]
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let held = weir_journal::hold(data)
         .with_context(|| format!("{} cannot be repaired now", data.display()))?;
     ensure!(
-        !store::is_in_use(data).unwrap_or(false),
+        !weir_store::is_in_use(data).unwrap_or(false),
         "{} cannot be repaired now: another process has weir.db open",
         data.display()
     );
@@ -83,10 +82,10 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
 
 /// Whether the database was damaged.
 fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
-    let found = store::damage(data).context("weir.db cannot be read")?;
+    let found = weir_store::damage(data).context("weir.db cannot be read")?;
     let Some(what) = found else { return Ok(false) };
-    let to = store::move_aside(data, suffix).context("weir.db cannot be moved")?;
-    store::open(data).context("a new weir.db cannot be made")?;
+    let to = weir_store::move_aside(data, suffix).context("weir.db cannot be moved")?;
+    weir_store::open(data).context("a new weir.db cannot be made")?;
     output::line(&format!("weir.db was damaged ({what}); it is {} now", to.display()));
     output::line("  the next start counts again all calls that the journal has");
     output::line("  audit, attempts, resolutions, jobs and events that waited begin anew");

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::{monitor, neutral, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_admin::monitor::{UsageQuery, UsageReport, UsageRow};
-use weir_index::gaps::Gaps;
+use weir_store::gaps::Gaps;
 
 /// Arguments of `weir usage`.
 #[derive(Debug, clap::Args)]

@@ -21,11 +21,12 @@ use weir_admin::{Access, Readiness, Sources};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
-use weir_index::Index;
-use weir_index::gaps::Gaps;
-use weir_index::monitor::Monitor;
-use weir_index::resubmit::{Ledger, Resubmitter};
 use weir_journal::{Journal, RecoveryReport};
+use weir_monitor::Monitor;
+use weir_resubmit::Resubmitter;
+use weir_store::gaps::Gaps;
+use weir_store::ledger::Ledger;
+use weir_tracker::Index;
 
 /// Everything the control thread holds.
 pub(crate) struct Control {

@@ -13,13 +13,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_config::Config;
-use weir_index::delivery::{Deliveries, EventError, Outcome, SinkQueue, pause};
-use weir_index::{Triggers, UsageEvents};
+use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, pause};
+use weir_events::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
+use weir_monitor::billing::record_prices;
+use weir_store::clock::now_us;
 
 /// Its name.
 const THREAD: &str = "delivery";
@@ -319,7 +321,7 @@ impl Worker {
         let monitor = &config.monitor;
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
         self.usage.set(events, &monitor.alerts, &mut self.queue, now)?;
-        self.queue.note_prices(&config, now)?;
+        record_prices(self.queue.database(), &config, now)?;
         self.config = config;
         Ok(())
     }
@@ -367,9 +369,4 @@ fn lost(sink: &SinkQueue) -> u64 {
 pub(super) fn waited(sink: &SinkQueue) -> f64 {
     let waited = if sink.oldest_us == 0 { 0 } else { now_us().saturating_sub(sink.oldest_us) };
     waited as f64 / 1e6
-}
-
-fn now_us() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_gateway::Gateway;
-use weir_index::gaps::{Gap, Gaps};
 use weir_journal::Journal;
+use weir_store::gaps::{Gap, Gaps};
 
 /// Its name.
 const THREAD: &str = "gaps";

@@ -4,15 +4,15 @@ use super::delivery::{Handle, waited};
 use super::telemetry::Counters;
 use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_admin::metrics::Kind::{Counter, Gauge};
 use weir_admin::metrics::{Family, Row, Sample};
+use weir_events::delivery::SinkQueue;
 use weir_gateway::snapshot::Snapshot;
-use weir_index::Index;
-use weir_index::delivery::SinkQueue;
-use weir_index::monitor::Monitor;
-use weir_index::resubmit::Resubmitter;
 use weir_journal::{Journal, Lag};
+use weir_monitor::Monitor;
+use weir_resubmit::Resubmitter;
+use weir_store::clock;
+use weir_tracker::Index;
 
 #[rustfmt::skip]
 const JOURNAL: &[Row<weir_journal::Statistics>] = &[
@@ -57,7 +57,7 @@ const FOLLOWERS: &[Row<Lag>] = &[
 ];
 
 #[rustfmt::skip]
-const INDEX: &[Row<weir_index::Statistics>] = &[
+const INDEX: &[Row<weir_tracker::Statistics>] = &[
     (Gauge, "weir_index_transactions", |s| s.transactions as f64,
         "Indexed transactions."),
     (Counter, "weir_index_indexed_total", |s| s.indexed as f64,
@@ -83,7 +83,7 @@ const SINKS: &[Row<SinkQueue>] = &[
 ];
 
 #[rustfmt::skip]
-const MONITOR: &[Row<weir_index::monitor::Statistics>] = &[
+const MONITOR: &[Row<weir_monitor::Statistics>] = &[
     (Counter, "weir_monitor_counted_total", |s| s.counted as f64,
         "Calls metered."),
     (Counter, "weir_monitor_other_total", |s| s.others as f64,
@@ -107,7 +107,7 @@ pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
 
 /// Metrics of the index.
 pub(crate) fn index(index: &Index) -> Vec<Family> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = clock::now();
     Family::table(INDEX, &index.statistics(now.as_micros() as u64)).collect()
 }
 
@@ -201,7 +201,8 @@ pub(crate) fn resubmission(resubmitter: &Resubmitter) -> [Family; 2] {
         ("refused", stats.refused),
         ("unknown", stats.unknown),
     ];
-    let jobs = [("made", stats.made), ("finished", stats.finished), ("cancelled", stats.cancelled)];
+    let jobs =
+        [("made", stats.created), ("finished", stats.finished), ("cancelled", stats.cancelled)];
     [
         Family::counters(
             "weir_resubmission_attempts_total",
@@ -237,14 +238,14 @@ impl Reloads {
     /// The first Config is in force from now on.
     pub(crate) fn start() -> Self {
         let reloads = Self::default();
-        reloads.since.store(now(), Ordering::Relaxed);
+        reloads.since.store(clock::now().as_secs(), Ordering::Relaxed);
         reloads
     }
 
     /// Another Config is in force from now on.
     pub(crate) fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
-        self.since.store(now(), Ordering::Relaxed);
+        self.since.store(clock::now().as_secs(), Ordering::Relaxed);
     }
 
     /// A configuration was refused.
@@ -278,8 +279,4 @@ impl Reloads {
             ),
         ]
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

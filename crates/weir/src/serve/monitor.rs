@@ -17,9 +17,9 @@ use std::time::Duration;
 use weir_admin::monitor::Rebuilt;
 use weir_config::Config;
 use weir_gateway::limit::{Limiter, QuotaCount, quota_span};
-use weir_index::gaps::Gaps;
-use weir_index::monitor::{Counter, Monitor};
 use weir_journal::Journal;
+use weir_monitor::{Counter, Monitor};
+use weir_store::gaps::Gaps;
 
 /// Its name.
 const THREAD: &str = "monitor";

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_gateway::Gateway;
-use weir_index::Index;
-use weir_index::resubmit::{Ledger, Resubmitter, Runner};
+use weir_resubmit::{Resubmitter, Runner};
+use weir_store::ledger::Ledger;
+use weir_tracker::Index;
 
 /// Its name.
 const THREAD: &str = "resubmit";
@@ -46,9 +47,9 @@ fn try_start(
     gateway: &Arc<Gateway>,
     messages: &Messages,
 ) -> anyhow::Result<Resubmit> {
-    let gate = crate::resubmit::gate(gateway);
+    let client = crate::resubmit::gateway_client(gateway);
     index.ask(Ledger::open(data)?);
-    let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), gate)?;
+    let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
     let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
     let run = {
         let (stop, messages) = (Arc::clone(&stop), messages.clone());

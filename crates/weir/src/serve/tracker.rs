@@ -14,8 +14,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_config::Config;
-use weir_index::{Index, Indexer, Settings};
 use weir_journal::Journal;
+use weir_tracker::{Index, Indexer, Settings};
 
 /// Its name.
 const THREAD: &str = "tracker";

@@ -6,9 +6,9 @@ use weir_admin::tracker::{
     Body, BodyFacts, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
     JournalState, Lag, MissingFile, Payload, Recovery, Stage, Summary, Transaction,
 };
-use weir_index::resubmit::Story;
-use weir_index::{Name, Row, transaction_type};
 use weir_journal::{self as journal, Absence, stage};
+use weir_store::ledger::History;
+use weir_tracker::{Name, Row, transaction_type};
 
 /// Most bytes of a body that are shown.
 const LONGEST_BODY: usize = 8 << 20;
@@ -50,17 +50,17 @@ fn state_name(outcome: journal::Outcome) -> &'static str {
 }
 
 /// Adds what was done about a transaction.
-pub(super) fn tell(shown: &mut Transaction, story: Story, payload: bool) {
-    if let Some(last) = story.changes.last() {
+pub(super) fn tell(shown: &mut Transaction, past: History, payload: bool) {
+    if let Some(last) = past.changes.last() {
         shown.summary.resolution = last.state.name().to_owned();
     }
-    shown.history.extend(story.changes.into_iter().map(|change| Change {
+    shown.history.extend(past.changes.into_iter().map(|change| Change {
         state: change.state.name().to_owned(),
         time: Some(time(change.at)),
         who: change.who,
         comment: change.comment,
     }));
-    let attempts = story.attempts.into_iter();
+    let attempts = past.attempts.into_iter();
     shown.attempts = attempts.map(|one| crate::resubmit::attempt(one, payload)).collect();
 }
 
@@ -111,9 +111,9 @@ fn of_row(row: &Row) -> Summary {
 }
 
 /// What a search found.
-pub(super) fn hit(hit: weir_index::Hit) -> Hit {
+pub(super) fn hit(hit: weir_tracker::Hit) -> Hit {
     let summary = hit.transaction.as_ref().map_or_else(|| of_row(&hit.row), summary);
-    let highlight = |found: weir_index::Highlight| Highlight {
+    let highlight = |found: weir_tracker::Highlight| Highlight {
         place: found.place.to_owned(),
         text: found.text,
         marks: found.marks.into_iter().map(|mark| [mark.start, mark.end]).collect(),
@@ -128,7 +128,7 @@ pub(super) fn hit(hit: weir_index::Hit) -> Hit {
 }
 
 /// A hit of an export, with its payload only for those who may see it.
-pub(super) fn exported(hit: weir_index::Hit, payload: bool) -> Transaction {
+pub(super) fn exported(hit: weir_tracker::Hit, payload: bool) -> Transaction {
     let Some(whole) = hit.transaction else {
         let summary = of_row(&hit.row);
         return Transaction {
@@ -205,7 +205,7 @@ fn fields(pairs: Vec<(String, String)>) -> Vec<Field> {
 }
 
 fn body(head: &[u8], recorded: &[u8]) -> Body {
-    let readable = weir_index::readable(head, recorded, LONGEST_DECODED);
+    let readable = weir_tracker::readable(head, recorded, LONGEST_DECODED);
     let cut = readable.cut || readable.bytes.len() > LONGEST_BODY;
     let shown = &readable.bytes[..readable.bytes.len().min(LONGEST_BODY)];
     let (decoded_from, still_in) = match readable.decoded {
@@ -228,8 +228,8 @@ fn body(head: &[u8], recorded: &[u8]) -> Body {
 }
 
 /// How many a query finds.
-pub(super) fn counts(summary: weir_index::Summary, payload: bool) -> Counts {
-    let facet = |facet: weir_index::Facet| Facet {
+pub(super) fn counts(summary: weir_tracker::Summary, payload: bool) -> Counts {
+    let facet = |facet: weir_tracker::Facet| Facet {
         field: facet.field,
         values: (facet.values.into_iter()).map(|(value, count)| Counted { value, count }).collect(),
         more: facet.more,
@@ -251,7 +251,7 @@ pub(super) fn state(
     done: journal::Statistics,
     recovery: &journal::RecoveryReport,
     lags: &[journal::Lag],
-    index: weir_index::Statistics,
+    index: weir_tracker::Statistics,
 ) -> JournalState {
     let lag = |lag: &journal::Lag| Lag {
         name: lag.name.clone(),

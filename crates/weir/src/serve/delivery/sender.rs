@@ -7,7 +7,7 @@ use http::{Method, Request, header};
 use http_body_util::Full;
 use std::sync::Arc;
 use weir_config::{Config, Target, Upstream, UpstreamId};
-use weir_index::delivery::{Due, Outcome};
+use weir_events::delivery::{Due, Outcome};
 
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";

@@ -1,0 +1,108 @@
+//! Counts made-up calls of 30 days, or as many as are said, and times reports on them:
+//! `usage FOLDER CALLS [DAYS]`. It prints one JSON object a line: what counting took, then each report with the median of five.
+//!
+//! The calls are of 10 consumers and 20 operations; one in twenty fails.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_journal::{BodyFacts, Completed, Journal, Received, counted, stage};
+use weir_monitor::{Group, Monitor, Settings, Usage};
+
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let usage = "usage FOLDER CALLS";
+    let folder = args.next().ok_or(usage)?;
+    let calls: u64 = args.next().ok_or(usage)?.parse()?;
+    let data = std::path::Path::new(&folder);
+    if !weir_store::exists(data) {
+        fill(data, calls, args.next().map_or(Ok(30), |days| days.parse())?)?;
+    }
+    let monitor = Monitor::read(data);
+    for (name, by, step) in reports() {
+        let usage = Usage { by: by.clone(), step, ..Usage::default() };
+        let mut times = Vec::with_capacity(ROUNDS);
+        let mut rows = 0;
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            rows = monitor.usage(&usage)?.rows.len();
+            times.push(began.elapsed());
+        }
+        times.sort();
+        let middle = times[ROUNDS / 2].as_secs_f64() * 1e3;
+        println!("{{\"report\":\"{name}\",\"ms\":{middle:.1},\"rows\":{rows}}}");
+    }
+    Ok(())
+}
+
+type Asked = (&'static str, Vec<Group>, Option<u64>);
+
+fn reports() -> Vec<Asked> {
+    let all = vec![Group::Consumer, Group::Operation, Group::Plan, Group::Status];
+    vec![
+        ("total", vec![], None),
+        ("by consumer", vec![Group::Consumer], None),
+        ("by operation", vec![Group::Operation], None),
+        ("by everything", all.clone(), None),
+        ("each day by consumer", vec![Group::Consumer], Some(86_400)),
+        ("each day by operation and status", vec![Group::Operation, Group::Status], Some(86_400)),
+        ("each hour", vec![], Some(3600)),
+        ("each hour by consumer", vec![Group::Consumer], Some(3600)),
+    ]
+}
+
+/// Records calls in the order of time, and counts them.
+fn fill(data: &std::path::Path, calls: u64, days: u64) -> Result<(), Box<dyn Error>> {
+    let (journal, mut lanes, _) = Journal::open(data, weir_journal::Settings::default())?;
+    let (_, mut counter) = Monitor::open(data, Arc::new(journal), Settings::default())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64;
+    let length = days * 86_400_000_000;
+    let begin = now - length;
+    let names: Vec<String> = (0..20).map(|number| format!("name-{number}")).collect();
+    let (mut counting, mut appending) = (Duration::ZERO, Duration::ZERO);
+    for number in 0..calls {
+        let (consumer, operation) = (fastrand::usize(..10), fastrand::usize(..20));
+        let received = Received {
+            received_us: begin
+                + (u128::from(number) * u128::from(length) / u128::from(calls)) as u64,
+            api: &names[operation / 7],
+            operation: &names[operation],
+            consumer: &names[consumer],
+            plan: &names[consumer % 3],
+            counted: counted::PLAN | counted::ALONE,
+            ..Received::default()
+        };
+        let body = BodyFacts { length: fastrand::u64(..10_000), ..BodyFacts::default() };
+        // Most are quick, some are slow.
+        let took = (500.0 * (1.0 / (1.001 - fastrand::f64())).powf(0.7)) as u32;
+        let end = Completed {
+            status: if fastrand::u8(..20) == 0 { 500 } else { 200 },
+            stages: &[(stage::TOTAL, took)],
+            request: body,
+            response: body,
+            ..Completed::default()
+        };
+        let began = Instant::now();
+        while lanes[0].whole(&received, &end).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        appending += began.elapsed();
+        if number % 4096 == 4095 {
+            let began = Instant::now();
+            counter.step(8192)?;
+            counting += began.elapsed();
+        }
+    }
+    let began = Instant::now();
+    counter.catch_up()?;
+    counting += began.elapsed();
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / calls as f64;
+    println!(
+        "{{\"filled\":{calls},\"append_us\":{:.3},\"count_us\":{:.3}}}",
+        each(appending),
+        each(counting)
+    );
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Billing: what calls cost, and invoices.
+//!
+//! [`pricing`] is what the [counter](crate::Counter) asks for the price of each call it
+//! counts; [`record_prices`] keeps which prices were in force when; [`invoices`] puts both together.
+
+mod invoice;
+mod period;
+mod price_list;
+
+pub use invoice::{Invoice, Line, TierLine, Total};
+pub use period::{NoPeriod, period};
+pub use price_list::{Rule, record_prices};
+
+use crate::{Call, Group, Monitor, MonitorError, Usage, UsageError};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_config::Config;
+use weir_config::amount::Amount;
+use weir_config::expr::CallFacts;
+use weir_config::price::Price;
+
+/// Why there is no invoice.
+#[derive(Debug, thiserror::Error)]
+pub enum BillingError {
+    /// The counts could not be read, or are too many.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// What is left of the counts does not begin or end where the period does.
+    #[error(
+        "minutes of that time are not kept any more, and it does not begin and end with an hour of UTC"
+    )]
+    NotKept,
+    /// It begins before what is left of the counts.
+    #[error(
+        "what was counted before {until} is not kept any more, and that time begins earlier; ask \
+         for one that begins then or later, and have `monitor.keep` say how long counts are needed"
+    )]
+    Dropped {
+        /// Before when counts may be gone.
+        until: String,
+    },
+    /// The currency of a plan was changed within the period.
+    #[error(
+        "the plan `{plan}` was in {before} and in {after} within that time; ask for the times before and after the change"
+    )]
+    Currency {
+        /// The plan.
+        plan: String,
+        /// The currency before.
+        before: String,
+        /// The currency at the end.
+        after: String,
+    },
+}
+
+/// What calls cost by themselves, for the counter; `None` if none of them costs anything. Calls
+/// whose expression gave no price are counted in `unpriced`.
+#[must_use]
+pub fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Price>> {
+    let priced =
+        config.plans.iter().filter_map(|plan| Some((plan.name.clone(), plan.price.clone()?)));
+    let prices: HashMap<String, Price> = priced.collect();
+    if prices.is_empty() {
+        return None;
+    }
+    let unpriced = Arc::clone(unpriced);
+    Some(Arc::new(move |call: &Call<'_>| {
+        let Some(price) = prices.get(call.plan) else { return 0 };
+        let charge = price.of_call(&facts(call));
+        if charge.unpriced {
+            unpriced.fetch_add(1, Ordering::Relaxed);
+        }
+        charge.amount.units()
+    }))
+}
+
+fn facts(call: &Call<'_>) -> CallFacts {
+    CallFacts {
+        api: call.api.to_owned(),
+        operation: call.operation.to_owned(),
+        consumer: call.consumer.to_owned(),
+        status: call.status,
+        request_bytes: call.request_bytes,
+        response_bytes: call.response_bytes,
+        duration_ms: u64::from(call.micros) / 1000,
+    }
+}
+
+/// The invoices of a period, in seconds since 1970: of one consumer, or of all that made calls with a
+/// plan that has a price. They are provisional while calls of the period may come in.
+///
+/// # Errors
+/// [`BillingError`].
+pub fn invoices(
+    monitor: &Monitor,
+    consumer: Option<&str>,
+    asked: &Range<u64>,
+) -> Result<Vec<Invoice>, BillingError> {
+    let rules = rules(monitor, asked)?;
+    // Before they are read: what is settled then is in them.
+    let (settled, dropped) = monitor.settled_and_dropped().map_err(UsageError::Monitor)?;
+    if asked.start < dropped {
+        return Err(BillingError::Dropped {
+            until: weir_store::clock::rfc3339(dropped * 1_000_000),
+        });
+    }
+    let usage = Usage {
+        from: asked.start,
+        to: Some(asked.end),
+        consumer: consumer.map(str::to_owned),
+        by: vec![Group::Consumer, Group::Plan, Group::Operation],
+        ..Usage::default()
+    };
+    let report = monitor.usage(&usage)?;
+    let fits = report.span.start >= asked.start && report.span.end <= asked.end;
+    if !report.rows.is_empty() && !fits {
+        return Err(BillingError::NotKept);
+    }
+    let mut counted: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for row in report.rows {
+        let consumer = row.consumer.unwrap_or_default();
+        let plan = row.plan.unwrap_or_default();
+        let units = row.amounts.get(&plan).copied().unwrap_or(0);
+        counted.entry(consumer).or_default().push(Line {
+            plan,
+            api: row.api.unwrap_or_default(),
+            operation: row.operation.unwrap_or_default(),
+            calls: row.calls,
+            bytes: row.request_bytes.saturating_add(row.response_bytes),
+            currency: String::new(),
+            amount: Amount::from_units(units),
+        });
+    }
+    let made = counted.into_iter().map(|(consumer, lines)| Invoice {
+        provisional: settled < asked.end,
+        ..invoice::invoice(&consumer, asked, lines, &rules)
+    });
+    // Who is nobody pays nothing.
+    Ok(made.filter(|invoice| !invoice.lines.is_empty() && !invoice.consumer.is_empty()).collect())
+}
+
+/// The prices by which a period is billed.
+fn rules(monitor: &Monitor, period: &Range<u64>) -> Result<BTreeMap<String, Rule>, BillingError> {
+    let found = monitor.prices(period).map_err(UsageError::Monitor)?;
+    let one = |(plan, (rule, others)): (String, (Rule, Vec<String>))| match others
+        .into_iter()
+        .find(|other| *other != rule.currency)
+    {
+        Some(before) => Err(BillingError::Currency { plan, before, after: rule.currency }),
+        None => Ok((plan, rule)),
+    };
+    found.into_iter().map(one).collect()
+}
+
+impl Monitor {
+    fn prices(
+        &self,
+        period: &Range<u64>,
+    ) -> Result<BTreeMap<String, (Rule, Vec<String>)>, MonitorError> {
+        self.ask(|database| Ok(price_list::in_period(database, period)?))
+    }
+}

@@ -1,0 +1,145 @@
+//! Which prices were in force when: what an invoice needs that counts do not say.
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use weir_config::Config;
+use weir_config::amount::Amount;
+use weir_config::price::{Price, Tier};
+
+/// The price of a plan as an invoice needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Code of the currency.
+    pub currency: String,
+    /// Decimals of a total.
+    pub decimals: u32,
+    /// Prices by volume.
+    pub tiers: Vec<Tier>,
+}
+
+/// Records the prices of a configuration that is in force from now on, `now` being seconds since
+/// 1970.
+///
+/// # Errors
+/// The database cannot be written.
+pub fn record_prices(database: &mut Connection, config: &Config, now: u64) -> rusqlite::Result<()> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let plans = config.plans.iter();
+    let mut rules: BTreeMap<&str, String> =
+        plans.map(|plan| (plan.name.as_str(), text(plan.price.as_ref()))).collect();
+    let known: Vec<String> = transaction
+        .prepare("SELECT DISTINCT plan FROM price")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for plan in &known {
+        rules.entry(plan).or_insert_with(|| text(None));
+    }
+    for (plan, rule) in rules {
+        let before: Option<String> = transaction
+            .prepare_cached("SELECT rule FROM price WHERE plan = ?1 ORDER BY since DESC LIMIT 1")?
+            .query_row([plan], |row| row.get(0))
+            .optional()?;
+        if before.as_ref() != Some(&rule) && (before.is_some() || rule != "null") {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO price VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET rule = ?3",
+                )?
+                .execute(params![plan, now, rule])?;
+        }
+    }
+    transaction.commit()
+}
+
+fn text(price: Option<&Price>) -> String {
+    let Some(price) = price else { return "null".to_owned() };
+    let tier = |tier: &Tier| json!({"up_to": tier.up_to, "per_call": tier.per_call.to_string()});
+    json!({
+        "currency": price.currency,
+        "decimals": price.decimals,
+        "per_call": price.per_call.to_string(),
+        "per_kib": price.per_kib.to_string(),
+        "cel": price.cel.as_ref().map(weir_config::expr::Expr::source),
+        "tiers": price.tiers.iter().map(tier).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+fn rule(text: &str) -> Option<Rule> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let tier = |tier: &Value| {
+        let per_call: Amount = tier["per_call"].as_str()?.parse().ok()?;
+        Some(Tier { up_to: tier["up_to"].as_u64(), per_call })
+    };
+    Some(Rule {
+        currency: value["currency"].as_str()?.to_owned(),
+        decimals: value["decimals"].as_u64()?.try_into().ok()?,
+        tiers: value["tiers"].as_array()?.iter().filter_map(tier).collect(),
+    })
+}
+
+/// The prices of a period, by plan: of each the one in force at its end, and the other currencies it
+/// was in before that.
+pub(super) fn in_period(
+    connection: &Connection,
+    period: &Range<u64>,
+) -> rusqlite::Result<BTreeMap<String, (Rule, Vec<String>)>> {
+    let mut statement = connection
+        .prepare("SELECT plan, since, rule FROM price WHERE since < ?1 ORDER BY since")?;
+    let mut rows = statement.query([period.end])?;
+    let mut found: BTreeMap<String, (Rule, Vec<String>)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (plan, since): (String, u64) = (row.get(0)?, row.get(1)?);
+        let Some(rule) = rule(&row.get::<_, String>(2)?) else {
+            // A plan that lost its price within the period is billed what it cost before; one that
+            // had none in all of it is not.
+            if since <= period.start {
+                found.remove(&plan);
+            }
+            continue;
+        };
+        let entry = found.entry(plan).or_default();
+        let before = std::mem::replace(&mut entry.0, rule);
+        if since <= period.start {
+            entry.1.clear();
+        } else if !before.currency.is_empty() && before.currency != entry.0.currency {
+            entry.1.push(before.currency);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(price: &str) -> Config {
+        let text = format!("plans: {{gold: {{rate: 1/s{price}}}}}");
+        weir_config::load_text("weir.yaml", &text).expect("it loads").0
+    }
+
+    const EUR: &str =
+        ", price: {currency: EUR, tiers: [{up_to: 5, per_call: \"2\"}, {per_call: \"1\"}]}";
+    const CHF: &str = ", price: {currency: CHF, decimals: 4, per_call: \"1\"}";
+
+    #[test]
+    fn the_price_at_the_end_of_a_period_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = weir_store::open(folder.path()).unwrap();
+        for (now, price) in [(100, ""), (200, EUR), (300, EUR), (400, CHF), (500, "")] {
+            record_prices(&mut connection, &config(price), now).unwrap();
+        }
+        let count = "SELECT count(*) FROM price";
+        assert_eq!(connection.query_row(count, [], |row| row.get(0)), Ok(3_u64));
+        let at = |from, to| {
+            let mut found = in_period(&connection, &(from..to)).unwrap();
+            found.remove("gold").map(|(rule, others)| (rule.currency, rule.tiers.len(), others))
+        };
+        assert_eq!(at(0, 200), None);
+        assert_eq!(at(0, 400), Some(("EUR".to_owned(), 2, vec![])));
+        assert_eq!(at(250, 450), Some(("CHF".to_owned(), 0, vec!["EUR".to_owned()])));
+        assert_eq!(at(400, 600), Some(("CHF".to_owned(), 0, vec![])));
+        assert_eq!(at(500, 600), None, "it had no price any more");
+    }
+}

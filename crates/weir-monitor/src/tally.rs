@@ -1,0 +1,196 @@
+//! What was read from the journal and is not written yet: sums in memory.
+
+use crate::sketch::Sketch;
+use foldhash::fast::FixedState;
+use std::collections::{BTreeMap, HashMap};
+use weir_config::Counts;
+use weir_journal::{CallRecord, Outcome, counted};
+
+/// Seconds of a minute.
+pub(crate) const MINUTE: u64 = 60;
+
+/// What a bucket is of; what has no name is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Series {
+    pub(crate) consumer: String,
+    pub(crate) api: String,
+    pub(crate) operation: String,
+    pub(crate) plan: String,
+    /// 1 to 5 for 1xx to 5xx, 0 if there was no answer.
+    pub(crate) status: u8,
+}
+
+/// A counted call, as a price sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Name of the consumer; empty if it is none.
+    pub consumer: &'a str,
+    /// Name of the API.
+    pub api: &'a str,
+    /// Name of the operation.
+    pub operation: &'a str,
+    /// Name of the plan; empty if there is none.
+    pub plan: &'a str,
+    /// Status, 0 if there was no answer.
+    pub status: u16,
+    /// Bytes of the request's body.
+    pub request_bytes: u64,
+    /// Bytes of the answer's body.
+    pub response_bytes: u64,
+    /// How long it took, in microseconds.
+    pub micros: u32,
+}
+
+/// What a call costs by itself, in units of 10⁻¹⁸ of its plan's currency.
+pub type Price = dyn Fn(&Call<'_>) -> i128 + Send + Sync;
+
+/// Sums of calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) calls: u64,
+    pub(crate) request_bytes: u64,
+    pub(crate) response_bytes: u64,
+    /// Units of 10⁻¹⁸.
+    pub(crate) amount: i128,
+    pub(crate) latency: Sketch,
+}
+
+impl Sum {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.request_bytes = self.request_bytes.saturating_add(other.request_bytes);
+        self.response_bytes = self.response_bytes.saturating_add(other.response_bytes);
+        self.amount = self.amount.saturating_add(other.amount);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// A plan and a consumer.
+pub(crate) type Holder = (String, String);
+
+/// Sums of a series, by minute (seconds since 1970).
+#[derive(Debug)]
+pub(crate) struct OfSeries {
+    pub(crate) series: Series,
+    pub(crate) minutes: BTreeMap<u64, Sum>,
+}
+
+/// What has been read since the last writing.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// By the names of the series one after the other, so that it is looked up without a copy.
+    pub(crate) sums: HashMap<Vec<u8>, OfSeries, FixedState>,
+    /// Calls that used up quotas, by second.
+    pub(crate) quotas: HashMap<Holder, BTreeMap<u64, u64>, FixedState>,
+    /// The last minute of what was counted of each lane's segments.
+    pub(crate) segments: BTreeMap<(u16, u32), u64>,
+    /// Calls counted.
+    pub(crate) calls: u64,
+    /// Kept to look up with.
+    key: Vec<u8>,
+    holder: Holder,
+}
+
+/// Whether a call counts.
+fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
+    let is = |bit| call.counted & bit != 0;
+    let wanted = is(counted::RULE | counted::PLAN);
+    let rejected = !is(counted::REJECTED) || settings.rejected;
+    let outcome = match call.outcome {
+        Outcome::Completed => true,
+        Outcome::Failed => settings.failed,
+        Outcome::Interrupted => settings.interrupted,
+    };
+    let retried = call.retries == 0 || settings.retried;
+    let resubmitted = !call.resubmitted || is(counted::BILLED) || settings.resubmitted;
+    wanted && rejected && outcome && retried && resubmitted
+}
+
+impl Tally {
+    /// Adds a call up, if it counts.
+    pub(crate) fn add(&mut self, call: &CallRecord<'_>, settings: Counts, price: Option<&Price>) {
+        if call.counted == 0 {
+            return;
+        }
+        let second = call.received_us / 1_000_000;
+        let minute = second - second % MINUTE;
+        if call.counted & counted::QUOTA != 0 {
+            self.add_used(call, second);
+        }
+        if let Some(address) = call.address {
+            let last = self.segments.entry((address.lane, address.position.segment())).or_default();
+            *last = minute.max(*last);
+        }
+        if !counts(call, settings) {
+            return;
+        }
+        self.calls += 1;
+        let sum = self.sum(call, minute);
+        sum.calls += 1;
+        sum.request_bytes = sum.request_bytes.saturating_add(call.request_bytes);
+        sum.response_bytes = sum.response_bytes.saturating_add(call.response_bytes);
+        sum.latency.add(call.micros);
+        if let Some(price) = price {
+            let told = price(&Call {
+                consumer: call.consumer,
+                api: call.api,
+                operation: call.operation,
+                plan: call.plan,
+                status: call.status,
+                request_bytes: call.request_bytes,
+                response_bytes: call.response_bytes,
+                micros: call.micros,
+            });
+            sum.amount = sum.amount.saturating_add(told);
+        }
+    }
+
+    fn add_used(&mut self, call: &CallRecord<'_>, second: u64) {
+        for (name, to) in [(&mut self.holder.0, call.plan), (&mut self.holder.1, call.consumer)] {
+            name.clear();
+            name.push_str(to);
+        }
+        if let Some(seconds) = self.quotas.get_mut(&self.holder) {
+            *seconds.entry(second).or_default() += 1;
+        } else {
+            self.quotas.insert(self.holder.clone(), BTreeMap::from([(second, 1)]));
+        }
+    }
+
+    /// The sum that a call adds to.
+    fn sum(&mut self, call: &CallRecord<'_>, minute: u64) -> &mut Sum {
+        let status = class(call.status);
+        self.key.clear();
+        self.key.push(status);
+        for name in [call.consumer, call.api, call.operation, call.plan] {
+            // None is as long as that: a field has 24 bits for its length.
+            self.key.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            self.key.extend_from_slice(name.as_bytes());
+        }
+        if !self.sums.contains_key(&self.key) {
+            let series = Series {
+                consumer: call.consumer.to_owned(),
+                api: call.api.to_owned(),
+                operation: call.operation.to_owned(),
+                plan: call.plan.to_owned(),
+                status,
+            };
+            self.sums.insert(self.key.clone(), OfSeries { series, minutes: BTreeMap::new() });
+        }
+        let of = self.sums.get_mut(&self.key).expect("it is there now");
+        of.minutes.entry(minute).or_default()
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+}
+
+/// The class of a status.
+fn class(status: u16) -> u8 {
+    match status / 100 {
+        class @ 1..=5 => class as u8,
+        _ => 0,
+    }
+}

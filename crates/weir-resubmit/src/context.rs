@@ -1,0 +1,95 @@
+//! The context that single resubmissions and the runner share.
+
+use crate::request::ResubmitRequest;
+use crate::statistics::Counters;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use weir_config::Config;
+use weir_store::clock::now_us;
+use weir_store::ledger::{AttemptOutcome, Ledger, Reason};
+use weir_tracker::Index;
+
+/// Called once with the outcome of an attempt; must not block.
+pub type OnDone = Box<dyn FnOnce(AttemptOutcome) + Send>;
+
+type Check = dyn Fn(&ResubmitRequest) -> Result<(), Reason> + Send + Sync;
+type Submit =
+    dyn Fn(ResubmitRequest, OnDone) -> Result<(), Box<(ResubmitRequest, OnDone)>> + Send + Sync;
+
+/// Access to the data path.
+pub struct GatewayClient {
+    /// The configuration in force.
+    pub config: Box<dyn Fn() -> Arc<Config> + Send + Sync>,
+    /// Whether the gateway would accept a request, limits aside.
+    pub check: Box<Check>,
+    /// Sends a request. If the queue is full, both arguments are returned.
+    pub send: Box<Submit>,
+}
+
+impl std::fmt::Debug for GatewayClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("GatewayClient")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) ledger: Ledger,
+    pub(crate) index: Index,
+    pub(crate) gateway: GatewayClient,
+    pub(crate) counters: Counters,
+    /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
+    pub(crate) outcomes: Mutex<Vec<(u128, AttemptOutcome)>>,
+    /// Whether the runner has to look at jobs.
+    pub(crate) work: Mutex<bool>,
+    pub(crate) waker: Condvar,
+}
+
+impl Context {
+    pub(crate) fn new(ledger: Ledger, index: Index, gateway: GatewayClient) -> Self {
+        Self {
+            ledger,
+            index,
+            gateway,
+            counters: Counters::default(),
+            outcomes: Mutex::default(),
+            work: Mutex::new(true),
+            waker: Condvar::new(),
+        }
+    }
+
+    /// Wakes the runner.
+    pub(crate) fn wake(&self) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.waker.notify_one();
+    }
+
+    /// Leaves the outcome of an attempt to the runner, which persists it.
+    pub(crate) fn push_outcome(&self, attempt: u128, outcome: AttemptOutcome) {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        outcomes.push((attempt, outcome));
+    }
+}
+
+/// A new transaction id: a UUIDv7 (RFC 9562 section 5.7) of this moment.
+pub(crate) fn new_id() -> u128 {
+    let millis = u128::from(now_us() / 1000) & 0xffff_ffff_ffff;
+    let random = fastrand::u128(..);
+    let version = 0x7_u128 << 76;
+    let variant = 0x2_u128 << 62;
+    let low = random & 0x3fff_ffff_ffff_ffff;
+    let high = (random >> 64) & 0xfff;
+    millis << 80 | version | high << 64 | variant | low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_ids_are_of_version_7_and_of_now() {
+        let (one, other) = (new_id(), new_id());
+        assert_ne!(one, other);
+        assert_eq!((one >> 76 & 0xf, one >> 62 & 3), (7, 2));
+        assert!((one >> 80).abs_diff(u128::from(now_us() / 1000)) < 10_000);
+    }
+}

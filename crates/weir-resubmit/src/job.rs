@@ -1,0 +1,33 @@
+//! Commands to jobs.
+
+use crate::single::Resubmitter;
+use std::sync::atomic::Ordering;
+use weir_store::ledger::{Job, JobAction, JobState, NewJob};
+
+impl Resubmitter {
+    /// Creates a job, which is previewed first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn new_job(&self, new: &NewJob, who: &str) -> rusqlite::Result<Job> {
+        let job = self.shared.ledger.new_job(new, who)?;
+        self.shared.counters.created.fetch_add(1, Ordering::Relaxed);
+        self.shared.wake();
+        Ok(job)
+    }
+
+    /// Carries out a command. Gives the job afterwards and whether its state allowed the command;
+    /// none if there is no such job.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn act(&self, number: i64, action: JobAction) -> rusqlite::Result<Option<(Job, bool)>> {
+        let change = self.shared.ledger.act(number, action)?;
+        self.shared.wake();
+        let Some(change) = change else { return Ok(None) };
+        let cancelled =
+            change.done && action == JobAction::Cancel && change.before != JobState::Cancelled;
+        self.shared.counters.cancelled.fetch_add(u64::from(cancelled), Ordering::Relaxed);
+        Ok(Some((change.job, change.done)))
+    }
+}

@@ -1,0 +1,423 @@
+//! Runs jobs and persists the outcomes of attempts, on a thread of the caller.
+//!
+//! Each pass writes one transaction of the database: the outcomes that came in, and the intents of
+//! the next attempts. These are sent once it is committed.
+
+use crate::context::{Context, OnDone, new_id};
+use crate::pace::Pace;
+use crate::request::{self, Edit, ResubmitRequest};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use weir_config::Config;
+use weir_journal::{Outcome, Transaction, failpoint};
+use weir_store::ledger::{
+    self, AttemptOutcome, Intent, Job, JobItem, JobState, PreviewItem, Reason, record_intent,
+    set_item, withdraw_intent,
+};
+use weir_tracker::{Error, Page, Query, payload_bytes};
+
+/// Time between passes while a job runs.
+const BUSY_INTERVAL: Duration = Duration::from_millis(20);
+/// Time between passes while none does.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Time to the next pass after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between purges.
+const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// How much longer attempts and resolutions are kept than transactions. The journal drops whole
+/// segments: a transaction that it still has must not seem open again and be sent a second time.
+const EXTRA_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Most attempts of jobs in flight, and most bytes of their bodies.
+const MAX_IN_FLIGHT: usize = 256;
+const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
+/// Most transactions that are read together, and their bytes, estimated from the previous read.
+const MAX_READ: usize = 128;
+const MAX_READ_BYTES: usize = 8 << 20;
+/// Transactions of a page of a preview.
+const PREVIEW_PAGE: usize = 256;
+
+/// Why a pass ended early.
+#[derive(Debug, thiserror::Error)]
+enum RunnerError {
+    #[error(transparent)]
+    Index(#[from] Error),
+    #[error("the database: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// The next transactions of a job, each with its request or the reason why there is none.
+type Prepared = Vec<(JobItem, Result<ResubmitRequest, Reason>)>;
+
+/// Runs jobs.
+#[derive(Debug)]
+pub struct Runner {
+    shared: Arc<Context>,
+    /// Number of the running job, and its pace.
+    pace: Option<(i64, Pace)>,
+    /// Attempts of jobs in flight, and the bytes of each.
+    in_flight: HashMap<u128, usize>,
+    /// Mean bytes of the transactions that were read last.
+    mean_bytes: usize,
+    /// Intent recorded, not accepted by the gateway yet.
+    unsent: Vec<ResubmitRequest>,
+    /// Attempts of unknown state whose outcome the journal may have.
+    unknown: Vec<u128>,
+    started: bool,
+    purged: Option<Instant>,
+}
+
+impl Runner {
+    pub(crate) fn new(shared: Arc<Context>) -> Self {
+        Self {
+            shared,
+            pace: None,
+            in_flight: HashMap::new(),
+            mean_bytes: MAX_READ_BYTES / 8,
+            unsent: Vec::new(),
+            unknown: Vec::new(),
+            started: false,
+            purged: None,
+        }
+    }
+
+    /// Runs until `stop` is set; [`Runner::waker`] ends a pause. `report` gets the first of
+    /// consecutive failures.
+    pub fn run(&mut self, stop: &AtomicBool, report: &dyn Fn(&str)) {
+        let mut failing = false;
+        while !stop.load(Ordering::Relaxed) {
+            let started = Instant::now();
+            let pause = match self.pass() {
+                Ok(pause) => {
+                    failing = false;
+                    pause.saturating_sub(started.elapsed())
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        report(&error.to_string());
+                    }
+                    RETRY_INTERVAL
+                }
+            };
+            self.wait(pause, stop);
+        }
+        if let Err(error) = self.stop() {
+            report(&error.to_string());
+        }
+    }
+
+    /// A function that ends a pause.
+    #[must_use]
+    pub fn waker(&self) -> Box<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || shared.wake())
+    }
+
+    fn wait(&self, pause: Duration, stop: &AtomicBool) {
+        // While it sends, only time wakes it: that keeps the passes few and large.
+        if pause <= BUSY_INTERVAL {
+            return std::thread::sleep(pause);
+        }
+        let work = self.shared.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |work: &mut bool| !*work && !stop.load(Ordering::Relaxed);
+        let waited = self.shared.waker.wait_timeout_while(work, pause, idle);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    /// Does what is due. Gives the time until the next pass.
+    fn pass(&mut self) -> Result<Duration, RunnerError> {
+        if !std::mem::replace(&mut self.started, true) {
+            self.unknown = self.shared.ledger.unknown()?;
+        }
+        self.reconcile()?;
+        self.purge()?;
+        let running = self.shared.ledger.oldest_job(JobState::Running)?;
+        let number = running.as_ref().map(|job| job.number);
+        if !self.unsent.is_empty() && self.pace.as_ref().map(|(number, _)| *number) != number {
+            // Their job was paused or cancelled while the queue of the gateway was full.
+            self.persist(None)?;
+            self.withdraw()?;
+        }
+        match &running {
+            Some(job) => self.send_due(job)?,
+            None => {
+                self.pace = None;
+                self.persist(None)?;
+            }
+        }
+        // One page in between: a preview does not wait until another job has ended.
+        if let Some(job) = self.shared.ledger.oldest_job(JobState::Previewing)? {
+            self.preview(&job)?;
+            return Ok(Duration::ZERO);
+        }
+        let busy = running.is_some() || !self.in_flight.is_empty();
+        Ok(if busy { BUSY_INTERVAL } else { IDLE_INTERVAL })
+    }
+
+    /// Reconciles attempts that were being sent when weir ended with the journal.
+    fn reconcile(&mut self) -> Result<(), RunnerError> {
+        while let Some(attempt) = self.unknown.last() {
+            let found = match self.shared.index.show(*attempt) {
+                Ok(found) => found,
+                // It is looked up again in the next pass.
+                Err(Error::Behind) => return Ok(()),
+                // It stays unknown: one that cannot be read must not hold up those after it.
+                Err(error) => {
+                    self.unknown.pop();
+                    return Err(error.into());
+                }
+            };
+            let ended = found.filter(|one| one.outcome != Outcome::Interrupted && one.status > 0);
+            if let Some(one) = ended {
+                // A failure with a status below 500 is a response that the upstream aborted.
+                let outcome = match one.outcome == Outcome::Failed && one.status < 500 {
+                    true => AttemptOutcome::Aborted(one.status),
+                    false => AttemptOutcome::Response(one.status, None),
+                };
+                let state =
+                    self.shared.ledger.write(|db| ledger::finish(db, *attempt, &outcome))?;
+                state.into_iter().for_each(|state| self.shared.counters.count(state));
+            }
+            self.unknown.pop();
+        }
+        Ok(())
+    }
+
+    fn purge(&mut self) -> Result<(), RunnerError> {
+        if self.purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
+            let tracker = &(self.shared.gateway.config)().tracker;
+            let keep = tracker.keep_failed.max(tracker.keep_completed);
+            self.shared.ledger.purge(keep.saturating_add(EXTRA_RETENTION))?;
+            self.purged = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Continues a preview by one page.
+    fn preview(&self, job: &Job) -> Result<(), RunnerError> {
+        let shared = &self.shared;
+        // It was parsed when the job was created; `now` in it is that moment.
+        let Ok(query) = Query::parse(&job.query, job.created) else {
+            return Ok(shared.ledger.persist_page(job, &[], None, true)?);
+        };
+        let after = job.cursor.parse().ok();
+        let page = Page { limit: PREVIEW_PAGE, after, ..Page::default() };
+        let hits = shared.index.search(&query, &page)?;
+        let config = (shared.gateway.config)();
+        let items = hits.hits.iter().map(|hit| {
+            let reason = match &hit.transaction {
+                None => Some(Reason::Expired),
+                Some(transaction) => self.prepare(transaction, job, &config).err(),
+            };
+            let address = hit.transaction.as_ref().and_then(|one| one.address);
+            PreviewItem { id: hit.row.id, address, reason }
+        });
+        let items: Vec<PreviewItem> = items.collect();
+        let next = hits.next.map(|cursor| cursor.to_string());
+        Ok(shared.ledger.persist_page(job, &items, next.as_deref(), hits.incomplete)?)
+    }
+
+    /// The request for a transaction of a job, if the gateway would accept it.
+    fn prepare(
+        &self,
+        transaction: &Transaction,
+        job: &Job,
+        config: &Config,
+    ) -> Result<ResubmitRequest, Reason> {
+        let destination = Some(job.destination.as_str()).filter(|name| !name.is_empty());
+        let request = request::build(transaction, &Edit::default(), destination, config, new_id())?;
+        if !job.again && request::has_succeeded(transaction) {
+            return Err(Reason::Succeeded);
+        }
+        (self.shared.gateway.check)(&request)?;
+        Ok(request)
+    }
+
+    /// Sends what is due of a job.
+    fn send_due(&mut self, job: &Job) -> Result<(), RunnerError> {
+        let now = Instant::now();
+        let changed =
+            |(number, pace): &(i64, Pace)| *number != job.number || pace.rate() != job.rate;
+        if self.pace.as_ref().is_none_or(changed) {
+            self.pace = Some((job.number, Pace::new(job.rate, now)));
+        }
+        let due = self.pace.as_mut().map_or(0, |(_, pace)| pace.due(now));
+        let mut remaining = due.min(MAX_IN_FLIGHT.saturating_sub(self.in_flight.len()));
+        if !self.unsent.is_empty() {
+            remaining = 0;
+        }
+        loop {
+            let has_room = self.in_flight.values().sum::<usize>() < MAX_IN_FLIGHT_BYTES;
+            let most = (MAX_READ_BYTES / self.mean_bytes.max(1)).clamp(1, MAX_READ);
+            let items = match if has_room { remaining.min(most) } else { 0 } {
+                0 => Vec::new(),
+                limit => self.shared.ledger.next_items(job.number, limit)?,
+            };
+            let none = items.is_empty();
+            let prepared = self.prepare_all(job, &items)?;
+            let recorded = self.persist(Some((job, prepared)))?;
+            if recorded > 0 {
+                failpoint::pass("resubmit.marked");
+            }
+            if let Some((_, pace)) = &mut self.pace {
+                pace.sent(recorded);
+            }
+            remaining = remaining.saturating_sub(recorded);
+            self.send_unsent();
+            if recorded > 0 {
+                failpoint::pass("resubmit.sent");
+            }
+            // No intent recorded: all of these were rejected, or the job was paused meanwhile. A
+            // command to the job, or a stop, takes effect before the next ones.
+            if none || recorded == 0 || remaining == 0 || !self.unsent.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The requests of the next transactions, or the reasons why there are none.
+    fn prepare_all(&mut self, job: &Job, items: &[JobItem]) -> Result<Prepared, RunnerError> {
+        let config = (self.shared.gateway.config)();
+        let mut addresses: Vec<_> = items.iter().map(|item| item.address).collect();
+        addresses.sort_by_key(|address| (address.lane, address.position));
+        let mut read: HashMap<u128, Transaction> = HashMap::with_capacity(items.len());
+        for one in self.shared.index.read_at(&addresses)? {
+            read.insert(u128::from_be_bytes(one.id), one);
+        }
+        if !read.is_empty() {
+            self.mean_bytes = read.values().map(payload_bytes).sum::<usize>() / read.len();
+        }
+        let mut prepared = Vec::with_capacity(items.len());
+        for item in items {
+            let found = match read.remove(&item.id) {
+                Some(found) => Some(found),
+                // It has moved within the journal.
+                None => self.shared.index.show(item.id)?,
+            };
+            let request = match found {
+                Some(transaction) => self.prepare(&transaction, job, &config),
+                None => Err(Reason::NotKept),
+            };
+            prepared.push((*item, request));
+        }
+        Ok(prepared)
+    }
+
+    /// Persists outcomes, and the intents of the next attempts, which are unsent from then on.
+    /// Gives the number of these intents.
+    fn persist(&mut self, next: Option<(&Job, Prepared)>) -> Result<usize, RunnerError> {
+        let outcomes = {
+            let mut all = self.shared.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *all)
+        };
+        let running = next.as_ref().map(|(job, _)| job.number);
+        if outcomes.is_empty() && next.as_ref().is_none_or(|(_, prepared)| prepared.is_empty()) {
+            if let Some(job) = running
+                && self.in_flight.is_empty()
+            {
+                let ended = self.shared.ledger.end_if_done(job)?;
+                self.shared.counters.finished.fetch_add(u64::from(ended), Ordering::Relaxed);
+            }
+            return Ok(0);
+        }
+        let (mut recorded, mut states) = (Vec::new(), Vec::new());
+        let written = self.shared.ledger.write(|db| {
+            for (attempt, outcome) in &outcomes {
+                states.extend(ledger::finish(db, *attempt, outcome)?);
+            }
+            if let Some((job, prepared)) = next {
+                record_intents(db, job, prepared, &mut recorded)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = written {
+            // They are persisted in the next pass.
+            let mut all = self.shared.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(outcomes);
+            return Err(error.into());
+        }
+        states.into_iter().for_each(|state| self.shared.counters.count(state));
+        for (attempt, _) in &outcomes {
+            self.in_flight.remove(attempt);
+        }
+        let count = recorded.len();
+        for request in recorded {
+            self.in_flight.insert(request.id, request.body.len());
+            self.unsent.push(request);
+        }
+        Ok(count)
+    }
+
+    /// Sends the unsent requests until the queue of the gateway is full.
+    fn send_unsent(&mut self) {
+        let mut unsent = std::mem::take(&mut self.unsent).into_iter();
+        for request in unsent.by_ref() {
+            let (shared, attempt) = (Arc::clone(&self.shared), request.id);
+            let on_done: OnDone = Box::new(move |outcome| shared.push_outcome(attempt, outcome));
+            if let Err(returned) = (self.shared.gateway.send)(request, on_done) {
+                self.unsent.push(returned.0);
+                break;
+            }
+        }
+        self.unsent.extend(unsent);
+    }
+
+    fn stop(&mut self) -> Result<(), RunnerError> {
+        self.persist(None)?;
+        self.withdraw()
+    }
+
+    /// Withdraws the intents of unsent requests.
+    fn withdraw(&mut self) -> Result<(), RunnerError> {
+        self.shared.ledger.write(|db| {
+            self.unsent.iter().try_for_each(|request| withdraw_intent(db, request.id))
+        })?;
+        for request in self.unsent.drain(..) {
+            self.in_flight.remove(&request.id);
+        }
+        Ok(())
+    }
+}
+
+/// Records the intents of the next attempts, unless there is a blocker or the job no longer runs.
+fn record_intents(
+    db: &rusqlite::Transaction<'_>,
+    job: &Job,
+    prepared: Prepared,
+    recorded: &mut Vec<ResubmitRequest>,
+) -> rusqlite::Result<()> {
+    let current = ledger::find_job(db, job.number)?;
+    if current.is_none_or(|job| job.state != JobState::Running) {
+        return Ok(());
+    }
+    for (item, request) in prepared {
+        let request = match request {
+            Ok(request) => request,
+            Err(reason) => {
+                set_item(db, job.number, item.place, "refused", &reason.code())?;
+                continue;
+            }
+        };
+        let intent = Intent {
+            id: request.id,
+            original: item.id,
+            job: Some(job.number),
+            who: &job.who,
+            destination: &job.destination,
+            difference: "",
+            again: job.again,
+        };
+        match record_intent(db, &intent)? {
+            Ok(()) => {
+                set_item(db, job.number, item.place, "sending", "")?;
+                recorded.push(request);
+            }
+            Err(reason) => {
+                set_item(db, job.number, item.place, "refused", &reason.code())?;
+            }
+        }
+    }
+    Ok(())
+}

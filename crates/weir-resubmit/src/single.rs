@@ -1,0 +1,167 @@
+//! Single resubmissions and resolutions, on request of an operator.
+
+use crate::context::{Context, GatewayClient, OnDone, new_id};
+use crate::request::{self, Edit};
+use crate::runner::Runner;
+use crate::statistics::Statistics;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use weir_journal::{Outcome, failpoint};
+use weir_store::ledger::{
+    self, Attempt, AttemptOutcome, Intent, Ledger, Reason, Resolution, record_intent,
+};
+use weir_tracker::{Error, Index};
+
+/// How a transaction is to be sent again.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What is sent instead of what was recorded.
+    pub edit: Edit,
+    /// Operation of another route to send it to.
+    pub destination: Option<String>,
+    /// Also if it succeeded, has a resolution, or has an attempt of unknown state.
+    pub again: bool,
+}
+
+/// Why a transaction was not sent again.
+#[derive(Debug, thiserror::Error)]
+pub enum ResubmitError {
+    /// There is no such transaction.
+    #[error("there is no such transaction")]
+    NotFound,
+    /// The edit is invalid.
+    #[error("{0}")]
+    Edit(String),
+    /// It cannot be sent.
+    #[error("{}", .0.words())]
+    Rejected(Reason),
+    /// It did not fail, so there is nothing to resolve.
+    #[error("it did not fail, so there is nothing to resolve")]
+    NotFailed,
+    /// The queue of the gateway is full, or weir is stopping.
+    #[error("weir has too much to do, or is stopping")]
+    Busy,
+    /// The index is behind.
+    #[error(transparent)]
+    Index(#[from] Error),
+    /// The database fails.
+    #[error("the database: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// Resubmits transactions.
+#[derive(Clone, Debug)]
+pub struct Resubmitter {
+    pub(crate) shared: Arc<Context>,
+}
+
+impl Resubmitter {
+    /// Makes a resubmitter, and the runner of its jobs. Attempts that were being sent when weir
+    /// ended are `unknown` from now on.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn new(
+        ledger: Ledger,
+        index: Index,
+        gateway: GatewayClient,
+    ) -> rusqlite::Result<(Self, Runner)> {
+        let unknown = ledger.recover()?;
+        let shared = Arc::new(Context::new(ledger, index, gateway));
+        shared.counters.unknown.store(unknown, Ordering::Relaxed);
+        Ok((Self { shared: Arc::clone(&shared) }, Runner::new(shared)))
+    }
+
+    /// Attempts and jobs since weir was started.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.shared.counters.statistics()
+    }
+
+    /// Attempts, resolutions and jobs.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    /// Sends a transaction again with its recorded principal, and waits up to `timeout` for the
+    /// response. After that the attempt is still `sending`.
+    ///
+    /// # Errors
+    /// [`ResubmitError`]; nothing was sent then.
+    pub fn resubmit(
+        &self,
+        id: u128,
+        options: &Options,
+        who: &str,
+        timeout: Duration,
+    ) -> Result<Attempt, ResubmitError> {
+        let shared = &self.shared;
+        let config = (shared.gateway.config)();
+        options.edit.check(&config).map_err(ResubmitError::Edit)?;
+        let transaction = shared.index.show(id)?.ok_or(ResubmitError::NotFound)?;
+        options.edit.check_masked(&transaction).map_err(ResubmitError::Edit)?;
+        let destination = options.destination.as_deref();
+        let request = request::build(&transaction, &options.edit, destination, &config, new_id())
+            .map_err(ResubmitError::Rejected)?;
+        if !options.again && request::has_succeeded(&transaction) {
+            return Err(ResubmitError::Rejected(Reason::Succeeded));
+        }
+        (shared.gateway.check)(&request).map_err(ResubmitError::Rejected)?;
+        let attempt = request.id;
+        let intent = Intent {
+            id: attempt,
+            original: id,
+            job: None,
+            who,
+            destination: destination.unwrap_or_default(),
+            difference: &options.edit.difference(&transaction),
+            again: options.again,
+        };
+        let recorded = shared.ledger.write(|db| record_intent(db, &intent))?;
+        recorded.map_err(ResubmitError::Rejected)?;
+        failpoint::pass("resubmit.marked");
+        let (report, outcome) = mpsc::sync_channel(1);
+        if (shared.gateway.send)(request, self.on_done(attempt, report)).is_err() {
+            shared.ledger.write(|db| ledger::withdraw_intent(db, attempt))?;
+            return Err(ResubmitError::Busy);
+        }
+        failpoint::pass("resubmit.sent");
+        if let Ok(outcome) = outcome.recv_timeout(timeout) {
+            failpoint::pass("resubmit.answered");
+            let state = shared.ledger.write(|db| ledger::finish(db, attempt, &outcome))?;
+            state.into_iter().for_each(|state| shared.counters.count(state));
+        }
+        shared.ledger.attempt(attempt)?.ok_or(ResubmitError::NotFound)
+    }
+
+    /// Reports the outcome to the caller, and to the runner in case the caller no longer waits.
+    fn on_done(&self, attempt: u128, report: mpsc::SyncSender<AttemptOutcome>) -> OnDone {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |outcome| {
+            shared.push_outcome(attempt, outcome.clone());
+            shared.wake();
+            // The caller may have given up.
+            let _ = report.try_send(outcome);
+        })
+    }
+
+    /// Sets the resolution of a transaction that failed or was interrupted.
+    ///
+    /// # Errors
+    /// [`ResubmitError`].
+    pub fn resolve(
+        &self,
+        id: u128,
+        state: Resolution,
+        who: &str,
+        comment: &str,
+    ) -> Result<(), ResubmitError> {
+        let transaction = self.shared.index.show(id)?.ok_or(ResubmitError::NotFound)?;
+        if transaction.outcome == Outcome::Completed {
+            return Err(ResubmitError::NotFailed);
+        }
+        Ok(self.shared.ledger.resolve(id, state, who, comment)?)
+    }
+}

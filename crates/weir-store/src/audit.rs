@@ -1,0 +1,187 @@
+//! The audit log: which operator read which payload, and who changed what. Table `audit`.
+//!
+//! An event is committed before the action that it describes: an action that cannot be recorded is
+//! not carried out. Events survive the process; they are not synced to the disk one by one, so that
+//! searches in payloads do not wait for it. A resubmission attempt is synced, and with it all events
+//! committed before. Events are kept for [`RETENTION`].
+
+use crate::StoreError;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long events are kept.
+pub const RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// Events after which old ones are purged.
+const PURGE_EVERY: u32 = 1000;
+
+/// An action of an operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// Number of the row; 0 in a new event.
+    pub number: i64,
+    /// Microseconds since 1970.
+    pub at: u64,
+    /// Id of the token.
+    pub token: String,
+    /// Name of the operator.
+    pub name: String,
+    /// Role of the token.
+    pub role: String,
+    /// The action.
+    pub action: String,
+    /// Kind of the subject: `transaction`, `query`, `subject`, `job`.
+    pub about: String,
+    /// The subject of the action.
+    pub subject: String,
+    /// Further details as JSON, or empty.
+    pub details: String,
+}
+
+/// Selects events; an absent field matches all.
+#[derive(Clone, Debug, Default)]
+pub struct AuditQuery {
+    /// Only events before the one with this number.
+    pub before: Option<i64>,
+    /// Name or token id of the operator.
+    pub who: Option<String>,
+    /// The action.
+    pub action: Option<String>,
+    /// The subject.
+    pub subject: Option<String>,
+}
+
+/// The audit log.
+#[derive(Debug)]
+pub struct AuditLog {
+    connection: Mutex<Connection>,
+}
+
+impl AuditLog {
+    /// Opens the log of a data folder; creates it if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be opened.
+    pub fn open(data: &Path) -> Result<Self, StoreError> {
+        let connection = crate::open(data)?;
+        // If this fails, writes are slower, and nothing else.
+        let _ = connection.pragma_update(None, "synchronous", "normal");
+        Ok(Self { connection: Mutex::new(connection) })
+    }
+
+    /// Records an event; it survives the process when this returns.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn record(&self, event: &AuditEvent) -> rusqlite::Result<()> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO audit (at, token, name, role, action, about, subject, details)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )?;
+        let AuditEvent { at, token, name, role, action, about, subject, details, .. } = event;
+        insert.execute(params![at, token, name, role, action, about, subject, details])?;
+        if connection.last_insert_rowid() % i64::from(PURGE_EVERY) == 0 {
+            let oldest = at.saturating_sub(RETENTION.as_micros() as u64);
+            connection.execute("DELETE FROM audit WHERE at < ?", [oldest])?;
+        }
+        Ok(())
+    }
+
+    /// The latest events that match, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn latest(&self, limit: usize, query: &AuditQuery) -> rusqlite::Result<Vec<AuditEvent>> {
+        let AuditQuery { before, who, action, subject } = query;
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut select = connection.prepare_cached(
+            "SELECT number, at, token, name, role, action, about, subject, details FROM audit
+             WHERE number < ?1 AND (?2 IS NULL OR name = ?2 OR token = ?2)
+             AND (?3 IS NULL OR action = ?3) AND (?4 IS NULL OR subject = ?4)
+             ORDER BY number DESC LIMIT ?5",
+        )?;
+        let before = before.unwrap_or(i64::MAX);
+        let rows =
+            select.query_map(params![before, who, action, subject, limit as i64], |row| {
+                Ok(AuditEvent {
+                    number: row.get(0)?,
+                    at: row.get(1)?,
+                    token: row.get(2)?,
+                    name: row.get(3)?,
+                    role: row.get(4)?,
+                    action: row.get(5)?,
+                    about: row.get(6)?,
+                    subject: row.get(7)?,
+                    details: row.get(8)?,
+                })
+            })?;
+        rows.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_back_newest_first_and_page_by_page() {
+        let data = tempfile::tempdir().unwrap();
+        let event =
+            |at| AuditEvent { at, subject: format!("body:a\nb {at}"), ..AuditEvent::default() };
+        let log = AuditLog::open(data.path()).unwrap();
+        (1..=5).for_each(|at| log.record(&event(at)).unwrap());
+        drop(log);
+        let log = AuditLog::open(data.path()).unwrap();
+        let last = log.latest(2, &AuditQuery::default()).unwrap();
+        assert_eq!(last.iter().map(|event| event.at).collect::<Vec<_>>(), [5, 4]);
+        assert_eq!(last[0].subject, "body:a\nb 5");
+        let older = AuditQuery { before: Some(last[1].number), ..AuditQuery::default() };
+        let before = log.latest(9, &older).unwrap();
+        assert_eq!(before.iter().map(|event| event.at).collect::<Vec<_>>(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn events_are_found_by_operator_action_and_subject() {
+        let data = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(data.path()).unwrap();
+        for (at, name, action, subject) in
+            [(1, "ann", "show", "x"), (2, "bob", "show", "y"), (3, "ann", "resubmit", "x")]
+        {
+            let text = str::to_owned;
+            let (token, name) = (format!("id-{name}"), text(name));
+            let (action, subject) = (text(action), text(subject));
+            log.record(&AuditEvent { at, token, name, action, subject, ..AuditEvent::default() })
+                .unwrap();
+        }
+        let found = |who: Option<&str>, action: Option<&str>, subject: Option<&str>| {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            let (who, action, subject) = (owned(who), owned(action), owned(subject));
+            let rows = log.latest(9, &AuditQuery { before: None, who, action, subject }).unwrap();
+            rows.iter().map(|event| event.at).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Some("ann"), None, None), [3, 1]);
+        assert_eq!(found(Some("id-bob"), None, None), [2]);
+        assert_eq!(found(None, Some("show"), Some("x")), [1]);
+        assert!(found(Some("ann' OR 1=1"), None, None).is_empty());
+    }
+
+    #[test]
+    fn old_events_are_purged() {
+        let data = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(data.path()).unwrap();
+        let now = 2 * RETENTION.as_micros() as u64;
+        log.record(&AuditEvent { at: 1, ..AuditEvent::default() }).unwrap();
+        for _ in 1..PURGE_EVERY {
+            log.record(&AuditEvent { at: now, ..AuditEvent::default() }).unwrap();
+        }
+        assert!(
+            log.latest(usize::MAX >> 1, &AuditQuery::default())
+                .unwrap()
+                .iter()
+                .all(|event| event.at == now)
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! Opens the database and brings its schema up to date.
+//!
+//! It is SQLite, in the file `weir.db` (mode 0600), with a write-ahead log that is synced with every
+//! transaction. Each subject opens a connection of its own and has its own tables. One connection
+//! writes at a time; the others wait. Rows that are derived from the journal are committed together
+//! with the journal position up to which it was read: a crash neither loses nor repeats any of them.
+//!
+//! The schema is a list of steps, each a file of SQL that runs once and is never changed afterwards.
+//! `user_version` is the number of steps that have run. A database with more steps than this version
+//! of weir knows is not opened.
+
+mod damage;
+mod shared_memory;
+
+pub use damage::{damage, describe, is_in_use, move_aside};
+
+use damage::{HINT, is_damage};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Name of the database in the data folder.
+const FILE: &str = "weir.db";
+
+/// Longest wait for another connection to end its transaction.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Wait before a set-up that found the database locked is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// Bytes of the write-ahead log that are kept to be used again.
+const LOG_KEPT: i64 = 16 << 20;
+
+/// The schema, in the order in which it grew. Steps are appended, never changed.
+const STEPS: &[&str] = &[
+    include_str!("schema/01_counts.sql"),
+    include_str!("schema/02_events.sql"),
+    include_str!("schema/03_prices.sql"),
+    include_str!("schema/04_resubmission.sql"),
+    include_str!("schema/05_audit.sql"),
+    include_str!("schema/06_sinks.sql"),
+    include_str!("schema/07_counted_until.sql"),
+    include_str!("schema/08_changed_buckets.sql"),
+    include_str!("schema/09_gaps.sql"),
+];
+
+/// Why the database could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder or the file could not be made.
+    #[error("{path}: {source}")]
+    Io {
+        /// The folder or the file.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The database refused.
+    #[error("{path}: {source}")]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: rusqlite::Error,
+    },
+    /// It is damaged, or no database.
+    #[error("{path}: {source}; {hint}", hint = HINT)]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        source: rusqlite::Error,
+    },
+    /// A later weir has used it.
+    #[error("{path}: made by a later version of weir (step {found}, this one knows {known})")]
+    Later {
+        /// The file.
+        path: PathBuf,
+        /// Steps of the schema that have run.
+        found: usize,
+        /// Steps that there are.
+        known: usize,
+    },
+}
+
+impl StoreError {
+    /// An error of SQLite in the database of a data folder.
+    #[must_use]
+    pub fn database(data: &Path, source: rusqlite::Error) -> Self {
+        let path = data.join(FILE);
+        match is_damage(&source) {
+            true => Self::Damaged { path, source },
+            false => Self::Database { path, source },
+        }
+    }
+}
+
+/// Opens the database of a data folder, which is made if it is not there.
+///
+/// # Errors
+/// It cannot be made, read or brought up to date, or was made by a later weir.
+pub fn open(data: &Path) -> Result<Connection, StoreError> {
+    open_with(data, STEPS)
+}
+
+/// Whether a data folder has a database.
+#[must_use]
+pub fn exists(data: &Path) -> bool {
+    data.join(FILE).is_file()
+}
+
+fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    // One at a time: closing a file releases all locks that the process has on it, so that the
+    // file must not be made while another connection of this process is being set up.
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = data.join(FILE);
+    let at = |source| StoreError::Io { path: path.clone(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(at)?;
+    // The files beside it get its mode.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(error)),
+        _ => {}
+    }
+    let shared = |source| StoreError::Io { path: shared_memory::path(&path), source };
+    shared_memory::prepare(&path).map_err(shared)?;
+    let at = |source| StoreError::database(data, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(at)?;
+    set_up(&connection).map_err(at)?;
+    match bring_up_to_date(&mut connection, steps).map_err(at)? {
+        found if found > steps.len() => Err(StoreError::Later { path, found, known: steps.len() }),
+        _ => Ok(connection),
+    }
+}
+
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    write_ahead(connection)?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
+    connection.pragma_update(None, "temp_store", "memory")
+}
+
+/// Has the database written ahead. SQLite does not wait for others where it changes the mode of a
+/// file, even with a busy timeout, so that another process that does the same has to be waited for.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let end = Instant::now() + BUSY;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < end =>
+            {
+                thread::sleep(AGAIN);
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// Runs the steps that have not run; gives how many have run in the end.
+fn bring_up_to_date(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usize> {
+    if version(connection)? >= steps.len() {
+        return version(connection);
+    }
+    // Another connection may be at it.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&transaction)?;
+    for (number, step) in steps.iter().enumerate().skip(found) {
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", number as u32 + 1)?;
+    }
+    transaction.commit()?;
+    version(connection)
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<usize> {
+    connection
+        .pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0))
+        .map(|v| v as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const FIRST: &str = "CREATE TABLE one (a INTEGER PRIMARY KEY) STRICT;";
+    const SECOND: &str = "CREATE TABLE two (b INTEGER REFERENCES one (a)) STRICT;";
+
+    fn count(connection: &Connection, table: &str) -> rusqlite::Result<u64> {
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+    }
+
+    #[test]
+    fn steps_run_once_each_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = open_with(folder.path(), &[FIRST]).unwrap();
+        before.execute("INSERT INTO one VALUES (7)", []).unwrap();
+        let after = open_with(folder.path(), &[FIRST, SECOND]).unwrap();
+        assert_eq!((count(&after, "one"), count(&after, "two")), (Ok(1), Ok(0)));
+        assert_eq!(version(&after), Ok(2));
+        drop(open_with(folder.path(), &[FIRST, SECOND]).unwrap());
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_everything_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open_with(folder.path(), &[FIRST]).unwrap());
+        assert!(open_with(folder.path(), &[FIRST, SECOND, "CREATE TABLE one (a);"]).is_err());
+        let connection = open_with(folder.path(), &[FIRST]).unwrap();
+        assert!(count(&connection, "two").is_err());
+    }
+
+    #[test]
+    fn a_later_database_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open_with(folder.path(), &[FIRST, SECOND]).unwrap());
+        let refused = open_with(folder.path(), &[FIRST]).err().unwrap();
+        assert!(matches!(refused, StoreError::Later { found: 2, known: 1, .. }), "{refused}");
+    }
+
+    #[test]
+    fn many_open_a_new_one_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| open_with(folder.path(), &[FIRST, SECOND]).unwrap());
+            }
+        });
+    }
+
+    #[test]
+    fn it_belongs_to_its_user_alone_and_is_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_with(folder.path(), &[FIRST]).unwrap();
+        connection.execute("INSERT INTO one VALUES (7)", []).unwrap();
+        for name in ["weir.db", "weir.db-wal", "weir.db-shm"] {
+            let mode = folder.path().join(name).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let pragma = |name: &str| {
+            connection.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
+        };
+        use rusqlite::types::Value::{Integer, Text};
+        assert_eq!(pragma("journal_mode"), Ok(Text("wal".into())));
+        assert_eq!(pragma("synchronous"), Ok(Integer(2)));
+        assert!(connection.execute("INSERT INTO one VALUES ('x')", []).is_err());
+        assert!(exists(folder.path()));
+    }
+}

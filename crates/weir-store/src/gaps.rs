@@ -1,0 +1,175 @@
+//! What is missing from the recordings and counts of a data folder, by the minute: whoever shows
+//! figures of a time can say that they are not all of it.
+
+use crate::{StoreError, clock};
+use rusqlite::{Connection, TransactionBehavior, params};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Seconds of a minute.
+const MINUTE: u64 = 60;
+/// How long it is kept, in seconds: longer than an invoice may be asked for.
+const KEPT: u64 = 800 * 24 * 60 * 60;
+
+/// What is missing of a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Requests without a recorded transaction. Their calls are counted all the same, unless they
+    /// are among `uncounted`.
+    pub unrecorded: u64,
+    /// Transactions recorded without all of their headers and bodies, for want of room.
+    pub shortened: u64,
+    /// Calls that are not counted.
+    pub uncounted: u64,
+}
+
+impl Gap {
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.unrecorded = self.unrecorded.saturating_add(other.unrecorded);
+        self.shortened = self.shortened.saturating_add(other.shortened);
+        self.uncounted = self.uncounted.saturating_add(other.uncounted);
+    }
+}
+
+/// The gaps of a data folder. What cannot be written yet is known to this process all the same.
+#[derive(Clone, Debug)]
+pub struct Gaps(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    data: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Made when it is needed, and kept.
+    connection: Option<Connection>,
+    /// What is not written yet, by the minute (seconds since 1970).
+    unwritten: BTreeMap<u64, Gap>,
+}
+
+impl State {
+    fn connection(&mut self, data: &Path) -> Result<&mut Connection, StoreError> {
+        let open = match self.connection.take() {
+            Some(connection) => connection,
+            None => crate::open(data)?,
+        };
+        Ok(self.connection.insert(open))
+    }
+}
+
+impl Gaps {
+    /// Those of a data folder.
+    #[must_use]
+    pub fn new(data: &Path) -> Self {
+        Self(Arc::new(Inner { data: data.to_owned(), state: Mutex::default() }))
+    }
+
+    fn locked<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes what went missing just now; it is known from then on and not written yet.
+    pub fn add(&self, gap: Gap) {
+        if !gap.is_empty() {
+            let now = clock::now().as_secs();
+            let minute = now - now % MINUTE;
+            self.locked(|state| state.unwritten.entry(minute).or_default().add(gap));
+        }
+    }
+
+    /// Writes what was noted.
+    ///
+    /// # Errors
+    /// The database fails; what was noted is kept, to be written later.
+    pub fn write(&self) -> Result<(), StoreError> {
+        self.locked(|state| {
+            if state.unwritten.is_empty() {
+                return Ok(());
+            }
+            let unwritten = std::mem::take(&mut state.unwritten);
+            let written = state.connection(&self.0.data).and_then(|connection| {
+                let failed = |error| StoreError::database(&self.0.data, error);
+                write(connection, &unwritten).map_err(failed)
+            });
+            if written.is_err() {
+                state.unwritten = unwritten;
+            }
+            written
+        })
+    }
+
+    /// What is missing of the minutes from `from` until before `to`, in seconds since 1970.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn between(&self, from: u64, to: u64) -> Result<Gap, StoreError> {
+        let from = from - from % MINUTE;
+        self.locked(|state| {
+            let mut sum = Gap::default();
+            if from >= to {
+                return Ok(sum);
+            }
+            state.unwritten.range(from..to).for_each(|(_, gap)| sum.add(*gap));
+            if !crate::exists(&self.0.data) {
+                return Ok(sum);
+            }
+            let read = "SELECT coalesce(sum(unrecorded), 0), coalesce(sum(shortened), 0),
+                        coalesce(sum(uncounted), 0) FROM gap WHERE minute >= ?1 AND minute < ?2";
+            let bounds = [from, to].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+            let connection = state.connection(&self.0.data)?;
+            let written = connection.query_row(read, bounds, |row| {
+                let (unrecorded, shortened) = (row.get(0)?, row.get(1)?);
+                Ok(Gap { unrecorded, shortened, uncounted: row.get(2)? })
+            });
+            sum.add(written.map_err(|error| StoreError::database(&self.0.data, error))?);
+            Ok(sum)
+        })
+    }
+}
+
+fn write(connection: &mut Connection, unwritten: &BTreeMap<u64, Gap>) -> rusqlite::Result<()> {
+    let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (minute, Gap { unrecorded, shortened, uncounted }) in unwritten {
+        begun.execute(
+            "INSERT INTO gap VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
+             unrecorded = unrecorded + ?2, shortened = shortened + ?3, uncounted = uncounted + ?4",
+            params![minute, unrecorded, shortened, uncounted],
+        )?;
+    }
+    let old = clock::now().as_secs().saturating_sub(KEPT);
+    begun.execute("DELETE FROM gap WHERE minute < ?1", [old])?;
+    begun.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_adds_up_by_the_minute_and_outlives_the_process() {
+        let data = tempfile::tempdir().unwrap();
+        let gaps = Gaps::new(data.path());
+        assert_eq!(gaps.between(0, u64::MAX).unwrap(), Gap::default());
+        let one = Gap { unrecorded: 2, shortened: 3, uncounted: 1 };
+        gaps.add(one);
+        assert_eq!(gaps.between(0, u64::MAX).unwrap(), one);
+        gaps.write().unwrap();
+        gaps.add(one);
+        let both = Gap { unrecorded: 4, shortened: 6, uncounted: 2 };
+        assert_eq!(gaps.between(0, u64::MAX).unwrap(), both);
+        gaps.write().unwrap();
+        let (again, now) = (Gaps::new(data.path()), clock::now().as_secs());
+        assert_eq!(again.between(now - 120, now + 60).unwrap(), both);
+        assert_eq!(again.between(now + 60, now + 120).unwrap(), Gap::default());
+        assert_eq!(again.between(0, now - 120).unwrap(), Gap::default());
+    }
+}

@@ -1,0 +1,251 @@
+//! Attempts: the intent before a request is sent, and its outcome.
+
+use super::reason::Reason;
+use super::{Resolution, id, resolution, set_resolution};
+use crate::clock::now_us;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// State of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptState {
+    /// It is about to be sent, or was sent and has no response yet.
+    Sending,
+    /// Its response has a status that means success.
+    Succeeded,
+    /// Its response has another status, or was aborted.
+    Failed,
+    /// It was rejected and not sent.
+    Refused,
+    /// weir ended before it did: it is not known whether it was sent.
+    Unknown,
+}
+
+impl AttemptState {
+    const ALL: [Self; 5] =
+        [Self::Sending, Self::Succeeded, Self::Failed, Self::Refused, Self::Unknown];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn from_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|state| state.name() == name).unwrap_or(Self::Unknown)
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// There was a response: its status, and the problem if weir itself responded.
+    Response(u16, Option<&'static str>),
+    /// The response, of this status, was aborted.
+    Aborted(u16),
+    /// It was rejected and not sent.
+    Rejected(Reason),
+    /// It was not finished: it is not known whether it was sent.
+    Unknown,
+}
+
+/// An attempt to send a transaction again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its transaction id in the journal.
+    pub id: u128,
+    /// The transaction that is sent again.
+    pub original: u128,
+    /// Its number among the attempts of the original, from 1.
+    pub number: u32,
+    /// The job that made it.
+    pub job: Option<i64>,
+    /// Name of the operator who asked for it.
+    pub who: String,
+    /// Its state.
+    pub state: AttemptState,
+    /// Status of the response, 0 if there was none.
+    pub status: u16,
+    /// Code of the reason for which it was rejected, or the problem with which weir responded.
+    pub reason: String,
+    /// Operation of another route that it was sent to.
+    pub destination: String,
+    /// What was edited, without values, as JSON.
+    pub difference: String,
+    /// Microseconds since 1970.
+    pub started: u64,
+    /// When the response came or it was rejected, in microseconds since 1970.
+    pub ended: Option<u64>,
+}
+
+/// The intent to send an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Intent<'a> {
+    /// Transaction id of the attempt.
+    pub id: u128,
+    /// The transaction that is sent again.
+    pub original: u128,
+    /// Number of the job that makes it.
+    pub job: Option<i64>,
+    /// Name of the operator who asked for it.
+    pub who: &'a str,
+    /// Operation of another route; empty for its own.
+    pub destination: &'a str,
+    /// What is edited, without values, as JSON.
+    pub difference: &'a str,
+    /// Also if the original has a resolution or an attempt of unknown state.
+    pub again: bool,
+}
+
+const SELECT: &str = "SELECT id, original, number, job, who, state, status, reason, destination, \
+                      difference, began, ended FROM attempt";
+
+pub(super) fn attempts(
+    db: &Connection,
+    original: u128,
+    limit: u32,
+) -> rusqlite::Result<Vec<Attempt>> {
+    let sql = format!("{SELECT} WHERE original = ? ORDER BY number LIMIT ?");
+    db.prepare_cached(&sql)?.query_map(params![original.to_be_bytes(), limit], read)?.collect()
+}
+
+pub(super) fn get(db: &Connection, attempt: u128) -> rusqlite::Result<Option<Attempt>> {
+    let sql = format!("{SELECT} WHERE id = ?");
+    db.prepare_cached(&sql)?.query_row([attempt.to_be_bytes()], read).optional()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Attempt> {
+    let state: String = row.get(5)?;
+    Ok(Attempt {
+        id: id(row, 0)?,
+        original: id(row, 1)?,
+        number: row.get(2)?,
+        job: row.get(3)?,
+        who: row.get(4)?,
+        state: AttemptState::from_name(&state),
+        status: row.get(6)?,
+        reason: row.get(7)?,
+        destination: row.get(8)?,
+        difference: row.get(9)?,
+        started: row.get(10)?,
+        ended: row.get(11)?,
+    })
+}
+
+/// The reason, from earlier attempts and the resolution, for which a transaction is not sent now.
+///
+/// # Errors
+/// The database fails.
+pub fn blocker(db: &Connection, original: u128, again: bool) -> rusqlite::Result<Option<Reason>> {
+    let mut select = db.prepare_cached(
+        "SELECT state FROM attempt WHERE original = ? AND state IN ('sending', 'unknown')",
+    )?;
+    let states = select.query_map([original.to_be_bytes()], |row| row.get::<_, String>(0))?;
+    let states: Vec<String> = states.collect::<rusqlite::Result<_>>()?;
+    if states.iter().any(|state| state == "sending") {
+        return Ok(Some(Reason::Sending));
+    }
+    if again {
+        return Ok(None);
+    }
+    if !states.is_empty() {
+        return Ok(Some(Reason::Unknown));
+    }
+    let settled = resolution(db, original)?.is_some_and(|state| state != Resolution::Open);
+    Ok(settled.then_some(Reason::Settled))
+}
+
+/// Stores an attempt as `sending`, unless there is a [`blocker`].
+///
+/// # Errors
+/// The database fails.
+pub fn record_intent(db: &Connection, intent: &Intent<'_>) -> rusqlite::Result<Result<(), Reason>> {
+    if let Some(reason) = blocker(db, intent.original, intent.again)? {
+        return Ok(Err(reason));
+    }
+    let mut insert = db.prepare_cached(
+        "INSERT INTO attempt (id, original, number, job, who, state, destination, difference, began)
+         VALUES (?1, ?2, (SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE original = ?2),
+                 ?3, ?4, 'sending', ?5, ?6, ?7)",
+    )?;
+    let Intent { id, original, job, who, destination, difference, .. } = intent;
+    let (id, original) = (id.to_be_bytes(), original.to_be_bytes());
+    insert.execute(params![id, original, job, who, destination, difference, now_us()])?;
+    Ok(Ok(()))
+}
+
+/// Removes an attempt that was certainly not sent; its transaction is pending in its job again.
+///
+/// # Errors
+/// The database fails.
+pub fn withdraw_intent(db: &Connection, attempt: u128) -> rusqlite::Result<()> {
+    let key = attempt.to_be_bytes();
+    let mut item = db.prepare_cached(
+        "UPDATE job_item SET state = CASE
+             WHEN (SELECT state FROM job WHERE number = job_item.job) = 'cancelled'
+             THEN 'cancelled' ELSE 'pending' END
+         WHERE state = 'sending'
+         AND job = (SELECT job FROM attempt WHERE id = ?1)
+         AND id = (SELECT original FROM attempt WHERE id = ?1)",
+    )?;
+    item.execute([key])?;
+    let mut delete = db.prepare_cached("DELETE FROM attempt WHERE id = ? AND state = 'sending'")?;
+    delete.execute([key]).map(|_| ())
+}
+
+/// Whether a status means that the upstream has done what was requested. A redirect asks the client
+/// to go elsewhere or to log in, and weir follows no redirects; only 303 (the result is at another
+/// URL) and 304 mean success (RFC 9110 sections 15.4.4 and 15.4.5).
+fn is_success(status: u16) -> bool {
+    matches!(status, 200..=299 | 303 | 304)
+}
+
+/// Persists the outcome of an attempt and, if it succeeded, the resolution of its original. Gives
+/// the new state; none if the outcome was persisted before.
+///
+/// # Errors
+/// The database fails.
+pub fn finish(
+    db: &Connection,
+    attempt: u128,
+    outcome: &AttemptOutcome,
+) -> rusqlite::Result<Option<AttemptState>> {
+    let (state, status, reason) = match outcome {
+        AttemptOutcome::Response(status, problem) => {
+            let state =
+                if is_success(*status) { AttemptState::Succeeded } else { AttemptState::Failed };
+            (state, *status, problem.unwrap_or_default().to_owned())
+        }
+        AttemptOutcome::Aborted(status) => (AttemptState::Failed, *status, "broken-off".to_owned()),
+        AttemptOutcome::Rejected(reason) => (AttemptState::Refused, 0, reason.code()),
+        AttemptOutcome::Unknown => (AttemptState::Unknown, 0, String::new()),
+    };
+    let mut update = db.prepare_cached(
+        "UPDATE attempt SET state = ?, status = ?, reason = ?, ended = ? WHERE id = ?
+         AND state IN ('sending', 'unknown') RETURNING original, who, number, job",
+    )?;
+    let key = attempt.to_be_bytes();
+    let found = update.query_row(params![state.name(), status, reason, now_us(), key], |row| {
+        Ok((id(row, 0)?, row.get::<_, String>(1)?, row.get::<_, u32>(2)?, row.get(3)?))
+    });
+    let Some((original, who, number, job)) = found.optional()? else { return Ok(None) };
+    let job: Option<i64> = job;
+    if let Some(job) = job {
+        let mut update = db.prepare_cached(
+            "UPDATE job_item INDEXED BY job_item_id SET state = ?, reason = ?
+             WHERE job = ? AND id = ? AND state IN ('sending', 'unknown')",
+        )?;
+        let reason = if state == AttemptState::Refused { reason.as_str() } else { "" };
+        update.execute(params![state.name(), reason, job, original.to_be_bytes()])?;
+    }
+    if state == AttemptState::Succeeded {
+        let comment = format!("attempt {number}");
+        set_resolution(db, original, Resolution::Resubmitted, &who, &comment)?;
+    }
+    Ok(Some(state))
+}

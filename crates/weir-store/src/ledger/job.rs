@@ -1,0 +1,458 @@
+//! Jobs: all transactions that a query finds, sent again at a set rate.
+//!
+//! The preview goes through the query once. It stores which transactions can be sent, and the reason
+//! for each that cannot. These are sent, the oldest first; transactions that are recorded later are
+//! not part of the job. So a job continues after a restart where it was.
+
+use super::attempt::blocker;
+use super::{Ledger, Reason};
+use crate::clock::now_us;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use weir_journal::{Address, Position};
+
+/// State of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// The query is being read.
+    Previewing,
+    /// It waits to be run.
+    Previewed,
+    /// Transactions are being sent.
+    Running,
+    /// It was paused.
+    Paused,
+    /// An operator ended it.
+    Cancelled,
+    /// Nothing is left to send.
+    Finished,
+}
+
+impl JobState {
+    const ALL: [Self; 6] = [
+        Self::Previewing,
+        Self::Previewed,
+        Self::Running,
+        Self::Paused,
+        Self::Cancelled,
+        Self::Finished,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Previewing => "previewing",
+            Self::Previewed => "previewed",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Cancelled => "cancelled",
+            Self::Finished => "finished",
+        }
+    }
+
+    fn from_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|state| state.name() == name).unwrap_or(Self::Cancelled)
+    }
+}
+
+/// Settings of a new job.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Query that finds its transactions.
+    pub query: String,
+    /// Operation of another route to send to; empty for their own.
+    pub destination: String,
+    /// Also transactions with a resolution or an attempt of unknown state.
+    pub again: bool,
+    /// Transactions a second.
+    pub rate: f64,
+    /// Run it once it is previewed.
+    pub run: bool,
+}
+
+/// A command to a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum JobAction {
+    /// Send, at this rate if one is given. Transactions that a limit rejected are retried; with
+    /// `again` also those with a resolution or an attempt of unknown state.
+    Run {
+        /// Transactions a second.
+        rate: Option<f64>,
+        /// As above.
+        again: bool,
+    },
+    /// Send no more for now.
+    Pause,
+    /// Send no more.
+    Cancel,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its number.
+    pub number: i64,
+    /// Query that finds its transactions.
+    pub query: String,
+    /// Operation of another route it sends to.
+    pub destination: String,
+    /// Also transactions with a resolution or an attempt of unknown state.
+    pub again: bool,
+    /// Transactions a second.
+    pub rate: f64,
+    /// Name of the operator who made it.
+    pub who: String,
+    /// Its state.
+    pub state: JobState,
+    /// It runs once it is previewed.
+    pub run: bool,
+    /// Transactions may be missing from it.
+    pub incomplete: bool,
+    /// When it was created, in microseconds since 1970.
+    pub created: u64,
+    /// When it started to send, in microseconds since 1970.
+    pub started: Option<u64>,
+    /// When nothing was left to send, in microseconds since 1970.
+    pub ended: Option<u64>,
+    /// Cursor of the next page of the preview; empty before the first and after the last.
+    pub cursor: String,
+}
+
+/// What a command did to a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobChange {
+    /// The job afterwards.
+    pub job: Job,
+    /// Whether the command was carried out.
+    pub done: bool,
+    /// State of the job before.
+    pub before: JobState,
+}
+
+/// Transactions of a job that are in one state for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateCount {
+    /// `pending`, `cannot`, `sending`, `succeeded`, `failed`, `refused`, `unknown` or `cancelled`.
+    pub state: String,
+    /// Code of the reason; empty if there is none.
+    pub reason: String,
+    /// Number of transactions.
+    pub count: u64,
+}
+
+/// Rates that a job can have, in transactions a second.
+const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
+
+const COLUMNS: &str = "number, query, destination, again, rate, who, state, run, incomplete, \
+                       created, began, ended, cursor";
+
+fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let state: String = row.get(6)?;
+    Ok(Job {
+        number: row.get(0)?,
+        query: row.get(1)?,
+        destination: row.get(2)?,
+        again: row.get(3)?,
+        rate: row.get(4)?,
+        who: row.get(5)?,
+        state: JobState::from_name(&state),
+        run: row.get(7)?,
+        incomplete: row.get(8)?,
+        created: row.get(9)?,
+        started: row.get(10)?,
+        ended: row.get(11)?,
+        cursor: row.get(12)?,
+    })
+}
+
+/// One job.
+///
+/// # Errors
+/// The database fails.
+pub fn find_job(db: &Connection, number: i64) -> rusqlite::Result<Option<Job>> {
+    let sql = format!("SELECT {COLUMNS} FROM job WHERE number = ?");
+    db.prepare_cached(&sql)?.query_row([number], job).optional()
+}
+
+impl Ledger {
+    /// One job.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn job(&self, number: i64) -> rusqlite::Result<Option<Job>> {
+        find_job(&self.lock(), number)
+    }
+
+    /// The last jobs, newest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn jobs(&self, limit: usize) -> rusqlite::Result<Vec<Job>> {
+        let db = self.lock();
+        let sql = format!("SELECT {COLUMNS} FROM job ORDER BY number DESC LIMIT ?");
+        db.prepare_cached(&sql)?.query_map([limit as i64], job)?.collect()
+    }
+
+    /// Numbers of a job's transactions by state and reason.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn state_counts(&self, number: i64) -> rusqlite::Result<Vec<StateCount>> {
+        let db = self.lock();
+        let mut select = db.prepare_cached(
+            "SELECT state, reason, count(*) FROM job_item WHERE job = ? GROUP BY state, reason",
+        )?;
+        let row = |row: &Row<'_>| {
+            Ok(StateCount { state: row.get(0)?, reason: row.get(1)?, count: row.get(2)? })
+        };
+        select.query_map([number], row)?.collect()
+    }
+
+    /// Persists a page of a preview and the cursor of the next one; without a cursor the preview
+    /// ends.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn persist_page(
+        &self,
+        job: &Job,
+        found: &[PreviewItem],
+        next: Option<&str>,
+        incomplete: bool,
+    ) -> rusqlite::Result<()> {
+        self.write(|db| persist_page(db, job, found, next, incomplete))
+    }
+
+    /// The next transactions to send, the oldest first. By the index: those that were sent are not
+    /// read.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn next_items(&self, job: i64, limit: usize) -> rusqlite::Result<Vec<JobItem>> {
+        let db = self.lock();
+        let mut select = db.prepare_cached(
+            "SELECT place, id, lane, position FROM job_item INDEXED BY job_item_state
+             WHERE job = ? AND state = 'pending' AND reason = '' ORDER BY place DESC LIMIT ?",
+        )?;
+        let rows = select.query_map(params![job, limit as i64], |row| {
+            let position: i64 = row.get(3)?;
+            let position = Position::from_bits(position as u64);
+            let address = Address { lane: row.get(2)?, position };
+            let id = row.get::<_, [u8; 16]>(1).map(u128::from_be_bytes)?;
+            Ok(JobItem { place: row.get(0)?, id, address })
+        })?;
+        rows.collect()
+    }
+
+    /// Finishes a job that has nothing left to send or to wait for; gives whether it did.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_if_done(&self, job: i64) -> rusqlite::Result<bool> {
+        self.write(|db| {
+            let mut update = db.prepare_cached(
+                "UPDATE job SET state = 'finished', ended = ?1
+                 WHERE number = ?2 AND state = 'running' AND NOT EXISTS
+                 (SELECT 1 FROM job_item WHERE job = ?2 AND state IN ('pending', 'sending'))",
+            )?;
+            Ok(update.execute(params![now_us(), job])? > 0)
+        })
+    }
+
+    /// The oldest job that is previewing or running, whichever `state` names.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn oldest_job(&self, state: JobState) -> rusqlite::Result<Option<Job>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM job INDEXED BY job_active
+             WHERE state IN ('previewing', 'running') AND state = ? ORDER BY number LIMIT 1"
+        );
+        self.lock().prepare_cached(&sql)?.query_row([state.name()], job).optional()
+    }
+}
+
+impl Ledger {
+    /// Creates a job, which is previewed first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn new_job(&self, new: &NewJob, who: &str) -> rusqlite::Result<Job> {
+        let rate = new.rate.clamp(*RATES.start(), *RATES.end());
+        let created = self.write(|db| {
+            db.execute(
+                "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
+                 incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
+                params![new.query, new.destination, new.again, rate, who, new.run, now_us()],
+            )?;
+            find_job(db, db.last_insert_rowid())
+        })?;
+        created.ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// Carries out a command, if the state of the job allows it; none if there is no such job.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn act(&self, number: i64, action: JobAction) -> rusqlite::Result<Option<JobChange>> {
+        self.write(|db| {
+            let Some(before) = find_job(db, number)? else { return Ok(None) };
+            let done = match action {
+                JobAction::Run { rate, again } => run(db, &before, rate, again)?,
+                JobAction::Pause => pause(db, &before)?,
+                JobAction::Cancel => cancel(db, &before)?,
+            };
+            let state = before.state;
+            Ok(find_job(db, number)?.map(|job| JobChange { job, done, before: state }))
+        })
+    }
+}
+
+fn set_state(db: &Connection, job: &Job, state: JobState) -> rusqlite::Result<()> {
+    let mut update = db.prepare_cached("UPDATE job SET state = ? WHERE number = ?")?;
+    update.execute(params![state.name(), job.number]).map(|_| ())
+}
+
+fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::Result<bool> {
+    if job.state == JobState::Cancelled {
+        return Ok(false);
+    }
+    let rate = rate.unwrap_or(job.rate).clamp(*RATES.start(), *RATES.end());
+    db.execute(
+        "UPDATE job SET run = 1, rate = ?, again = again OR ? WHERE number = ?",
+        params![rate, again, job.number],
+    )?;
+    // Transactions that were not sent for a reason that may have passed.
+    db.execute(
+        "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
+         AND state IN ('cannot', 'refused')
+         AND reason IN ('limit-reached', 'rejected:journal-full', 'sending')",
+        [job.number],
+    )?;
+    if again {
+        db.execute(
+            "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
+             AND (state = 'unknown' OR (state IN ('cannot', 'refused')
+                  AND reason IN ('settled', 'unknown', 'succeeded')))",
+            [job.number],
+        )?;
+    }
+    if job.state != JobState::Previewing {
+        db.execute(
+            "UPDATE job SET state = 'running', began = coalesce(began, ?), ended = NULL
+             WHERE number = ?",
+            params![now_us(), job.number],
+        )?;
+    }
+    Ok(true)
+}
+
+fn pause(db: &Connection, job: &Job) -> rusqlite::Result<bool> {
+    match job.state {
+        JobState::Running => set_state(db, job, JobState::Paused)?,
+        JobState::Previewing => {
+            db.execute("UPDATE job SET run = 0 WHERE number = ?", [job.number])?;
+        }
+        JobState::Previewed | JobState::Paused => {}
+        JobState::Cancelled | JobState::Finished => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn cancel(db: &Connection, job: &Job) -> rusqlite::Result<bool> {
+    if job.state == JobState::Finished {
+        return Ok(false);
+    }
+    db.execute(
+        "UPDATE job SET state = 'cancelled', ended = coalesce(ended, ?) WHERE number = ?",
+        params![now_us(), job.number],
+    )?;
+    db.execute(
+        "UPDATE job_item SET state = 'cancelled' WHERE job = ? AND state = 'pending'",
+        [job.number],
+    )?;
+    Ok(true)
+}
+
+/// A transaction of a job that is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct JobItem {
+    /// Its number in the job, in the order of the preview: newest first.
+    pub place: i64,
+    /// Its id.
+    pub id: u128,
+    /// Its address in the journal when the preview found it.
+    pub address: Address,
+}
+
+/// A transaction as a preview found it.
+#[derive(Clone, Debug)]
+pub struct PreviewItem {
+    /// Its id.
+    pub id: u128,
+    /// Its address in the journal.
+    pub address: Option<Address>,
+    /// Why it cannot be sent, if it cannot.
+    pub reason: Option<Reason>,
+}
+
+fn persist_page(
+    db: &Connection,
+    job: &Job,
+    found: &[PreviewItem],
+    next: Option<&str>,
+    incomplete: bool,
+) -> rusqlite::Result<()> {
+    let mut last =
+        db.prepare_cached("SELECT coalesce(max(place), 0) FROM job_item WHERE job = ?")?;
+    let mut place: i64 = last.query_row([job.number], |row| row.get(0))?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO job_item (job, place, id, lane, position, state, reason)
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for one in found {
+        place += 1;
+        let before = blocker(db, one.id, job.again)?;
+        let reason = one.reason.clone().or(before);
+        let (lane, position) =
+            one.address.map_or((0, 0), |address| (address.lane, address.position.to_bits() as i64));
+        let state = if reason.is_some() { "cannot" } else { "pending" };
+        let reason = reason.map(|reason| reason.code()).unwrap_or_default();
+        let id = one.id.to_be_bytes();
+        insert.execute(params![job.number, place, id, lane, position, state, reason])?;
+    }
+    let over = next.is_none() || place >= MAX_ITEMS;
+    let cut = next.is_some() && over;
+    let mut update = db.prepare_cached(
+        "UPDATE job SET cursor = ?, incomplete = incomplete OR ? WHERE number = ?",
+    )?;
+    update.execute(params![next.unwrap_or_default(), incomplete || cut, job.number])?;
+    if over {
+        db.execute(
+            "UPDATE job SET began = CASE WHEN run THEN ? END,
+             state = CASE WHEN run THEN 'running' ELSE 'previewed' END
+             WHERE number = ? AND state = 'previewing'",
+            params![now_us(), job.number],
+        )?;
+    }
+    Ok(())
+}
+
+/// Most transactions of a job.
+const MAX_ITEMS: i64 = 1_000_000;
+
+/// Sets the state of one transaction of a job, with the code of the reason.
+///
+/// # Errors
+/// The database fails.
+pub fn set_item(
+    db: &Connection,
+    job: i64,
+    place: i64,
+    state: &str,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    let mut update =
+        db.prepare_cached("UPDATE job_item SET state = ?, reason = ? WHERE job = ? AND place = ?")?;
+    update.execute(params![state, reason, job, place]).map(|_| ())
+}

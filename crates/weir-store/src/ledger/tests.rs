@@ -1,0 +1,101 @@
+use super::*;
+
+fn open() -> (tempfile::TempDir, Ledger) {
+    let data = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(data.path()).unwrap();
+    (data, ledger)
+}
+
+fn intent(id: u128, original: u128, again: bool) -> Intent<'static> {
+    Intent { id, original, job: None, who: "ops", destination: "", difference: "", again }
+}
+
+fn start(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), Reason> {
+    ledger.write(|db| record_intent(db, &intent(id, original, again))).unwrap()
+}
+
+fn finish(ledger: &Ledger, id: u128, outcome: &AttemptOutcome) -> AttemptState {
+    ledger.write(|db| super::finish(db, id, outcome)).unwrap().expect("it had not ended")
+}
+
+#[test]
+fn an_attempt_is_under_way_alone_and_settles_its_original() {
+    let (_data, ledger) = open();
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+    assert_eq!(start(&ledger, 12, 1, true), Err(Reason::Sending), "not even when told to");
+    assert_eq!(finish(&ledger, 11, &AttemptOutcome::Response(503, None)), AttemptState::Failed);
+    assert_eq!(start(&ledger, 12, 1, false), Ok(()));
+    assert_eq!(finish(&ledger, 12, &AttemptOutcome::Response(204, None)), AttemptState::Succeeded);
+    // What is told twice counts once.
+    let twice = ledger.write(|db| super::finish(db, 12, &AttemptOutcome::Response(500, None)));
+    assert_eq!(twice, Ok(None));
+    assert_eq!(start(&ledger, 13, 1, false), Err(Reason::Settled));
+    assert_eq!(start(&ledger, 13, 1, true), Ok(()));
+    finish(&ledger, 13, &AttemptOutcome::Rejected(Reason::LimitReached));
+    let history = ledger.history(1).unwrap();
+    let states: Vec<_> = history.attempts.iter().map(|a| (a.number, a.state, a.status)).collect();
+    assert_eq!(
+        states,
+        [
+            (1, AttemptState::Failed, 503),
+            (2, AttemptState::Succeeded, 204),
+            (3, AttemptState::Refused, 0)
+        ]
+    );
+    assert_eq!(history.attempts[2].reason, "limit-reached");
+    assert_eq!(history.changes.len(), 1);
+    assert_eq!(ledger.resolution(1).unwrap(), Some(Resolution::Resubmitted));
+    assert_eq!(ledger.history(2).unwrap(), History::default());
+}
+
+#[test]
+fn what_was_being_sent_is_unknown_after_a_crash() {
+    let (data, ledger) = open();
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+    drop(ledger);
+    let ledger = Ledger::open(data.path()).unwrap();
+    ledger.recover().unwrap();
+    assert_eq!(ledger.unknown().unwrap(), [11]);
+    assert_eq!(start(&ledger, 12, 1, false), Err(Reason::Unknown));
+    assert_eq!(start(&ledger, 12, 1, true), Ok(()));
+    finish(&ledger, 12, &AttemptOutcome::Unknown);
+    // The journal may know better.
+    finish(&ledger, 11, &AttemptOutcome::Response(200, None));
+    assert_eq!(ledger.resolution(1).unwrap(), Some(Resolution::Resubmitted));
+    assert_eq!(ledger.attempt(11).unwrap().unwrap().state, AttemptState::Succeeded);
+}
+
+#[test]
+fn what_is_said_by_hand_is_kept_in_order() {
+    let (_data, ledger) = open();
+    for (state, comment) in [(Resolution::Dismissed, "no"), (Resolution::Open, "after all")] {
+        ledger.resolve(1, state, "ops", comment).unwrap();
+    }
+    let changes = ledger.history(1).unwrap().changes;
+    assert_eq!(
+        (changes[0].state, changes[1].comment.as_str()),
+        (Resolution::Dismissed, "after all")
+    );
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+}
+
+#[test]
+fn what_is_older_than_transactions_are_kept_goes() {
+    let (_data, ledger) = open();
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+    finish(&ledger, 11, &AttemptOutcome::Response(200, None));
+    ledger.purge(Duration::from_secs(3600)).unwrap();
+    assert_eq!(ledger.history(1).unwrap().attempts.len(), 1);
+    std::thread::sleep(Duration::from_millis(2));
+    ledger.purge(Duration::ZERO).unwrap();
+    assert_eq!(ledger.history(1).unwrap(), History::default());
+    assert_eq!(ledger.resolution(1).unwrap(), None);
+}
+
+#[test]
+fn every_name_is_read_back() {
+    for state in Resolution::ALL {
+        assert_eq!(Resolution::from_name(state.name()), Some(state));
+    }
+    assert_eq!(Resolution::from_name("done"), None);
+}

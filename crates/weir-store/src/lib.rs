@@ -1,0 +1,13 @@
+//! The database of a data folder, `weir.db`: what has to outlive the journal's retention.
+//!
+//! It has counts and prices (weir-monitor), events that wait (weir-events), attempts and jobs
+//! ([`ledger`]), the [audit log](audit) and [recording gaps](gaps). It never has payloads. All steps
+//! of its schema are here, in one ordered list; the SQL of counts and events is beside their code.
+
+pub mod audit;
+pub mod clock;
+mod database;
+pub mod gaps;
+pub mod ledger;
+
+pub use database::{StoreError, damage, describe, exists, is_in_use, move_aside, open};

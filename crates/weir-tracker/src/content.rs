@@ -1,0 +1,360 @@
+//! What of a recorded head and body is text, and how to get at it.
+//!
+//! Compressed bodies are stored as they were sent and decoded here, as far as [`TEXT_LIMIT`] bytes
+//! of text; what lies beyond is neither indexed nor found. Binaries and event streams are no text.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use weir_journal::Transaction;
+
+/// Bytes of a body's text that are searched, after decoding.
+pub(crate) const TEXT_LIMIT: usize = 256 << 10;
+/// Bytes of a head that are searched.
+pub(crate) const HEAD_LIMIT: usize = 64 << 10;
+/// Codings that may lie over each other.
+const CODINGS: usize = 3;
+
+/// The header lines of a head as far as they are searched: name and value, trimmed.
+pub(crate) fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let head = &head[..head.len().min(HEAD_LIMIT)];
+    head.split(|byte| *byte == b'\n').filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()))
+    })
+}
+
+/// What a head says of its body; empty where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Kind<'a> {
+    content_type: &'a [u8],
+    codings: &'a [u8],
+}
+
+impl<'a> Kind<'a> {
+    pub(crate) fn of(head: &'a [u8]) -> Self {
+        let mut kind = Self::default();
+        for (name, value) in lines(head) {
+            if name.eq_ignore_ascii_case(b"content-type") {
+                kind.content_type = value;
+            } else if name.eq_ignore_ascii_case(b"content-encoding") {
+                kind.codings = value;
+            }
+        }
+        kind
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Json,
+    Urlencoded,
+}
+
+/// What a content type says of a body: its form, or none if it is not searched.
+fn form(content_type: &[u8]) -> Option<Form> {
+    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    let essence = String::from_utf8_lossy(essence.trim_ascii()).to_ascii_lowercase();
+    match essence.as_str() {
+        "text/event-stream" => None,
+        "application/x-www-form-urlencoded" => Some(Form::Urlencoded),
+        essence if essence.ends_with("json") => Some(Form::Json),
+        "image/svg+xml" => Some(Form::Plain),
+        essence
+            if ["image/", "audio/", "video/", "font/"]
+                .iter()
+                .any(|kind| essence.starts_with(kind)) =>
+        {
+            None
+        }
+        "application/grpc" | "application/zip" | "application/pdf" => None,
+        _ => Some(Form::Plain),
+    }
+}
+
+/// The text of a body with its escapes resolved; none if it is not text.
+pub(crate) fn text<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    if body.is_empty() {
+        return None;
+    }
+    let form = form(kind.content_type)?;
+    let decoded = decode(kind.codings, body, TEXT_LIMIT)?;
+    if is_binary(&decoded) {
+        return None;
+    }
+    Some(match form {
+        Form::Plain => decoded,
+        Form::Json if memchr::memchr(b'\\', &decoded).is_none() => decoded,
+        Form::Json => Cow::Owned(unescape(&decoded)),
+        Form::Urlencoded => Cow::Owned(percent_decode(&decoded)),
+    })
+}
+
+/// A body as it was before it was compressed, its beginning; none if it is not searched at all.
+pub(crate) fn decoded<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    form(kind.content_type)?;
+    decode(kind.codings, body, TEXT_LIMIT)
+}
+
+/// A body made readable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readable<'a> {
+    /// The body without its content codings, or as it was sent.
+    pub bytes: Cow<'a, [u8]>,
+    /// The content codings that its head names, if any.
+    pub codings: String,
+    /// Whether they were taken off.
+    pub decoded: bool,
+    /// There is more than the limit allows.
+    pub cut: bool,
+}
+
+/// Takes the content codings off a recorded body, `limit` bytes of it at most: a body that is
+/// small when it is packed may be very large. What was truncated gives its beginning.
+#[must_use]
+pub fn readable<'a>(head: &[u8], body: &'a [u8], limit: usize) -> Readable<'a> {
+    let codings = String::from_utf8_lossy(Kind::of(head).codings).into_owned();
+    let plain = matches!(codings.to_ascii_lowercase().as_str(), "" | "identity");
+    let unpacked = if plain { None } else { decode(codings.as_bytes(), body, limit + 1) };
+    let decoded = unpacked.as_ref().is_some_and(|bytes| !bytes.is_empty());
+    let mut bytes = unpacked.filter(|_| decoded).unwrap_or(Cow::Borrowed(body));
+    let cut = decoded && bytes.len() > limit;
+    if cut {
+        bytes.to_mut().truncate(limit);
+    }
+    Readable { bytes, codings: if plain { String::new() } else { codings }, decoded, cut }
+}
+
+/// Text has no NUL, and hardly any other control characters, near its beginning.
+fn is_binary(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(512)];
+    let controls = head.iter().filter(|byte| **byte < 32 && !matches!(byte, b'\t' | b'\n' | b'\r'));
+    memchr::memchr(0, head).is_some() || controls.count() > head.len() / 16
+}
+
+/// At most `limit` bytes of a body without its codings; none if one of them is not known.
+fn decode<'a>(codings: &[u8], body: &'a [u8], limit: usize) -> Option<Cow<'a, [u8]>> {
+    if codings.is_empty() {
+        return Some(Cow::Borrowed(&body[..body.len().min(limit)]));
+    }
+    let mut bytes = Cow::Borrowed(body);
+    let all: Vec<_> = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+    if all.len() > CODINGS {
+        return None;
+    }
+    for coding in all.iter().rev() {
+        bytes = match coding.to_ascii_lowercase().as_slice() {
+            b"" | b"identity" => bytes,
+            b"gzip" | b"x-gzip" => inflate(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
+            // What is called deflate is zlib, or from some senders raw deflate.
+            b"deflate" if bytes.first().is_some_and(|byte| byte & 0x0F == 8) => {
+                inflate(flate2::read::ZlibDecoder::new(&bytes[..]), limit)
+            }
+            b"deflate" => inflate(flate2::read::DeflateDecoder::new(&bytes[..]), limit),
+            b"br" => inflate(brotli_decompressor::Decompressor::new(&bytes[..], 8 << 10), limit),
+            b"zstd" => inflate(zstd_decoder(&bytes)?, limit),
+            _ => return None,
+        };
+    }
+    if let Cow::Borrowed(plain) = bytes {
+        return Some(Cow::Borrowed(&plain[..plain.len().min(limit)]));
+    }
+    Some(bytes)
+}
+
+fn zstd_decoder(bytes: &[u8]) -> Option<impl Read> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
+    // A window of 8 MiB is what senders may use (RFC 9659).
+    decoder.window_log_max(23).ok()?;
+    Some(decoder)
+}
+
+/// What can be decoded, as far as the limit; a truncated or damaged body gives its beginning.
+fn inflate<'a>(decoder: impl Read, limit: usize) -> Cow<'a, [u8]> {
+    let mut decoder = decoder.take(limit as u64);
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 8 << 10];
+    while let Ok(length @ 1..) = decoder.read(&mut chunk) {
+        bytes.extend_from_slice(&chunk[..length]);
+    }
+    Cow::Owned(bytes)
+}
+
+/// Resolves the escapes of JSON strings, wherever they stand; line breaks and the like become
+/// spaces.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some(kind) = rest.first() else { break };
+        rest = &rest[1..];
+        match kind {
+            b'u' => {
+                let (letter, length) = escaped(rest);
+                out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = &rest[length..];
+            }
+            b'n' | b'r' | b't' | b'b' | b'f' => out.push(b' '),
+            other => out.push(*other),
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The character after `\u`, and the bytes it takes.
+fn escaped(text: &[u8]) -> (char, usize) {
+    let unit = |text: &[u8]| {
+        let digits = std::str::from_utf8(text.get(..4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let Some(first) = unit(text) else { return (' ', 0) };
+    if let Some(letter) = char::from_u32(first) {
+        return (letter, 4);
+    }
+    let second = text.get(4..).and_then(|rest| unit(rest.strip_prefix(b"\\u")?));
+    let pair = second.filter(|second| first < 0xDC00 && (0xDC00..0xE000).contains(second));
+    let letter =
+        pair.and_then(|low| char::from_u32(0x10000 + ((first - 0xD800) << 10) + (low - 0xDC00)));
+    letter.map_or((' ', 4), |letter| (letter, 10))
+}
+
+/// Resolves `%41` and `+`.
+pub(crate) fn percent_decode(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        match (text[at], digit(text.get(at + 1)), digit(text.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                at += 3;
+                continue;
+            }
+            (b'+', ..) => out.push(b' '),
+            (byte, ..) => out.push(byte),
+        }
+        at += 1;
+    }
+    out
+}
+
+/// Bytes of the heads and bodies of a transaction, nearly what it takes in memory.
+#[must_use]
+pub fn payload_bytes(transaction: &Transaction) -> usize {
+    let heads = transaction.request_head.len() + transaction.response_head.len();
+    heads + transaction.request_body.len() + transaction.response_body.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use proptest::prelude::*;
+
+    use super::{Kind, TEXT_LIMIT, readable, text};
+
+    fn shown(head: &str, body: &[u8]) -> Option<String> {
+        text(Kind::of(head.as_bytes()), body)
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The same text as another program compressed it.
+    const BROTLI: [u8; 19] = [
+        0x0b, 0x07, 0x80, 0x72, 0x65, 0x66, 0x75, 0x6e, 0x64, 0x20, 0x66, 0x6f, 0x72, 0x20, 0x61,
+        0x63, 0x6d, 0x65, 0x03,
+    ];
+
+    fn gzip(body: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn bodies_are_decoded_by_what_their_head_says() {
+        let plain = b"refund for acme";
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(plain).unwrap();
+        let mut raw = DeflateEncoder::new(Vec::new(), Compression::default());
+        raw.write_all(plain).unwrap();
+        let both = zstd::encode_all(&gzip(plain)[..], 1).unwrap();
+        let all = [
+            ("", plain.to_vec()),
+            ("content-encoding: identity\r\n", plain.to_vec()),
+            ("Content-Encoding: gzip\r\n", gzip(plain)),
+            ("content-encoding: deflate\r\n", zlib.finish().unwrap()),
+            ("content-encoding: deflate\r\n", raw.finish().unwrap()),
+            ("content-encoding: zstd\r\n", zstd::encode_all(&plain[..], 1).unwrap()),
+            ("content-encoding: gzip, zstd\r\n", both),
+            ("content-encoding: br\r\n", BROTLI.to_vec()),
+        ];
+        for (head, body) in &all {
+            assert_eq!(shown(head, body).as_deref(), Some("refund for acme"), "{head}");
+        }
+        assert!(shown("content-encoding: wasm\r\n", plain).is_none());
+        assert!(shown("content-encoding: gzip,gzip,gzip,gzip\r\n", plain).is_none());
+    }
+
+    #[test]
+    fn a_cut_body_gives_its_beginning_and_a_bomb_no_more_than_the_limit() {
+        let long: Vec<u8> = (0..20_000).flat_map(|n| format!("word{n} ").into_bytes()).collect();
+        let packed = gzip(&long);
+        let cut = shown("content-encoding: gzip\r\n", &packed[..packed.len() / 2]).unwrap();
+        assert!(cut.starts_with("word0 word1 ") && cut.len() > 1000);
+        let bomb = gzip(&vec![b'a'; 50 << 20]);
+        assert_eq!(shown("content-encoding: gzip\r\n", &bomb).unwrap().len(), TEXT_LIMIT);
+        let twice = gzip(&bomb);
+        assert!(shown("content-encoding: gzip, gzip\r\n", &twice).unwrap().len() <= TEXT_LIMIT);
+    }
+
+    #[test]
+    fn bodies_are_made_readable_within_a_limit() {
+        let head = b"content-encoding: gzip\r\ncontent-type: image/png\r\n";
+        let bomb = gzip(&vec![b'a'; 50 << 20]);
+        let found = readable(head, &bomb, 1000);
+        assert_eq!((found.bytes.len(), found.cut, found.decoded), (1000, true, true));
+        assert_eq!(found.codings, "gzip");
+        let whole = gzip(&[7; 1000]);
+        let found = readable(head, &whole, 1000);
+        assert_eq!((found.bytes.len(), found.cut), (1000, false));
+        let other = readable(b"content-encoding: wasm\r\n", b"abc", 1);
+        assert_eq!((&*other.bytes, other.decoded, other.cut), (&b"abc"[..], false, false));
+        assert!(!readable(head, b"not gzip at all", 1000).decoded);
+        assert_eq!(readable(b"", b"plain", 1).bytes, &b"plain"[..]);
+    }
+
+    #[test]
+    fn binaries_and_streams_are_no_text() {
+        assert!(shown("content-type: text/event-stream\r\n", b"data: x").is_none());
+        assert!(shown("content-type: image/png\r\n", b"x").is_none());
+        assert!(shown("", b"PK\x03\x04\x00\x00").is_none());
+        assert!(shown("", b"").is_none());
+        assert!(shown("content-type: text/plain\r\n", b"caf\xe9").is_some());
+    }
+
+    #[test]
+    fn escapes_are_resolved() {
+        let json = "content-type: application/problem+json; charset=utf-8\r\n";
+        let body = br#"{"a":"one\ntwo caf\u00e9 \ud83d\ude00 \"q\" \ud800x"#;
+        assert_eq!(shown(json, body).unwrap(), "{\"a\":\"one two café 😀 \"q\"  x");
+        let form = "content-type: application/x-www-form-urlencoded\r\n";
+        assert_eq!(shown(form, b"a=one+two%20caf%C3%A9%4").unwrap(), "a=one two café%4");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(head in "(content-encoding|content-type): [a-z,/ ]{0,20}", body: Vec<u8>) {
+            let _ = text(Kind::of(head.as_bytes()), &body);
+            for coding in ["gzip", "deflate", "br", "zstd"] {
+                let head = format!("content-encoding: {coding}\r\ncontent-type: a/json");
+                let _ = text(Kind::of(head.as_bytes()), &body);
+            }
+        }
+    }
+}

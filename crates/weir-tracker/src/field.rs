@@ -1,0 +1,74 @@
+//! The columns of metadata that can be searched.
+
+/// Bytes of a name that are kept.
+const LONGEST_NAME: usize = 256;
+
+/// A column of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// The API.
+    Api,
+    /// The operation or route.
+    Operation,
+    /// The transaction type.
+    Type,
+    /// The method.
+    Method,
+    /// The consumer.
+    Consumer,
+    /// The subject of the verified principal.
+    Principal,
+    /// The address of the client.
+    Sender,
+    /// The upstream.
+    Receiver,
+    /// The problem code.
+    Problem,
+}
+
+impl Name {
+    /// All of them, in the order of their columns.
+    pub const ALL: [Self; 9] = [
+        Self::Api,
+        Self::Operation,
+        Self::Type,
+        Self::Method,
+        Self::Consumer,
+        Self::Principal,
+        Self::Sender,
+        Self::Receiver,
+        Self::Problem,
+    ];
+
+    /// As a query writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Operation => "operation",
+            Self::Type => "type",
+            Self::Method => "method",
+            Self::Consumer => "consumer",
+            Self::Principal => "principal",
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// Columns of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// Microseconds since 1970.
+    Time,
+    /// Microseconds.
+    Took,
+    Status,
+    State,
+}
+
+/// A name as far as it is kept.
+pub(crate) fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(LONGEST_NAME)]
+}

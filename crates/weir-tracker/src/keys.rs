@@ -1,0 +1,34 @@
+//! Business keys, read from what was recorded.
+
+use std::borrow::Cow;
+
+use weir_config::{BusinessKeys, RequestView};
+use weir_journal::{Transaction, failpoint};
+
+use crate::content::{self, Kind};
+
+/// Adds the keys that are read from a transaction to those that were recorded with it.
+pub fn read_keys(keys: &BusinessKeys, transaction: &mut Transaction) {
+    if keys.is_empty() {
+        return;
+    }
+    failpoint::pass("index.keys");
+    let request = RequestView {
+        method: &transaction.method,
+        target: &transaction.target,
+        head: &transaction.request_head,
+        client: &transaction.client,
+        consumer: &transaction.consumer,
+    };
+    let body = |head, body| content::decoded(Kind::of(head), body).unwrap_or(Cow::Borrowed(&[]));
+    let asked = body(&transaction.request_head, &transaction.request_body);
+    let answered = body(&transaction.response_head, &transaction.response_body);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (name, value) in keys.extract(&request, &asked, &answered) {
+        let known = |pair: &(String, String)| pair.0 == name && pair.1 == value;
+        if !transaction.keys.iter().any(known) {
+            found.push((name.to_owned(), value.into_owned()));
+        }
+    }
+    transaction.keys.extend(found);
+}

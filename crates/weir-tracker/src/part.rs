@@ -1,0 +1,251 @@
+//! A piece of the index: up to [`MOST_ROWS`] transactions, first in memory, then in a folder.
+//!
+//! A piece that is written never changes. Its folder holds the file `columns`, which says where in
+//! the journal it begins and ends, and the file `terms`. It is made beside the others and takes
+//! its place by being renamed, so that it is there whole or not at all: what was only in memory
+//! when the process ended is read again from the journal.
+
+pub(crate) mod bitmap;
+pub(crate) mod block;
+pub(crate) mod columns;
+pub(crate) mod file;
+pub(crate) mod keys;
+pub(crate) mod row;
+pub(crate) mod terms;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use weir_journal::failpoint;
+use weir_journal::{Address, Position, Transaction};
+
+use self::bitmap::Bitmap;
+use self::block::{Block, Depth, ROWS};
+use self::columns::Columns;
+use self::file::{About, Head, Span};
+use self::terms::{BlockTerms, Reader};
+use crate::error::Error;
+use crate::field::Number;
+
+pub(crate) use self::file::MOST_ROWS;
+
+/// Most hashes of terms that a piece in memory may hold.
+const MOST_HASHES: usize = 6 << 20;
+/// Most bytes of business keys that a piece in memory may hold.
+const MOST_KEY_BYTES: usize = 8 << 20;
+
+/// A piece that grows, as far as searches need it.
+#[derive(Debug)]
+pub(crate) struct OpenPiece {
+    pub(crate) columns: Columns,
+    pub(crate) blocks: Vec<BlockTerms>,
+    pub(crate) depth: Depth,
+    pub(crate) seed: u64,
+}
+
+impl OpenPiece {
+    pub(crate) fn new(depth: Depth, seed: u64) -> Self {
+        Self { columns: Columns::default(), blocks: Vec::new(), depth, seed }
+    }
+
+    /// Empties it for the next piece. The memory is kept: it is about to be needed again.
+    pub(crate) fn begin_again(&mut self, seed: u64) {
+        self.columns.clear();
+        self.blocks.clear();
+        self.seed = seed;
+    }
+
+    /// Where a row is in the journal.
+    pub(crate) fn address(&self, row: usize) -> Address {
+        let position = Position::from_bits(self.columns.positions[row]);
+        Address { lane: self.columns.lanes[row] as u16, position }
+    }
+
+    /// The rows whose block may have a term; those of the unfinished block always may.
+    pub(crate) fn blocks(&self, term: &[u8]) -> Bitmap {
+        let hash = terms::short(terms::hash(self.seed, term));
+        let rows = self.columns.len();
+        let mut found = Bitmap::none(rows);
+        for block in 0..rows.div_ceil(ROWS) {
+            let finished = self.blocks.get(block);
+            if finished.is_none_or(|block| block.may_have(hash)) {
+                found.add_block(block);
+            }
+        }
+        found
+    }
+}
+
+/// What gathers the terms of a piece.
+#[derive(Debug)]
+pub(crate) struct Build {
+    block: Block,
+    rows: usize,
+    hashes: usize,
+    key_bytes: usize,
+    depth: Depth,
+}
+
+impl Build {
+    pub(crate) fn new(depth: Depth) -> Self {
+        Self { block: Block::new(), rows: 0, hashes: 0, key_bytes: 0, depth }
+    }
+
+    /// The seed of the terms' hashes.
+    pub(crate) fn seed(&self) -> u64 {
+        self.block.seed()
+    }
+
+    /// Adds the terms of a transaction.
+    pub(crate) fn add_terms(&mut self, transaction: &Transaction) {
+        failpoint::pass("index.words");
+        self.block.add(transaction, self.depth);
+    }
+
+    /// Ends the transaction whose terms were added last; gives the block that it finishes.
+    pub(crate) fn end_row(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
+        self.rows += 1;
+        self.key_bytes += keys::size(transaction);
+        self.rows.is_multiple_of(ROWS).then(|| {
+            let finished = self.block.finish();
+            self.hashes += finished.len();
+            finished
+        })
+    }
+
+    /// The terms of the unfinished block, if there is one.
+    pub(crate) fn last(&mut self) -> Option<BlockTerms> {
+        (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
+    }
+
+    /// Transactions until the block is finished.
+    pub(crate) fn left(&self) -> usize {
+        ROWS - self.rows % ROWS
+    }
+
+    /// Whether the piece has to be written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.key_bytes > MOST_KEY_BYTES
+    }
+}
+
+impl OpenPiece {
+    /// Writes the piece into the folder `building` and puts it in its place; `provisional` as of
+    /// [`crate::Settings`].
+    pub(crate) fn write(
+        &self,
+        spans: Vec<Span>,
+        provisional: bool,
+        building: &Path,
+        place: &Path,
+    ) -> Result<SealedPiece, Error> {
+        match fs::remove_dir_all(building) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(building)(error));
+            }
+            _ => {}
+        }
+        make_folder(building)?;
+        let terms = terms::encode(self.seed, &self.blocks);
+        let about = About {
+            spans,
+            terms: (terms.len() as u64, crc32fast::hash(&terms)),
+            depth: self.depth,
+            provisional,
+        };
+        let path = building.join("terms");
+        write(&path, &terms).map_err(Error::io(&path))?;
+        drop(terms);
+        failpoint::pass("index.terms");
+        let path = building.join("columns");
+        write(&path, &file::encode(&self.columns, &about)).map_err(Error::io(&path))?;
+        sync(building)?;
+        failpoint::pass("index.columns");
+        let partition = place.parent().unwrap_or(place);
+        make_folder(partition)?;
+        fs::rename(building, place).map_err(Error::io(place))?;
+        sync(partition)?;
+        SealedPiece::open(place)
+    }
+}
+
+/// Makes a folder that only its owner can enter.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path).map_err(Error::io(path))
+}
+
+fn sync(folder: &Path) -> Result<(), Error> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io(folder))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn checksum(mut file: &File) -> io::Result<(u64, u32)> {
+    let (mut hasher, mut length) = (crc32fast::Hasher::new(), 0);
+    let mut chunk = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok((length, hasher.finalize())),
+            read => {
+                hasher.update(&chunk[..read]);
+                length += read as u64;
+            }
+        }
+    }
+}
+
+/// A piece on disk.
+#[derive(Debug)]
+pub(crate) struct SealedPiece {
+    pub(crate) folder: PathBuf,
+    pub(crate) head: Head,
+    /// Read, and the file compared with its checksum, when a term is looked up first.
+    terms: OnceLock<Reader>,
+}
+
+impl SealedPiece {
+    pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
+        let head = Head::open(&folder.join("columns"))?;
+        Ok(Self { folder: folder.to_owned(), head, terms: OnceLock::new() })
+    }
+
+    /// Least and greatest time of its transactions.
+    pub(crate) fn times(&self) -> (u64, u64) {
+        self.head.bounds(Number::Time).unwrap_or((0, u64::MAX))
+    }
+
+    /// The rows whose block may have a term.
+    pub(crate) fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
+        let path = self.folder.join("terms");
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        let reader = match self.terms.get() {
+            Some(reader) => reader,
+            None => {
+                if checksum(&file).map_err(Error::io(&path))? != self.head.about.terms {
+                    return Err(Error::damaged(&path, "its checksum is wrong"));
+                }
+                let reader = Reader::open(&file).map_err(Error::io(&path))?;
+                let unknown = || Error::damaged(&path, "not a file of terms of version 1");
+                let reader = reader.ok_or_else(unknown)?;
+                self.terms.get_or_init(|| reader)
+            }
+        };
+        let mut found = Bitmap::none(self.head.rows);
+        let all = reader.blocks(&file, term, |block| found.add_block(block));
+        all.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                Error::damaged(&path, "its buckets make no sense")
+            }
+            _ => Error::io(&path)(error),
+        })?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,431 @@
+//! Version 1 of the file of a piece's columns. All numbers are little-endian.
+//!
+//! | offset | bytes | what |
+//! |---|---|---|
+//! | 0 | 8 | magic `WEIRCOL1` |
+//! | 8 | 4 | CRC-32 of the head behind it |
+//! | 12 | 4 | length of the head |
+//! | 16 | | the head: number of rows `u32`, number of sections `u32`, then the sections |
+//!
+//! A section in the head: tag `u8`, width `u8`, zeros (2), CRC-32 of its bytes `u32`, least value
+//! `u64`, greatest value `u64`, offset `u64`, length `u64`. A section is one of
+//!
+//! | tag | what |
+//! |---|---|
+//! | 0–3 | time, took, status, state: each row's value less the least one, in `width` bytes (0, 1, 2, 4 or 8) |
+//! | 4, 5 | lane and position in the journal, likewise |
+//! | 6 | ids, 16 bytes each; least and greatest are their upper halves |
+//! | 16–24 | numbers of names, as above |
+//! | 32–40 | the names: each a `u16` length and its bytes |
+//! | 41 | the names of [business keys](crate::part::keys), as above |
+//! | 42 | the keys of all rows |
+//! | 64 | for each lane where the piece begins and ends in it: two `u64` |
+//! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
+//! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
+//! | 67 | empty; there only if nobody knew what is a business key |
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_journal::{Address, Position};
+
+use crate::error::Error;
+use crate::field::{Name, Number};
+use crate::part::block::Depth;
+use crate::part::columns::Columns;
+use crate::part::keys::Keys;
+use crate::part::row::{self, NAMES, Row};
+
+const MAGIC: &[u8; 8] = b"WEIRCOL1";
+const SECTION: usize = 40;
+const MOST_HEAD: usize = 64 << 10;
+/// Most rows of a piece.
+pub(crate) const MOST_ROWS: usize = 1 << 16;
+
+const LANE: u8 = 4;
+const POSITION: u8 = 5;
+const IDS: u8 = 6;
+const CODES: u8 = 16;
+const VALUES: u8 = 32;
+const KEY_NAMES: u8 = 41;
+const KEYS: u8 = 42;
+const SPANS: u8 = 64;
+const TERMS: u8 = 65;
+const DEPTH: u8 = 66;
+const PROVISIONAL: u8 = 67;
+
+/// Where a piece begins and ends in a lane.
+pub(crate) type Span = (Position, Position);
+
+/// What a piece says of itself besides its columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) spans: Vec<Span>,
+    /// Length and CRC-32 of the file of the terms.
+    pub(crate) terms: (u64, u32),
+    pub(crate) depth: Depth,
+    /// As of [`crate::Settings`].
+    pub(crate) provisional: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    tag: u8,
+    width: u8,
+    sum: u32,
+    least: u64,
+    greatest: u64,
+    offset: u64,
+    length: u64,
+}
+
+#[derive(Default)]
+struct Builder {
+    sections: Vec<Section>,
+    data: Vec<u8>,
+}
+
+impl Builder {
+    fn add(&mut self, tag: u8, width: u8, (least, greatest): (u64, u64), bytes: &[u8]) {
+        self.sections.push(Section {
+            tag,
+            width,
+            sum: crc32fast::hash(bytes),
+            least,
+            greatest,
+            offset: self.data.len() as u64,
+            length: bytes.len() as u64,
+        });
+        self.data.extend_from_slice(bytes);
+    }
+
+    fn names(&mut self, tag: u8, names: &[String]) {
+        let mut bytes = Vec::new();
+        for name in names {
+            bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        self.add(tag, 0, (0, 0), &bytes);
+    }
+
+    fn numbers(&mut self, tag: u8, values: impl Iterator<Item = u64> + Clone) {
+        let least = values.clone().min().unwrap_or(0);
+        let greatest = values.clone().max().unwrap_or(0);
+        let width = match greatest - least {
+            0 => 0,
+            1..=0xFF => 1,
+            0x100..=0xFFFF => 2,
+            0x1_0000..=0xFFFF_FFFF => 4,
+            _ => 8,
+        };
+        let mut bytes = Vec::new();
+        for value in values.filter(|_| width > 0) {
+            let value = (value - least).to_le_bytes();
+            // Lengths that the compiler knows are written several times faster.
+            match width {
+                1 => bytes.push(value[0]),
+                2 => bytes.extend_from_slice(&value[..2]),
+                4 => bytes.extend_from_slice(&value[..4]),
+                _ => bytes.extend_from_slice(&value),
+            }
+        }
+        self.add(tag, width as u8, (least, greatest), &bytes);
+    }
+}
+
+/// The bytes of the file.
+pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
+    let mut builder = Builder::default();
+    for (tag, values) in columns.numbers.iter().enumerate() {
+        builder.numbers(tag as u8, values.iter().copied());
+    }
+    builder.numbers(LANE, columns.lanes.iter().copied());
+    builder.numbers(POSITION, columns.positions.iter().copied());
+    let mut ids = Vec::with_capacity(columns.ids.len() * 16);
+    columns.ids.iter().for_each(|id| ids.extend_from_slice(&id.to_le_bytes()));
+    let least = columns.ids.iter().min().map_or(0, |id| (id >> 64) as u64);
+    let greatest = columns.ids.iter().max().map_or(0, |id| (id >> 64) as u64);
+    builder.add(IDS, 16, (least, greatest), &ids);
+    for (index, column) in columns.names.iter().enumerate() {
+        builder.numbers(CODES + index as u8, column.codes.iter().map(|code| u64::from(*code)));
+        builder.names(VALUES + index as u8, &column.values);
+    }
+    builder.names(KEY_NAMES, &columns.keys.names);
+    builder.add(KEYS, 0, (0, 0), &columns.keys.bytes);
+    let spans = about.spans.iter().flat_map(|(from, to)| [from.to_bits(), to.to_bits()]);
+    let spans: Vec<u8> = spans.flat_map(u64::to_le_bytes).collect();
+    builder.add(SPANS, 0, (0, 0), &spans);
+    let mut terms = about.terms.0.to_le_bytes().to_vec();
+    terms.extend_from_slice(&about.terms.1.to_le_bytes());
+    builder.add(TERMS, 0, (0, 0), &terms);
+    builder.add(DEPTH, 0, (0, 0), &[u8::from(about.depth == Depth::Payload)]);
+    if about.provisional {
+        builder.add(PROVISIONAL, 0, (0, 0), &[]);
+    }
+    builder.finish(columns.len())
+}
+
+impl Builder {
+    fn finish(self, rows: usize) -> Vec<u8> {
+        let mut head = Vec::new();
+        head.extend_from_slice(&(rows as u32).to_le_bytes());
+        head.extend_from_slice(&(self.sections.len() as u32).to_le_bytes());
+        let start = (16 + 8 + self.sections.len() * SECTION) as u64;
+        for section in &self.sections {
+            head.extend_from_slice(&[section.tag, section.width, 0, 0]);
+            head.extend_from_slice(&section.sum.to_le_bytes());
+            for number in [section.least, section.greatest, start + section.offset, section.length]
+            {
+                head.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        let mut file = MAGIC.to_vec();
+        file.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
+        file.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        file.extend_from_slice(&head);
+        file.extend_from_slice(&self.data);
+        file
+    }
+}
+
+/// Takes numbers off the front of bytes.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn number(&mut self, width: usize) -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes[..width].copy_from_slice(self.take(width)?);
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+/// The head of a file of columns, read and checked.
+#[derive(Debug)]
+pub(crate) struct Head {
+    path: PathBuf,
+    pub(crate) rows: usize,
+    sections: Vec<Section>,
+    /// All checksums were compared, once since the file was opened.
+    verified: AtomicBool,
+    pub(crate) about: About,
+}
+
+impl Head {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::io(path))?;
+        let length = file.metadata().map_err(Error::io(path))?.len();
+        let mut start = [0; 16];
+        read(&file, path, &mut start, 0)?;
+        let mut bytes = Bytes(&start[8..]);
+        let sum = bytes.number(4).unwrap_or(0);
+        let size = bytes.number(4).unwrap_or(0) as usize;
+        if &start[..8] != MAGIC || size > MOST_HEAD {
+            return Err(Error::damaged(path, "not a file of columns of version 1"));
+        }
+        let mut head = vec![0; size];
+        read(&file, path, &mut head, 16)?;
+        if u64::from(crc32fast::hash(&head)) != sum {
+            return Err(Error::damaged(path, "the checksum of its head is wrong"));
+        }
+        let (rows, sections) = sections(&head, length)
+            .ok_or_else(|| Error::damaged(path, "its head contradicts itself"))?;
+        let (path, about) = (path.to_owned(), About::default());
+        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), about };
+        this.about = this.about(&file)?;
+        Ok(this)
+    }
+
+    fn section(&self, tag: u8) -> Result<&Section, Error> {
+        let found = self.sections.iter().find(|section| section.tag == tag);
+        found.ok_or_else(|| Error::damaged(&self.path, format!("section {tag} is missing")))
+    }
+
+    /// Least and greatest value of a column.
+    pub(crate) fn bounds(&self, number: Number) -> Result<(u64, u64), Error> {
+        let section = self.section(number as u8)?;
+        Ok((section.least, section.greatest))
+    }
+
+    /// Least and greatest upper half of an id.
+    pub(crate) fn id_bounds(&self) -> Result<(u64, u64), Error> {
+        let section = self.section(IDS)?;
+        Ok((section.least, section.greatest))
+    }
+
+    /// Opens the columns; the first time their checksums are compared.
+    pub(crate) fn columns(&self) -> Result<Sealed<'_>, Error> {
+        let file = File::open(&self.path).map_err(Error::io(&self.path))?;
+        if !self.verified.load(Ordering::Relaxed) {
+            self.sections.iter().try_for_each(|one| self.bytes(&file, one.tag).map(drop))?;
+            self.verified.store(true, Ordering::Relaxed);
+        }
+        Ok(Sealed { head: self, file })
+    }
+
+    fn bytes(&self, file: &File, tag: u8) -> Result<(Section, Vec<u8>), Error> {
+        let section = *self.section(tag)?;
+        let mut bytes = vec![0; section.length as usize];
+        read(file, &self.path, &mut bytes, section.offset)?;
+        if !self.verified.load(Ordering::Relaxed) && crc32fast::hash(&bytes) != section.sum {
+            return Err(Error::damaged(
+                &self.path,
+                format!("the checksum of section {tag} is wrong"),
+            ));
+        }
+        Ok((section, bytes))
+    }
+
+    fn about(&self, file: &File) -> Result<About, Error> {
+        let bad = || Error::damaged(&self.path, "what it says of itself cannot be read");
+        let (_, spans) = self.bytes(file, SPANS)?;
+        let spans = spans.chunks_exact(16).map(|pair| {
+            let mut pair = Bytes(pair);
+            let mut next = || Position::from_bits(pair.number(8).unwrap_or(0));
+            (next(), next())
+        });
+        let spans = spans.collect();
+        let (_, terms) = self.bytes(file, TERMS)?;
+        let mut terms = Bytes(&terms);
+        let terms = (terms.number(8).ok_or_else(bad)?, terms.number(4).ok_or_else(bad)? as u32);
+        let (_, depth) = self.bytes(file, DEPTH)?;
+        let depth = if depth == [1] { Depth::Payload } else { Depth::Keys };
+        let provisional = self.section(PROVISIONAL).is_ok();
+        Ok(About { spans, terms, depth, provisional })
+    }
+}
+
+fn read(file: &File, path: &Path, bytes: &mut [u8], at: u64) -> Result<(), Error> {
+    file.read_exact_at(bytes, at).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::damaged(path, "it ends too early"),
+        _ => Error::io(path)(error),
+    })
+}
+
+fn sections(head: &[u8], length: u64) -> Option<(usize, Vec<Section>)> {
+    let mut head = Bytes(head);
+    let rows = head.number(4)? as usize;
+    let count = head.number(4)?;
+    let mut sections = Vec::new();
+    for _ in 0..count {
+        let tag = head.number(1)? as u8;
+        let width = head.number(1)? as u8;
+        head.take(2)?;
+        let sum = head.number(4)? as u32;
+        let (least, greatest) = (head.number(8)?, head.number(8)?);
+        let (offset, size) = (head.number(8)?, head.number(8)?);
+        let column = tag <= IDS || (CODES..VALUES).contains(&tag);
+        let whole = offset.checked_add(size)? <= length;
+        let fits = !column || size == rows as u64 * u64::from(width);
+        if !whole || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MOST_ROWS {
+            return None;
+        }
+        sections.push(Section { tag, width, sum, least, greatest, offset, length: size });
+    }
+    Some((rows, sections))
+}
+
+/// An opened file of columns.
+#[derive(Debug)]
+pub(crate) struct Sealed<'a> {
+    head: &'a Head,
+    file: File,
+}
+
+impl Sealed<'_> {
+    pub(crate) fn number(&self, number: Number) -> Result<Vec<u64>, Error> {
+        self.numbers(number as u8)
+    }
+
+    pub(crate) fn codes(&self, name: Name) -> Result<Vec<u32>, Error> {
+        Ok(self.numbers(CODES + name as u8)?.into_iter().map(|code| code as u32).collect())
+    }
+
+    pub(crate) fn values(&self, name: Name) -> Result<Vec<String>, Error> {
+        self.names(VALUES + name as u8)
+    }
+
+    /// The business keys of all rows.
+    pub(crate) fn keys(&self) -> Result<Keys<'static>, Error> {
+        let (_, bytes) = self.head.bytes(&self.file, KEYS)?;
+        Ok(Keys::new(self.names(KEY_NAMES)?, bytes))
+    }
+
+    fn names(&self, tag: u8) -> Result<Vec<String>, Error> {
+        let (_, bytes) = self.head.bytes(&self.file, tag)?;
+        let mut bytes = Bytes(&bytes);
+        let mut values = Vec::new();
+        while let Some(length) = bytes.number(2) {
+            let value = bytes.take(length as usize).unwrap_or_default();
+            values.push(String::from_utf8_lossy(value).into_owned());
+        }
+        Ok(values)
+    }
+
+    pub(crate) fn ids(&self) -> Result<Vec<u128>, Error> {
+        let (_, bytes) = self.head.bytes(&self.file, IDS)?;
+        let chunks = bytes.chunks_exact(16);
+        Ok(chunks.map(|id| u128::from_le_bytes(id.try_into().unwrap_or_default())).collect())
+    }
+
+    fn numbers(&self, tag: u8) -> Result<Vec<u64>, Error> {
+        let (section, bytes) = self.head.bytes(&self.file, tag)?;
+        let add = |value: u64| section.least.wrapping_add(value);
+        let wide = |width: usize| {
+            let number = |chunk: &[u8]| Bytes(chunk).number(width).unwrap_or(0);
+            bytes.chunks_exact(width).map(|chunk| add(number(chunk))).collect()
+        };
+        Ok(match section.width {
+            0 => vec![section.least; self.head.rows],
+            1 => bytes.iter().map(|byte| add((*byte).into())).collect(),
+            // Widths that the compiler knows are read several times faster.
+            2 => wide(2),
+            4 => wide(4),
+            _ => wide(8),
+        })
+    }
+
+    /// One value without the rest of its column.
+    fn value(&self, tag: u8, row: usize) -> Result<u64, Error> {
+        let section = self.head.section(tag)?;
+        let width = usize::from(section.width).min(8);
+        let mut bytes = [0; 8];
+        let at = section.offset + (row * width) as u64;
+        read(&self.file, &self.head.path, &mut bytes[..width], at)?;
+        Ok(section.least.wrapping_add(u64::from_le_bytes(bytes)))
+    }
+
+    pub(crate) fn address(&self, row: usize) -> Result<Address, Error> {
+        let position = Position::from_bits(self.value(POSITION, row)?);
+        Ok(Address { lane: self.value(LANE, row)? as u16, position })
+    }
+
+    /// A row. Slow for many: it reads each value by itself.
+    pub(crate) fn row(&self, row: usize) -> Result<Row, Error> {
+        let mut names: [String; NAMES] = Default::default();
+        for name in Name::ALL {
+            let code = self.value(CODES + name as u8, row)? as usize;
+            names[name as usize] = self.values(name)?.into_iter().nth(code).unwrap_or_default();
+        }
+        let section = self.head.section(IDS)?;
+        let mut id = [0; 16];
+        read(&self.file, &self.head.path, &mut id, section.offset + row as u64 * 16)?;
+        Ok(Row {
+            id: u128::from_le_bytes(id),
+            time: self.value(Number::Time as u8, row)?,
+            took: self.value(Number::Took as u8, row)?,
+            status: self.value(Number::Status as u8, row)? as u16,
+            outcome: row::outcome(self.value(Number::State as u8, row)?),
+            address: Some(self.address(row)?),
+            names,
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! How a piece keeps business keys: exactly, so that they are found, shown and counted without the
+//! journal, also when it has dropped the bodies they were read from.
+//!
+//! In the order of the rows, each key is the number of its row `u16`, the number of its name `u32`,
+//! the length of its value `u16`, all little-endian, and the value.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+use weir_journal::Transaction;
+
+use crate::field::cut;
+use crate::part::bitmap::Bitmap;
+
+/// Adds keys as a piece has them to those of a transaction.
+pub(crate) fn merge(transaction: &mut Transaction, kept: Vec<(String, String)>) {
+    // There may be very many of both.
+    let known = transaction.keys.iter().map(|(name, value)| (cut(name), cut(value)));
+    let known: HashSet<_, RandomState> = known.collect();
+    let is_new =
+        |(name, value): &(String, String)| !known.contains(&(name.as_str(), value.as_str()));
+    let new: Vec<_> = kept.into_iter().filter(is_new).collect();
+    transaction.keys.extend(new);
+}
+
+/// The keys of a piece's rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keys<'a> {
+    names: Cow<'a, [String]>,
+    bytes: Cow<'a, [u8]>,
+    /// Where the keys of each row begin in the bytes, once somebody asks for those of a row.
+    begins: OnceCell<Vec<u32>>,
+}
+
+impl<'a> Keys<'a> {
+    /// As they were written.
+    pub(crate) fn new(names: Vec<String>, bytes: Vec<u8>) -> Self {
+        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes), begins: OnceCell::new() }
+    }
+
+    /// Row, name and value of each; it ends where the bytes make no sense.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &str, &str)> {
+        self.iter_from(0)
+    }
+
+    fn iter_from(&self, begin: usize) -> impl Iterator<Item = (usize, &str, &str)> {
+        let text = |(row, name, value): (usize, u32, _)| {
+            Some((row, self.names.get(name as usize)?.as_str(), std::str::from_utf8(value).ok()?))
+        };
+        self.raw(begin).map_while(text)
+    }
+
+    /// Row, number of the name and value of each from a place in the bytes on.
+    fn raw(&self, begin: usize) -> impl Iterator<Item = (usize, u32, &[u8])> {
+        let mut rest = self.bytes.get(begin..).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (head, after) = rest.split_first_chunk::<8>()?;
+            let row = u16::from_le_bytes([head[0], head[1]]);
+            let name = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
+            let length = u16::from_le_bytes([head[6], head[7]]);
+            let (value, after) = after.split_at_checked(length.into())?;
+            rest = after;
+            Some((row.into(), name, value))
+        })
+    }
+
+    /// The rows that have a key, with this value if one is given.
+    pub(crate) fn rows(&self, rows: usize, name: &str, value: Option<&str>) -> Bitmap {
+        let (name, value) = (cut(name), value.map(|value| cut(value).as_bytes()));
+        let mut found = Bitmap::none(rows);
+        if let Some(name) = self.names.iter().position(|known| known == name) {
+            for (row, other, has) in self.raw(0) {
+                if other as usize == name && value.is_none_or(|value| value == has) {
+                    found.add(row);
+                }
+            }
+        }
+        found
+    }
+
+    /// The keys of one row.
+    pub(crate) fn of(&self, row: usize) -> Vec<(String, String)> {
+        let begins = self.begins.get_or_init(|| self.begins());
+        let Some(begin) = begins.get(row) else { return Vec::new() };
+        self.iter_from(*begin as usize)
+            .take_while(|(other, ..)| *other == row)
+            .map(|(_, name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    fn begins(&self) -> Vec<u32> {
+        let (mut begins, mut at) = (Vec::new(), 0);
+        for (row, _, value) in self.raw(0) {
+            while begins.len() <= row {
+                begins.push(at);
+            }
+            at += (8 + value.len()) as u32;
+        }
+        begins
+    }
+}
+
+/// The keys of a piece while it grows.
+#[derive(Debug, Default)]
+pub(crate) struct OpenKeys {
+    pub(crate) names: Vec<String>,
+    lookup: HashMap<String, u32, RandomState>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl OpenKeys {
+    pub(crate) fn push(&mut self, row: usize, keys: &[(String, String)]) {
+        for (name, value) in keys {
+            let (name, value) = (cut(name), cut(value));
+            let code = match self.lookup.get(name) {
+                Some(code) => *code,
+                None => {
+                    let code = self.names.len() as u32;
+                    self.names.push(name.to_owned());
+                    self.lookup.insert(name.to_owned(), code);
+                    code
+                }
+            };
+            self.bytes.extend_from_slice(&(row as u16).to_le_bytes());
+            self.bytes.extend_from_slice(&code.to_le_bytes());
+            self.bytes.extend_from_slice(&(value.len() as u16).to_le_bytes());
+            self.bytes.extend_from_slice(value.as_bytes());
+        }
+    }
+
+    pub(crate) fn view(&self) -> Keys<'_> {
+        let (names, bytes) = (Cow::Borrowed(&*self.names), Cow::Borrowed(&*self.bytes));
+        Keys { names, bytes, begins: OnceCell::new() }
+    }
+}
+
+/// Bytes that the keys of a transaction take in a piece, nearly.
+pub(crate) fn size(transaction: &Transaction) -> usize {
+    transaction.keys.iter().map(|(name, value)| 8 + name.len() + value.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Keys, OpenKeys};
+
+    #[test]
+    fn keys_are_kept_row_by_row() {
+        let mut open = OpenKeys::default();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        open.push(0, &[pair("order", "A-1"), pair("customer", "x")]);
+        open.push(2, &[pair("order", "A-1"), pair("order", &"é".repeat(400))]);
+        let keys = open.view();
+        let rows = |name, value| keys.rows(3, name, value).rows().collect::<Vec<_>>();
+        assert_eq!(rows("order", Some("A-1")), [0, 2]);
+        assert_eq!(rows("order", Some("a-1")), [0; 0]);
+        assert_eq!(rows("customer", None), [0]);
+        assert_eq!(rows("other", None), [0; 0]);
+        assert_eq!(rows("order", Some(&"é".repeat(400))), [2]);
+        assert_eq!(keys.of(0), [pair("order", "A-1"), pair("customer", "x")]);
+        assert_eq!(keys.of(1), []);
+        assert_eq!(keys.of(2)[1].1.len(), 256);
+        assert_eq!(keys.of(3), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes: Vec<u8>, row in 0usize..9) {
+            let keys = Keys::new(vec!["a".to_owned()], bytes);
+            let _ = (keys.iter().count(), keys.rows(8, "a", None), keys.of(row));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The metadata of a transaction: one row of columns.
+
+use weir_journal::{Address, Outcome, Transaction};
+
+use crate::field::{Name, Number, cut};
+
+/// Number of columns of names.
+pub(crate) const NAMES: usize = Name::ALL.len();
+
+/// The metadata of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// UUIDv7.
+    pub id: u128,
+    /// When it was received, in microseconds since 1970.
+    pub time: u64,
+    /// Microseconds from then to the end of its answer.
+    pub took: u64,
+    /// Status, 0 if there was no answer.
+    pub status: u16,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where it is in the journal.
+    pub address: Option<Address>,
+    pub(crate) names: [String; NAMES],
+}
+
+/// The stage whose duration is that of the whole transaction.
+pub(crate) fn took(stages: &[(u8, u32)], whole: u8) -> u64 {
+    stages.iter().find(|(stage, _)| *stage == whole).map_or(0, |(_, time)| u64::from(*time))
+}
+
+/// Its type; of what comes over HTTP, as nearly everything does, none is written down.
+#[must_use]
+pub fn transaction_type(transaction: &Transaction) -> &str {
+    match transaction.transaction_type.as_str() {
+        "" => "http",
+        other => other,
+    }
+}
+
+pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
+    Name::ALL.map(|name| {
+        cut(match name {
+            Name::Api => &transaction.api,
+            Name::Operation => &transaction.operation,
+            Name::Type => transaction_type(transaction),
+            Name::Method => &transaction.method,
+            Name::Consumer => &transaction.consumer,
+            Name::Principal => &transaction.principal,
+            Name::Sender => &transaction.client,
+            Name::Receiver => &transaction.upstream,
+            Name::Problem => &transaction.problem,
+        })
+    })
+}
+
+pub(crate) fn state_code(outcome: Outcome) -> u64 {
+    match outcome {
+        Outcome::Completed => 0,
+        Outcome::Failed => 1,
+        Outcome::Interrupted => 2,
+    }
+}
+
+pub(crate) fn outcome(code: u64) -> Outcome {
+    match code {
+        0 => Outcome::Completed,
+        1 => Outcome::Failed,
+        _ => Outcome::Interrupted,
+    }
+}
+
+impl Row {
+    pub(crate) fn of(transaction: &Transaction, whole: u8) -> Self {
+        Self {
+            id: u128::from_be_bytes(transaction.id),
+            time: transaction.received_us,
+            took: took(&transaction.stages, whole),
+            status: transaction.status,
+            outcome: transaction.outcome,
+            address: transaction.address,
+            names: names(transaction).map(str::to_owned),
+        }
+    }
+
+    /// A name; empty if it has none.
+    #[must_use]
+    pub fn name(&self, name: Name) -> &str {
+        &self.names[name as usize]
+    }
+
+    /// `completed`, `failed` or `interrupted`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Interrupted => "interrupted",
+        }
+    }
+
+    pub(crate) fn number(&self, number: Number) -> u64 {
+        match number {
+            Number::Time => self.time,
+            Number::Took => self.took,
+            Number::Status => self.status.into(),
+            Number::State => state_code(self.outcome),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What stands after the colon.
+
+use crate::field::Number;
+use jiff::civil::{Date, DateTime};
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use weir_store::ledger::Resolution;
+
+use super::error::QueryError;
+use super::parser::Parser;
+use super::{Term, Text};
+
+/// A value as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Bare(String),
+    Quoted(String),
+    Compared(Comparison, String),
+    /// The ends, and whether each belongs to the range.
+    Range((String, bool), (String, bool)),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
+const COMPARISONS: [(&str, Comparison); 4] = [
+    (">=", Comparison::AtLeast),
+    ("<=", Comparison::AtMost),
+    (">", Comparison::More),
+    ("<", Comparison::Less),
+];
+
+fn wrong(message: impl Into<String>, hint: &str) -> QueryError {
+    QueryError::new(0, 0, message).hint(hint)
+}
+
+impl Parser<'_> {
+    pub(super) fn value(&mut self) -> Result<Value, QueryError> {
+        let at = self.at;
+        let rest = &self.text[at..];
+        if rest.starts_with('"') {
+            return self.quoted().map(Value::Quoted);
+        }
+        if self.take('[') {
+            return self.range(at, true);
+        }
+        if self.take('{') {
+            return self.range(at, false);
+        }
+        for (sign, comparison) in COMPARISONS {
+            if rest.starts_with(sign) {
+                self.at += sign.len();
+                return self.bare("()").map(|text| Value::Compared(comparison, text));
+            }
+        }
+        self.bare("()").map(Value::Bare)
+    }
+
+    fn bare(&mut self, stops: &str) -> Result<String, QueryError> {
+        let rest = &self.text[self.at..];
+        let length = rest
+            .find(|letter: char| letter.is_whitespace() || stops.contains(letter))
+            .unwrap_or(rest.len());
+        if length == 0 {
+            return Err(QueryError::new(self.at, self.at, "a value is missing")
+                .hint("write it without a space after the colon; `*` stands for any"));
+        }
+        self.at += length;
+        Ok(rest[..length].to_owned())
+    }
+
+    fn quoted(&mut self) -> Result<String, QueryError> {
+        let begin = self.at;
+        let mut text = String::new();
+        let mut letters = self.text[begin + 1..].char_indices();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '"' => {
+                    self.at = begin + 1 + at + 1;
+                    return Ok(text);
+                }
+                '\\' => text.extend(letters.next().map(|(_, next)| next)),
+                other => text.push(other),
+            }
+        }
+        Err(QueryError::new(begin, self.text.len(), "the quotes are not closed").hint("write `\"`"))
+    }
+
+    fn range(&mut self, at: usize, low_in: bool) -> Result<Value, QueryError> {
+        let hint = "a range is written [a TO b], or {a TO b} without its ends";
+        self.space();
+        let low = self.bare("[]{}()")?;
+        if !self.operator("TO") {
+            return Err(QueryError::new(at, self.at, "`TO` is missing").hint(hint));
+        }
+        self.space();
+        let high = self.bare("[]{}()")?;
+        self.space();
+        let high_in = self.take(']');
+        if !high_in && !self.take('}') {
+            return Err(QueryError::new(at, self.at, "the range is not closed").hint(hint));
+        }
+        Ok(Value::Range((low, low_in), (high, high_in)))
+    }
+}
+
+impl Value {
+    pub(super) fn text(self) -> Result<String, QueryError> {
+        match self {
+            Self::Bare(text) | Self::Quoted(text) => Ok(text),
+            Self::Compared(..) | Self::Range(..) => Err(wrong(
+                "this cannot be compared",
+                "`status`, `took` and `time` can; put the value in quotes to search for the signs",
+            )),
+        }
+    }
+
+    pub(super) fn name(self) -> Result<Text, QueryError> {
+        if let Self::Bare(text) = &self
+            && let Some(begin) = text.strip_suffix('*')
+        {
+            let begin = begin.to_owned();
+            return Ok(if begin.is_empty() { Text::Present } else { Text::Begins(begin) });
+        }
+        self.text().map(Text::Is)
+    }
+
+    /// The first and the last number, where each end as written stands for a span of them.
+    fn span(
+        &self,
+        number: Number,
+        read: impl Fn(&str) -> Result<(u64, u64), QueryError>,
+    ) -> Result<Term, QueryError> {
+        let (low, high) = match self {
+            Self::Bare(text) | Self::Quoted(text) if text == "*" => (0, u64::MAX),
+            Self::Bare(text) | Self::Quoted(text) => read(text)?,
+            Self::Compared(comparison, text) => {
+                let (first, last) = read(text)?;
+                match comparison {
+                    Comparison::Less => (0, first.saturating_sub(1)),
+                    Comparison::AtMost => (0, last),
+                    Comparison::More => (last.saturating_add(1), u64::MAX),
+                    Comparison::AtLeast => (first, u64::MAX),
+                }
+            }
+            Self::Range((low, low_in), (high, high_in)) => {
+                let low = match low.as_str() {
+                    "*" => 0,
+                    low if *low_in => read(low)?.0,
+                    low => read(low)?.1.saturating_add(1),
+                };
+                let high = match high.as_str() {
+                    "*" => u64::MAX,
+                    high if *high_in => read(high)?.1,
+                    high => read(high)?.0.saturating_sub(1),
+                };
+                (low, high)
+            }
+        };
+        Ok(Term::Number(number, low, high))
+    }
+}
+
+pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
+    let codes = match value.clone().text()?.as_str() {
+        "completed" => (0, 0),
+        "failed" => (1, 1),
+        "interrupted" => (2, 2),
+        "*" => (0, u64::MAX),
+        other => {
+            return Err(wrong(
+                format!("there is no state `{other}`"),
+                "there are `completed`, `failed` and `interrupted`",
+            ));
+        }
+    };
+    Ok(Term::Number(Number::State, codes.0, codes.1))
+}
+
+/// What became of what failed; what that is stands in the database.
+pub(super) fn resolution(value: &Value) -> Result<Term, QueryError> {
+    let text = value.clone().text()?;
+    match Resolution::from_name(&text) {
+        None if text == "*" => Ok(Term::Resolution(None)),
+        None => Err(wrong(
+            format!("there is no resolution `{text}`"),
+            "there are `open`, `resubmitted`, `resolved` and `dismissed`",
+        )),
+        some => Ok(Term::Resolution(some)),
+    }
+}
+
+pub(super) fn status(value: &Value) -> Result<Term, QueryError> {
+    if matches!(value, Value::Bare(text) if text == "*") {
+        return Ok(Term::Number(Number::Status, 1, u64::MAX));
+    }
+    value.span(Number::Status, |text| {
+        let class = text.strip_suffix("xx").and_then(|class| class.parse::<u64>().ok());
+        if let Some(class @ 1..=9) = class {
+            return Ok((class * 100, class * 100 + 99));
+        }
+        match text.parse::<u16>() {
+            Ok(status) => Ok((status.into(), status.into())),
+            Err(_) => Err(wrong(
+                format!("`{text}` is not a status"),
+                "write a number such as 404, a class such as 5xx, or >=500",
+            )),
+        }
+    })
+}
+
+pub(super) fn took(value: &Value) -> Result<Term, QueryError> {
+    value.span(Number::Took, |text| match duration(text) {
+        Some(time) => Ok((time, time)),
+        None => Err(wrong(
+            format!("`{text}` is not a duration"),
+            "write a number with its unit: us, ms, s, m, h or d",
+        )),
+    })
+}
+
+/// Microseconds of `1.5s`.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
+    let unit = match &text[digits..] {
+        "us" | "µs" => 1e0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        "h" => 3600e6,
+        "d" => 86_400e6,
+        _ => return None,
+    };
+    let number: f64 = text[..digits].parse().ok()?;
+    Some((number * unit) as u64)
+}
+
+pub(super) fn time(value: &Value, now: u64) -> Result<Term, QueryError> {
+    value.span(Number::Time, |text| {
+        moment(text, now).ok_or_else(|| {
+            wrong(
+                format!("`{text}` is not a time"),
+                "write 2026-11-20, 2026-11-20T10:00 or 2026-11-20T10:00:00Z, now or now-15m",
+            )
+        })
+    })
+}
+
+/// The first and last microsecond of a time that stands alone.
+fn single(value: &Value, now: u64) -> Result<(u64, u64), QueryError> {
+    let hint = "write one time, such as 2026-11-20, 2026-11-20T10:00 or now-15m";
+    match value {
+        Value::Bare(text) | Value::Quoted(text) => {
+            moment(text, now).ok_or_else(|| wrong(format!("`{text}` is not a time"), hint))
+        }
+        Value::Compared(..) | Value::Range(..) => Err(wrong("this is compared already", hint)),
+    }
+}
+
+pub(super) fn after(value: &Value, now: u64) -> Result<Term, QueryError> {
+    Ok(Term::Number(Number::Time, single(value, now)?.0, u64::MAX))
+}
+
+pub(super) fn before(value: &Value, now: u64) -> Result<Term, QueryError> {
+    let (first, _) = single(value, now)?;
+    Ok(Term::Number(Number::Time, 0, first.saturating_sub(1)))
+}
+
+pub(super) fn since(value: &Value, now: u64) -> Result<Term, QueryError> {
+    let hint = "write a duration such as 90s, 15m, 1h or 7d; `after:` takes a time";
+    let (Value::Bare(text) | Value::Quoted(text)) = value else {
+        return Err(wrong("this is compared already", hint));
+    };
+    let ago = duration(text).ok_or_else(|| wrong(format!("`{text}` is not a duration"), hint))?;
+    Ok(Term::Number(Number::Time, now.saturating_sub(ago), u64::MAX))
+}
+
+/// The first and last microsecond that a time stands for.
+fn moment(text: &str, now: u64) -> Option<(u64, u64)> {
+    if let Some(ago) = text.strip_prefix("now") {
+        let ago = if ago.is_empty() { 0 } else { duration(ago.strip_prefix('-')?)? };
+        let time = now.saturating_sub(ago);
+        return Some((time, time));
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        let first = u64::try_from(time.as_microsecond()).ok()?;
+        let span = if text.contains('.') { 0 } else { 999_999 };
+        return Some((first, first + span));
+    }
+    let (first, span) = if let Some(hour) = whole_hour(text) {
+        (hour, 1.hours())
+    } else if !text.contains(['T', 't', ' ']) {
+        (text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight()), 1.days())
+    } else {
+        let span = match text.matches(':').count() {
+            1 => 1.minutes(),
+            _ if text.contains('.') => 1.microseconds(),
+            _ => 1.seconds(),
+        };
+        (text.parse::<DateTime>().ok()?, span)
+    };
+    let after = first.checked_add(span).ok()?;
+    let micros = |time: DateTime| {
+        let zoned = time.to_zoned(TimeZone::UTC).ok()?;
+        u64::try_from(zoned.timestamp().as_microsecond()).ok()
+    };
+    Some((micros(first)?, micros(after)?.saturating_sub(1)))
+}
+
+/// `2026-11-20T10`
+fn whole_hour(text: &str) -> Option<DateTime> {
+    let (date, hour) = text.split_once('T')?;
+    if hour.len() != 2 {
+        return None;
+    }
+    let date: Date = date.parse().ok()?;
+    date.to_datetime(jiff::civil::Time::midnight()).with().hour(hour.parse().ok()?).build().ok()
+}
+
+pub(super) fn id(value: &Value) -> Result<Term, QueryError> {
+    let text = value.clone().text()?;
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect();
+    let length = digits.len();
+    let hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    match u128::from_str_radix(&digits, 16) {
+        Ok(number) if hexadecimal && (4..=32).contains(&length) => {
+            let free = 128 - 4 * length as u32;
+            let low = number.checked_shl(free).unwrap_or(0);
+            let rest = if free == 0 { 0 } else { u128::MAX >> (4 * length as u32) };
+            Ok(Term::Id(low, low | rest))
+        }
+        _ => Err(wrong(
+            format!("`{text}` is not an id"),
+            "write the id, or at least four of the digits it begins with",
+        )),
+    }
+}

@@ -1,0 +1,304 @@
+//! Counting hits: facets and a histogram over time.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use weir_journal::Address;
+
+use crate::error::Error;
+use crate::field::{Name, Number};
+use crate::index::Index;
+use crate::part::bitmap::Bitmap;
+use crate::part::keys::{self, Keys};
+use crate::part::row::Row;
+use crate::query::Query;
+use crate::search::check::Subject;
+use crate::search::evaluate::{View, evaluate};
+
+/// Fields of which the values are counted.
+const FACETS: [Name; 5] =
+    [Name::Api, Name::Operation, Name::Method, Name::Consumer, Name::Receiver];
+/// Most values of a facet that are told.
+const VALUES: usize = 20;
+/// Most different values of a business key that are counted, and most keys.
+const KEY_VALUES: usize = 1 << 16;
+const KEYS: usize = 64;
+/// Transactions that are read from the journal at once.
+const AT_ONCE: usize = 16;
+/// Most buckets of a histogram.
+const BUCKETS: u64 = 60;
+/// Widths of a histogram's buckets in microseconds.
+const WIDTHS: [u64; 14] = [
+    100_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    300_000_000,
+    600_000_000,
+    1_800_000_000,
+    3_600_000_000,
+    10_800_000_000,
+    21_600_000_000,
+    43_200_000_000,
+    86_400_000_000,
+];
+
+/// How many hits a query has, and how they are spread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Hits that were counted.
+    pub matched: u64,
+    /// Values of fields and how often, the most frequent first, at most 20 of each.
+    pub facets: Vec<Facet>,
+    /// Width of a bucket in microseconds.
+    pub width: u64,
+    /// Beginnings of buckets, in microseconds since 1970, and hits in them, oldest first. Empty
+    /// buckets are left out.
+    pub histogram: Vec<(u64, u64)>,
+    /// The time ran out: only the newest part was counted.
+    pub cut: bool,
+    /// As [`crate::Hits::incomplete`].
+    pub incomplete: bool,
+}
+
+/// The values of one field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facet {
+    /// As queries name it: `api`, `operation`, `method`, `consumer`, `receiver`, `status` (by
+    /// class: `2xx`), `state`, or `key.NAME`.
+    pub field: String,
+    /// Values, and hits that have them.
+    pub values: Vec<(String, u64)>,
+    /// There are more values than these.
+    pub more: bool,
+}
+
+/// Counts as they are made.
+#[derive(Debug, Default)]
+struct Counter {
+    matched: u64,
+    names: [HashMap<String, u64>; FACETS.len()],
+    /// By business key, if they are wanted.
+    keys: Option<HashMap<String, HashMap<String, u64>>>,
+    /// There were more than are counted.
+    more_keys: bool,
+    classes: [u64; 10],
+    states: [u64; 3],
+    /// By the finest width; put together once the range is known.
+    times: HashMap<u64, u64>,
+}
+
+impl Index {
+    /// Counts the hits of a query for as long as `budget`, newest pieces first; the values of
+    /// business keys only if `keys` are wanted.
+    ///
+    /// # Errors
+    /// As [`Index::search`].
+    pub fn summary(&self, query: &Query, budget: Duration, keys: bool) -> Result<Summary, Error> {
+        let deadline = Instant::now() + budget;
+        let keys = keys.then(HashMap::new);
+        let mut counter = Counter { keys, ..Counter::default() };
+        let mut unsure = Vec::new();
+        let snapshot = self.snapshot(query, |view| {
+            let known = evaluate(&query.root, view)?;
+            counter.rows(view, &known.sure)?;
+            let View::Open(open) = view else { return Ok(()) };
+            let rows = known.maybe.rows().filter(|row| !known.sure.contains(*row));
+            unsure.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
+            Ok(())
+        })?;
+        let tail_ends = Instant::now() + budget / 2;
+        let keys = query.names_keys() || counter.keys.is_some();
+        let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
+            counter.row(&subject.row, &subject.transaction.keys);
+        })?;
+        let mut incomplete = snapshot.incomplete || unread;
+        // What is in memory has its keys from the same configuration as whoever reads it again.
+        let mut cut = !self.count_unsure(query, &unsure, None, deadline, &mut counter)?;
+        for piece in snapshot.sealed.iter().rev() {
+            if cut || Instant::now() >= deadline {
+                cut = true;
+                break;
+            }
+            let counted = View::sealed(piece).and_then(|view| {
+                let known = evaluate(&query.root, &view)?;
+                counter.rows(&view, &known.sure)?;
+                let mut maybe = known.maybe;
+                let mut rest = known.sure;
+                rest.invert();
+                maybe.and(&rest);
+                if maybe.is_empty() {
+                    return Ok(true);
+                }
+                let ids = view.ids()?;
+                let View::Sealed(_, columns) = &view else { return Ok(true) };
+                let mut unsure = Vec::new();
+                for row in maybe.rows() {
+                    unsure.push((columns.address(row)?, (ids[row], row)));
+                }
+                unsure.reverse();
+                let wanted = query.names_keys() || counter.keys.is_some();
+                let kept = wanted.then(|| columns.keys()).transpose()?;
+                self.count_unsure(query, &unsure, kept.as_ref(), deadline, &mut counter)
+            });
+            match counted {
+                Ok(whole) => cut = !whole,
+                Err(error) if error.is_damage() => {
+                    self.shared.report(piece);
+                    incomplete = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(counter.finish(cut, incomplete))
+    }
+
+    /// Counts those that are hits, with the keys that their piece has `kept`; false if the time
+    /// ran out. They are told by address, id and row.
+    fn count_unsure(
+        &self,
+        query: &Query,
+        unsure: &[(Address, (u128, usize))],
+        kept: Option<&Keys<'_>>,
+        deadline: Instant,
+        counter: &mut Counter,
+    ) -> Result<bool, Error> {
+        for some in unsure.chunks(AT_ONCE) {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
+            addresses.sort_unstable();
+            let mut read =
+                self.shared.journal.get_many(&addresses, true).map_err(Error::Journal)?;
+            let ids: HashMap<_, _> = some.iter().copied().collect();
+            for transaction in &mut read {
+                let wanted = transaction.address.and_then(|address| ids.get(&address));
+                let Some((id, row)) = wanted else { continue };
+                self.shared.read_keys(transaction);
+                if let Some(kept) = kept {
+                    keys::merge(transaction, kept.of(*row));
+                }
+                let whole = self.shared.settings.whole_stage;
+                let subject = Subject::new(transaction, whole).told_by(self.shared.ledger());
+                if *id == subject.row.id && subject.holds(&query.root) {
+                    counter.row(&subject.row, &subject.transaction.keys);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Counter {
+    fn row(&mut self, row: &Row, keys: &[(String, String)]) {
+        self.matched += 1;
+        keys.iter().for_each(|(name, value)| self.key(name, value));
+        self.states[row.number(Number::State).min(2) as usize] += 1;
+        for (counts, name) in self.names.iter_mut().zip(FACETS) {
+            *counts.entry(row.name(name).to_owned()).or_default() += 1;
+        }
+        self.classes[usize::from(row.status / 100).min(9)] += 1;
+        *self.times.entry(row.time / WIDTHS[0]).or_default() += 1;
+    }
+
+    fn key(&mut self, name: &str, value: &str) {
+        let Some(keys) = &mut self.keys else { return };
+        if !keys.contains_key(name) && keys.len() < KEYS {
+            keys.insert(name.to_owned(), HashMap::new());
+        }
+        let Some(values) = keys.get_mut(name) else { return self.more_keys = true };
+        if let Some(count) = values.get_mut(value) {
+            *count += 1;
+        } else if values.len() < KEY_VALUES {
+            values.insert(value.to_owned(), 1);
+        } else {
+            self.more_keys = true;
+        }
+    }
+
+    fn rows(&mut self, view: &View<'_>, rows: &Bitmap) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.matched += rows.count();
+        for (counts, name) in self.names.iter_mut().zip(FACETS) {
+            let (codes, values) = (view.codes(name)?, view.values(name)?);
+            let mut found = vec![0; values.len()];
+            for row in rows.rows() {
+                if let Some(count) = found.get_mut(codes[row] as usize) {
+                    *count += 1;
+                }
+            }
+            for (value, count) in values.iter().zip(found).filter(|(_, count)| *count > 0) {
+                *counts.entry(value.clone()).or_default() += count;
+            }
+        }
+        if self.keys.is_some() {
+            let keys = view.keys()?;
+            let of_hits = keys.iter().filter(|(row, ..)| rows.contains(*row));
+            of_hits.for_each(|(_, name, value)| self.key(name, value));
+        }
+        let states = view.number(Number::State)?;
+        rows.rows().for_each(|row| self.states[states[row].min(2) as usize] += 1);
+        let statuses = view.number(Number::Status)?;
+        let times = view.number(Number::Time)?;
+        let (mut last, mut count) = (0, 0);
+        for row in rows.rows() {
+            self.classes[(statuses[row] / 100).min(9) as usize] += 1;
+            // Neighbours share a bucket, so the table is asked seldom.
+            let bucket = times[row] / WIDTHS[0];
+            if bucket != last && count > 0 {
+                *self.times.entry(last).or_default() += count;
+                count = 0;
+            }
+            last = bucket;
+            count += 1;
+        }
+        *self.times.entry(last).or_default() += count;
+        Ok(())
+    }
+
+    fn finish(self, cut: bool, incomplete: bool) -> Summary {
+        let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
+        // What has no status was not answered.
+        let class = |class| if class == 0 { "none".to_owned() } else { format!("{class}xx") };
+        let classes = classes.map(|(number, count)| (class(number), *count));
+        let states = ["completed", "failed", "interrupted"].map(str::to_owned).into_iter();
+        let states = states.zip(self.states).filter(|(_, count)| *count > 0);
+        let mut facets = vec![facet("status", classes), facet("state", states)];
+        for (name, counts) in FACETS.iter().zip(self.names) {
+            facets.push(facet(name.as_str(), counts.into_iter()));
+        }
+        let mut keys: Vec<_> = self.keys.into_iter().flatten().collect();
+        keys.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        for (name, counts) in keys {
+            let of_key = facet(&format!("key.{name}"), counts.into_iter());
+            facets.push(Facet { more: of_key.more || self.more_keys, ..of_key });
+        }
+        let least = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
+        let greatest = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
+        let fits = |width: &u64| (greatest - least) / width < BUCKETS;
+        let day = WIDTHS[WIDTHS.len() - 1];
+        // Beyond the widths that people read easily it is a number of whole days.
+        let days = ((greatest - least) / day / BUCKETS + 1) * day;
+        let width = WIDTHS.into_iter().find(fits).unwrap_or(days);
+        let mut histogram: HashMap<u64, u64> = HashMap::new();
+        for (bucket, count) in self.times {
+            *histogram.entry(bucket * WIDTHS[0] / width * width).or_default() += count;
+        }
+        let mut histogram: Vec<_> = histogram.into_iter().collect();
+        histogram.sort_unstable();
+        Summary { matched: self.matched, facets, width, histogram, cut, incomplete }
+    }
+}
+
+fn facet(field: &str, counts: impl Iterator<Item = (String, u64)>) -> Facet {
+    let mut counts: Vec<_> = counts.filter(|(value, _)| !value.is_empty()).collect();
+    counts.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    let more = counts.len() > VALUES;
+    counts.truncate(VALUES);
+    Facet { field: field.to_owned(), values: counts, more }
+}
