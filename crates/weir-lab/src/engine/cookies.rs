@@ -1,133 +1,67 @@
-//! Cookies of a user (RFC 6265), as far as a load test needs them: nothing expires while a run
-//! lasts, but `Max-Age=0` and the year 1970, by which servers remove cookies, remove one.
+//! Cookies of a user (RFC 6265). Public suffixes are not checked: servers under test have any name.
 
 use crate::program::Origin;
+use cookie_store::CookieStore;
+use url::Url;
 use weir_wire::{Headers, Known};
 
-/// Most cookies of a user; the oldest goes for another one.
-const MOST: usize = 100;
+/// Largest number of cookies of a user; an expired or the first one is evicted for another one.
+const MAX_COOKIES: usize = 100;
 
 /// A user's cookies.
 #[derive(Debug, Default)]
-pub(super) struct Jar {
-    cookies: Vec<Cookie>,
-}
-
-#[derive(Debug)]
-struct Cookie {
-    name: String,
-    value: String,
-    /// Host it is for.
-    domain: String,
-    /// And all hosts below.
-    below: bool,
-    path: String,
-    secure: bool,
-}
+pub(super) struct Jar(CookieStore);
 
 impl Jar {
     pub(super) fn is_empty(&self) -> bool {
-        self.cookies.is_empty()
+        self.0.iter_unexpired().next().is_none()
     }
 
     pub(super) fn clear(&mut self) {
-        self.cookies.clear();
+        self.0.clear();
     }
 
     /// Value of `Cookie` for a request; `None` if there is none to send.
     pub(super) fn header(&self, origin: &Origin, target: &str) -> Option<String> {
-        let path = target.split('?').next().unwrap_or_default();
+        if self.is_empty() {
+            return None;
+        }
+        let url = url(origin, target)?;
         let mut line = String::new();
-        for cookie in self.cookies.iter().filter(|cookie| cookie.is_for(origin, path)) {
-            if !line.is_empty() {
-                line.push_str("; ");
-            }
-            line.push_str(&cookie.name);
-            line.push('=');
-            line.push_str(&cookie.value);
+        for (name, value) in self.0.get_request_values(&url) {
+            let separator = if line.is_empty() { "" } else { "; " };
+            line.extend([separator, name, "=", value]);
         }
         (!line.is_empty()).then_some(line)
     }
 
-    /// Takes what an answer sets.
-    pub(super) fn take(&mut self, origin: &Origin, target: &str, headers: &Headers) {
-        for field in headers.known_all(Known::SetCookie) {
-            let Ok(text) = std::str::from_utf8(field) else { continue };
-            let Some((cookie, removed)) = Cookie::parse(text, origin, target) else { continue };
-            let same = |other: &Cookie| {
-                (&other.name, &other.domain, &other.path)
-                    == (&cookie.name, &cookie.domain, &cookie.path)
-            };
-            let known = self.cookies.iter().position(same);
-            match (known, removed) {
-                (Some(at), true) => drop(self.cookies.remove(at)),
-                (None, true) => {}
-                (Some(at), false) => self.cookies[at] = cookie,
-                (None, false) => {
-                    if self.cookies.len() >= MOST {
-                        self.cookies.remove(0);
-                    }
-                    self.cookies.push(cookie);
-                }
-            }
+    /// Stores the cookies of a response. Invalid ones and those for other hosts are ignored (section
+    /// 5.3).
+    pub(super) fn store(&mut self, origin: &Origin, target: &str, headers: &Headers) {
+        let mut fields = headers.known_all(Known::SetCookie).peekable();
+        if fields.peek().is_none() {
+            return;
         }
+        let Some(url) = url(origin, target) else { return };
+        for field in fields.filter_map(|field| std::str::from_utf8(field).ok()) {
+            let _ = self.0.parse(field, &url);
+        }
+        while self.0.iter_any().count() > MAX_COOKIES {
+            self.evict();
+        }
+    }
+
+    fn evict(&mut self) {
+        let expired = self.0.iter_any().find(|cookie| cookie.is_expired());
+        let Some(cookie) = expired.or_else(|| self.0.iter_any().next()) else { return };
+        let (domain, path) = (String::from(&cookie.domain), String::from(&cookie.path));
+        let name = cookie.name().to_owned();
+        self.0.remove(&domain, &path, &name);
     }
 }
 
-impl Cookie {
-    /// A cookie, and whether it is to be removed.
-    fn parse(text: &str, origin: &Origin, target: &str) -> Option<(Self, bool)> {
-        let mut parts = text.split(';').map(str::trim);
-        let (name, value) = parts.next()?.split_once('=')?;
-        let path = target.split('?').next().unwrap_or_default();
-        let folder = path.rfind('/').filter(|at| *at > 0).map_or("/", |at| &path[..at]);
-        let mut cookie = Self {
-            name: name.trim().to_owned(),
-            value: value.trim().to_owned(),
-            domain: origin.host.to_ascii_lowercase(),
-            below: false,
-            path: folder.to_owned(),
-            secure: false,
-        };
-        let mut removed = false;
-        for part in parts {
-            let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            match key.trim().to_ascii_lowercase().as_str() {
-                "domain" => {
-                    let domain = value.trim().trim_start_matches('.').to_ascii_lowercase();
-                    if !domain.is_empty() {
-                        // RFC 6265 section 5.3: nobody sets cookies of others.
-                        if !is_below(&cookie.domain, &domain) {
-                            return None;
-                        }
-                        cookie.domain = domain;
-                        cookie.below = true;
-                    }
-                }
-                "path" if value.trim().starts_with('/') => cookie.path = value.trim().to_owned(),
-                "secure" => cookie.secure = true,
-                "max-age" => {
-                    removed = value.trim().parse::<i64>().is_ok_and(|seconds| seconds <= 0);
-                }
-                "expires" => removed |= value.contains("1970"),
-                _ => {}
-            }
-        }
-        (!cookie.name.is_empty()).then_some((cookie, removed))
-    }
-
-    fn is_for(&self, origin: &Origin, path: &str) -> bool {
-        let host = origin.host.to_ascii_lowercase();
-        let host_fits = host == self.domain || self.below && is_below(&host, &self.domain);
-        let path_fits = path.strip_prefix(self.path.as_str()).is_some_and(|rest| {
-            rest.is_empty() || self.path.ends_with('/') || rest.starts_with('/')
-        });
-        host_fits && path_fits && (origin.tls || !self.secure)
-    }
-}
-
-fn is_below(host: &str, domain: &str) -> bool {
-    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+fn url(origin: &Origin, target: &str) -> Option<Url> {
+    Url::parse(&origin.url(target)).ok()
 }
 
 #[cfg(test)]
@@ -141,7 +75,7 @@ mod tests {
     fn set(jar: &mut Jar, target: &str, text: &str) {
         let mut headers = Headers::new();
         headers.push("Set-Cookie", text.as_bytes());
-        jar.take(&origin("a.example", false), target, &headers);
+        jar.store(&origin("a.example", false), target, &headers);
     }
 
     #[test]
@@ -169,7 +103,19 @@ mod tests {
         let header = |host, tls| jar.header(&origin(host, tls), "/").unwrap_or_default();
         assert_eq!(header("a.example", false), "own=1; wide=2");
         assert_eq!(header("b.example", true), "wide=2");
-        assert_eq!(header("a.example", true), "own=1; wide=2; secure=4");
+        assert_eq!(header("a.example", true), "own=1; secure=4; wide=2");
         assert_eq!(header("other", true), "");
+    }
+
+    #[test]
+    fn their_number_is_bounded() {
+        let mut jar = Jar::default();
+        set(&mut jar, "/", "gone=; Max-Age=0");
+        for number in 0..=MAX_COOKIES {
+            set(&mut jar, "/", &format!("n{number}=1"));
+        }
+        let line = jar.header(&origin("a.example", false), "/").unwrap_or_default();
+        assert_eq!(line.split("; ").count(), MAX_COOKIES);
+        assert!(line.starts_with("n1=1;") && line.ends_with("n100=1"), "{line}");
     }
 }

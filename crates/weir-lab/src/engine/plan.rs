@@ -212,7 +212,7 @@ impl Plan {
             }
             messages.push(message);
         }
-        let url = format!("{}://{}{target}", origin.scheme(), origin.authority());
+        let url = origin.url(&target);
         let known = self.origins.iter().position(|known| **known == origin);
         let origin = known.unwrap_or_else(|| {
             self.origins.push(Arc::new(origin));

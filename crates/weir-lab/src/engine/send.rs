@@ -8,11 +8,13 @@ use super::fault::Fault;
 use super::http1::Ask;
 use super::plan::{Keep, Prepared};
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Origin, Redirects, Reply, Scope, target};
+use crate::program::{CheckKind, Cookies, Origin, Redirects, Reply, Scope};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
+use url::Url;
 use weir_wire::Method;
 
 /// Redirects followed for one sample (as JMeter and browsers).
@@ -116,7 +118,7 @@ impl User {
             self.exchange(events, prepared, &place, sum).await?;
             if self.keeps_cookies() {
                 let (origin, target) = place.named();
-                self.jar.take(origin, target, self.kept.headers());
+                self.jar.store(origin, target, self.kept.headers());
             }
             if prepared.request.redirects == Redirects::Ignore {
                 return Ok(());
@@ -185,7 +187,7 @@ impl User {
                 (*origin, &encoded.messages[*number], prepared.method)
             }
             Place::Made { origin, method, target } => {
-                sum.url = Some(format!("{}://{}{target}", origin.scheme(), origin.authority()));
+                sum.url = Some(origin.url(target));
                 (origin, &self.message, *method)
             }
         };
@@ -407,47 +409,14 @@ fn reason_of(head: &[u8]) -> &[u8] {
     line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
 }
 
-/// A reference against where it was found (RFC 3986 section 5.2, as far as `Location` needs it).
-fn resolve(
-    origin: &Arc<Origin>,
-    current: &str,
-    location: &str,
-) -> Result<(Arc<Origin>, String), Fault> {
-    if let Some(rest) = location.strip_prefix("//") {
-        return resolve(origin, current, &format!("{}://{rest}", origin.scheme()));
-    }
-    if location.contains("://") && !location.starts_with(['/', '?', '.']) {
-        return match Origin::parse(location) {
-            Ok((origin, target)) => Ok((Arc::new(origin), target)),
-            Err(error) => Err(Fault::new(ErrorKind::Protocol, format!("redirected: {error}"))),
-        };
-    }
-    let path = current.split('?').next().unwrap_or_default();
-    let joined = if location.starts_with('/') {
-        location.to_owned()
-    } else if location.starts_with('?') {
-        format!("{path}{location}")
-    } else {
-        let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
-        format!("{folder}{location}")
-    };
-    let (path, query) = match joined.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (joined.as_str(), None),
-    };
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/').skip(1) {
-        match segment {
-            "." => {}
-            ".." => drop(segments.pop()),
-            other => segments.push(other),
-        }
-    }
-    if path.ends_with("/.") || path.ends_with("/..") {
-        segments.push("");
-    }
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    Ok((origin.clone(), target(&format!("/{}{query}", segments.join("/")))))
+/// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).
+fn resolve(origin: &Origin, current: &str, location: &str) -> Result<(Arc<Origin>, String), Fault> {
+    let fault =
+        |error: &dyn Display| Fault::new(ErrorKind::Protocol, format!("redirected: {error}"));
+    let base = Url::parse(&origin.url(current)).map_err(|error| fault(&error))?;
+    let url = base.join(location).map_err(|error| fault(&error))?;
+    let (origin, target) = Origin::parse(url.as_str()).map_err(|error| fault(&error))?;
+    Ok((Arc::new(origin), target))
 }
 
 #[cfg(test)]
@@ -456,10 +425,10 @@ mod tests {
 
     #[test]
     fn references_are_resolved() {
-        let origin = Arc::new(Origin { tls: false, host: "a".to_owned(), port: 80 });
+        let origin = Origin { tls: false, host: "a".to_owned(), port: 80 };
         let resolved = |location: &str| {
             let (origin, target) = resolve(&origin, "/b/c?d", location).unwrap();
-            format!("{}://{}{target}", origin.scheme(), origin.authority())
+            origin.url(&target)
         };
         assert_eq!(resolved("/x?y"), "http://a/x?y");
         assert_eq!(resolved("x"), "http://a/b/x");

@@ -171,6 +171,11 @@ impl Origin {
         if self.tls { "https" } else { "http" }
     }
 
+    /// The absolute URL of a target.
+    pub fn url(&self, target: &str) -> String {
+        format!("{}://{}{target}", self.scheme(), self.authority())
+    }
+
     /// Takes an absolute URL apart: its origin, and its target as [`target`] makes it. User
     /// information is dropped.
     ///
