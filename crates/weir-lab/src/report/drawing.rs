@@ -25,6 +25,11 @@ impl Scale {
     }
 }
 
+/// A position with one decimal.
+fn px(position: f64) -> String {
+    format!("{position:.1}")
+}
+
 /// Round numbers from `low` to `high`, about `count` of them, both ends included.
 fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let span = high - low;

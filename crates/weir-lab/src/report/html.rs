@@ -1,55 +1,37 @@
-//! Text in HTML.
+//! Tables, numbers and JSON in HTML.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 
-/// `text` so that it is text wherever it stands in a page, in attributes too.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            character if character.is_control() && !matches!(character, '\n' | '\t') => {
-                out.push('\u{fffd}');
-            }
-            character => out.push(character),
-        }
-    }
-    out
-}
-
-/// JSON so that it can stand in a script element.
+/// JSON for a script element.
 pub(super) fn json(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// A table: heads, then rows of cells that are HTML already. Columns whose head begins with `#`
-/// hold numbers.
-pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
-    let number = |at: usize| heads.get(at).is_some_and(|head| head.starts_with('#'));
-    let class = |at| if number(at) { " class=\"n\"" } else { "" };
-    let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
-    for (at, head) in heads.iter().enumerate() {
-        let text = escape(head.trim_start_matches('#'));
-        let _ = write!(out, "<th scope=\"col\"{}>{text}</th>", class(at));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for row in rows {
-        out.push_str("<tr>");
-        for (at, cell) in row.iter().enumerate() {
-            let _ = write!(out, "<td{}>{cell}</td>", class(at));
+/// A table. Columns whose head begins with `#` hold numbers.
+pub(super) fn table(heads: &[&str], rows: &[Vec<Markup>]) -> Markup {
+    let class = |at: usize| heads.get(at).filter(|head| head.starts_with('#')).map(|_| "n");
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        @for (at, head) in heads.iter().enumerate() {
+                            th scope="col" class=[class(at)] { (head.trim_start_matches('#')) }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in rows {
+                        tr { @for (at, cell) in row.iter().enumerate() { td class=[class(at)] { (cell) } } }
+                    }
+                }
+            }
         }
-        out.push_str("</tr>");
     }
-    out.push_str("</tbody></table></div>");
-    out
 }
 
-/// A number as people read it: three to four digits that matter, thousands apart.
+/// A number for display: three to four significant digits, thousands separated.
 pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -74,7 +56,7 @@ pub(super) fn number(value: f64) -> String {
     if rest.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{rest}") }
 }
 
-/// Milliseconds, or another unit where that reads better.
+/// Milliseconds, or seconds or microseconds where they are easier to read.
 pub(super) fn time(ms: f64) -> String {
     match ms {
         ms if ms >= 10_000.0 => format!("{} s", number(ms / 1e3)),
@@ -100,13 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_out_of_its_place() {
-        assert_eq!(escape("<a href='x'>&\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;\u{fffd}");
+    fn json_does_not_end_its_script() {
         assert_eq!(json(&"</script><!--"), "\"\\u003c/script>\\u003c!--\"");
     }
 
     #[test]
-    fn figures_for_people() {
+    fn numbers_have_significant_digits_and_units() {
         assert_eq!(number(1_234_567.8), "1\u{202f}234\u{202f}568");
         assert_eq!((number(12.345).as_str(), number(0.01234).as_str()), ("12.3", "0.012"));
         assert_eq!(number(-1_500.0), "−1\u{202f}500");

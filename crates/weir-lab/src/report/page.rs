@@ -1,13 +1,13 @@
-//! The page as a whole.
+//! The complete page.
 
-use super::html::{bytes, escape, json, number, time};
+use super::html::{bytes, json, number, time};
 use super::{LIBRARY, data, drawing, tables};
 use crate::results::{Cell, Event, Run, Stored};
 use crate::verdict::Verdict;
-use std::fmt::Write;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("../../report/src/page.css");
-/// Our scripts, in the order in which they need each other.
+/// Scripts of weir, in the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
     include_str!("../../report/src/theme.js"),
     include_str!("../../report/src/chart.js"),
@@ -15,92 +15,105 @@ const SCRIPTS: [&str; 5] = [
     include_str!("../../report/src/panels.js"),
     include_str!("../../report/src/main.js"),
 ];
-/// Cases that are shown in detail, each.
-const DETAILED: usize = 200;
-/// Events that are listed.
-const EVENTS: usize = 500;
+const SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+                               script-src 'unsafe-inline'; img-src data:";
+/// Cases with a section of details.
+const MAX_DETAILED_CASES: usize = 200;
+/// Events in the list.
+const MAX_LISTED_EVENTS: usize = 500;
 
 /// The report of a run.
 pub(super) fn page(stored: &Stored) -> String {
-    let Stored { run, summary, .. } = stored;
-    let mut out = head(&run.name);
-    out.push_str(&header(stored));
-    let mut section = |title: &str, id: &str, content: String| {
-        if !content.is_empty() {
-            let _ = write!(out, "<section id=\"{id}\"><h2>{title}</h2>{content}</section>");
+    let library = LIBRARY.map_or("", |library| library.style);
+    // Errors may quote binary content of responses.
+    let body = body(stored).into_string();
+    let body = body.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(SECURITY_POLICY);
+                title { (stored.run.name) " – weir lab" }
+                style { (PreEscaped(library)) "\n" (PreEscaped(STYLE)) }
+            }
+            body {
+                main { (PreEscaped(body)) }
+                (scripts(stored))
+            }
         }
     };
-    section("Cases", "cases", cases(stored));
-    section("Thresholds", "thresholds", tables::thresholds(summary));
-    let compared = summary.comparison.as_ref().map(tables::comparison).unwrap_or_default();
-    section("Compared with the baseline", "comparison", compared);
-    section("Over the levels of factors", "matrix", drawing::matrix(&summary.cells));
-    section("Over time", "time", over_time(stored));
-    section(
-        "Case by case",
-        "details",
-        summary.cells.iter().take(DETAILED).enumerate().map(details).collect(),
-    );
-    section("Validity", "validity", validity(stored));
-    section("Environment", "environment", tables::environment(run));
-    section("What happened", "events", events(&stored.events()));
-    section("Again", "again", again(run));
-    out.push_str("</main>");
-    out.push_str(&scripts(stored));
-    out.push_str("</body></html>\n");
-    out
+    page.into_string() + "\n"
 }
 
-fn head(name: &str) -> String {
-    let library = LIBRARY.map_or("", |library| library.style);
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
-         <title>{} – weir lab</title><style>{library}\n{STYLE}</style></head><body><main>",
-        escape(name)
-    )
-}
-
-fn header(stored: &Stored) -> String {
+fn body(stored: &Stored) -> Markup {
     let Stored { run, summary, .. } = stored;
-    let mut out = format!(
-        "<header><div><p class=\"over\">weir lab report</p><h1>{} {}</h1><p class=\"sub\">{} · {}</p></div>\
-         <button id=\"theme\" type=\"button\" hidden>Theme</button></header>",
-        escape(&run.name),
-        tables::badge(summary.verdict),
-        escape(&run.target),
-        escape(&run.started)
-    );
-    if summary.verdict == Verdict::Quick || run.quick {
-        out.push_str(
-            "<p class=\"notice\">A quick run: reduced cases and short rounds. It shows that things \
-             work; its figures are no headline.</p>",
-        );
+    let comparison = summary.comparison.as_ref().map(tables::comparison);
+    let details = summary.cells.iter().take(MAX_DETAILED_CASES).enumerate();
+    let sections = [
+        ("cases", "Cases", Some(cases(stored))),
+        ("thresholds", "Thresholds", tables::thresholds(summary)),
+        ("comparison", "Comparison with the baseline", comparison),
+        ("matrix", "Levels of factors", drawing::matrix(&summary.cells)),
+        ("time", "Over time", Some(over_time(stored))),
+        (
+            "details",
+            "Details of each case",
+            Some(html! { @for case in details { (self::details(case)) } }),
+        ),
+        ("validity", "Validity", Some(validity(stored))),
+        ("environment", "Environment", Some(tables::environment(run))),
+        ("events", "Events", events(&stored.events())),
+        ("again", "Reproduction", Some(reproduction(run))),
+    ];
+    html! {
+        (header(stored))
+        @for (id, title, content) in sections {
+            @if let Some(content) = content {
+                section id=(id) { h2 { (title) } (content) }
+            }
+        }
     }
-    if !summary.reasons.is_empty() {
-        let _ = write!(out, "<div class=\"reasons\">{}</div>", tables::list(&summary.reasons));
+}
+
+fn header(stored: &Stored) -> Markup {
+    let Stored { run, summary, .. } = stored;
+    html! {
+        header {
+            div {
+                p.over { "weir lab report" }
+                h1 { (run.name) " " (tables::badge(summary.verdict)) }
+                p.sub { (run.target) " · " (run.started) }
+            }
+            button id="theme" type="button" hidden { "Theme" }
+        }
+        @if summary.verdict == Verdict::Quick || run.quick {
+            p.notice {
+                "This is a quick run with fewer cases and short rounds. Do not publish its figures."
+            }
+        }
+        @if !summary.reasons.is_empty() {
+            div.reasons { (tables::list(&summary.reasons)) }
+        }
+        @if let [cell] = &summary.cells[..] { (tiles(cell)) }
     }
-    if let [cell] = &summary.cells[..] {
-        out.push_str(&tiles(cell));
-    }
-    out
 }
 
 /// The figures of a run with one case.
-fn tiles(cell: &Cell) -> String {
-    let Some(total) = cell.total() else { return String::new() };
+fn tiles(cell: &Cell) -> Markup {
+    let Some(total) = cell.total() else { return Markup::default() };
     let mut tiles = Vec::new();
     if let Some(spread) = cell.throughput {
         let note = cell.interval.map_or_else(String::new, |interval| {
             format!("95 % interval {} – {}", number(interval.low), number(interval.high))
         });
-        tiles.push(("Requests a second", number(spread.mean), note));
+        tiles.push(("Requests per second", number(spread.mean), note));
     }
     if let Some(open) = &cell.open {
-        tiles.push(("Offered a second", number(open.offered), format!("{} dropped", open.dropped)));
+        let dropped = format!("{} dropped", open.dropped);
+        tiles.push(("Offered per second", number(open.offered), dropped));
     }
     let times = &total.response;
     tiles.push(("Median", time(times.p50), format!("mean {}", time(times.mean))));
@@ -113,155 +126,139 @@ fn tiles(cell: &Cell) -> String {
             format!("{} instead of {}", bytes(total.body as f64), bytes(total.decoded as f64));
         tiles.push(("Compressed", format!("{factor:.1} : 1"), note));
     }
-    let tile = |(name, figure, note): (&str, String, String)| {
-        format!(
-            "<div class=\"tile\"><p>{name}</p><strong>{figure}</strong><p class=\"note\">{}</p></div>",
-            escape(&note)
-        )
-    };
-    format!("<div class=\"tiles\">{}</div>", tiles.into_iter().map(tile).collect::<String>())
+    html! {
+        div.tiles {
+            @for (name, figure, note) in tiles {
+                div.tile { p { (name) } strong { (figure) } p.note { (note) } }
+            }
+        }
+    }
 }
 
-fn cases(stored: &Stored) -> String {
+fn cases(stored: &Stored) -> Markup {
     let summary = &stored.summary;
-    let mut out = String::new();
-    if summary.cells.len() > 1 {
-        out.push_str(&drawing::cases(&summary.cells));
-        let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
-        let mark = if published { " Upright mark: the published figure." } else { "" };
-        let _ = write!(
-            out,
-            "<p class=\"caption\">Dot: mean. Thick line: its 95 % interval. Thin line: smallest to \
-             largest round.{mark}</p>"
-        );
-    }
-    out.push_str(&tables::cases(summary));
-    if let Some(effects) = &summary.effects {
-        let _ = write!(out, "<h3>Effects</h3>{}", tables::effects(effects));
-    }
     let mut sources: Vec<&str> = Vec::new();
     for published in summary.cells.iter().flat_map(|cell| &cell.published) {
         if !sources.contains(&published.source.as_str()) {
             sources.push(&published.source);
         }
     }
-    for source in sources {
-        let _ = write!(out, "<p class=\"caption\">Published: {}</p>", escape(source));
-    }
-    out
-}
-
-fn over_time(stored: &Stored) -> String {
-    if LIBRARY.is_none() {
-        return "<p class=\"notice\">Charts over time are not in this report: this weir was built \
-                without its chart library. With Node.js, <code>make report</code> installs it; then \
-                build weir again and run <code>weir lab report</code> on this folder. The figures \
-                themselves are in <code>series.csv</code>, <code>heat.csv</code> and \
-                <code>server.csv</code>.</p>"
-            .to_owned();
-    }
-    let mut out = String::from(
-        "<noscript><p class=\"notice\">Charts over time need a script.</p></noscript>",
-    );
-    if stored.summary.cells.len() > 1 {
-        out.push_str("<label class=\"choose\">Case <select id=\"choose\">");
-        for (at, cell) in stored.summary.cells.iter().enumerate() {
-            let _ = write!(out, "<option value=\"{at}\">{}</option>", escape(&cell.name));
+    html! {
+        @if summary.cells.len() > 1 {
+            (drawing::cases(&summary.cells).unwrap_or_default())
+            p.caption {
+                "Dot: mean. Thick line: its 95 % interval. Thin line: smallest to largest round."
+                @if !sources.is_empty() { " Upright mark: the published figure." }
+            }
         }
-        out.push_str("</select></label>");
+        (tables::cases(summary))
+        @if let Some(effects) = &summary.effects { h3 { "Effects" } (tables::effects(effects)) }
+        @for source in sources { p.caption { "Published: " (source) } }
     }
-    out.push_str(
-        "<p class=\"caption\">Drag to zoom, double-click to go back; the charts share one time axis, \
-         in seconds since the run started. <span class=\"key measured\"></span>what is reported</p><div id=\"charts\"></div>",
-    );
-    out
 }
 
-fn details((at, cell): (usize, &Cell)) -> String {
+fn over_time(stored: &Stored) -> Markup {
+    if LIBRARY.is_none() {
+        return html! {
+            p.notice {
+                "Charts over time are missing: this weir was built without its chart library. With "
+                "Node.js, " code { "make report" } " installs the library. Then build weir again and run "
+                code { "weir lab report" } " on this folder. The figures are in "
+                code { "series.csv" } ", " code { "heat.csv" } " and " code { "server.csv" } "."
+            }
+        };
+    }
+    html! {
+        noscript { p.notice { "Charts over time need JavaScript." } }
+        @if stored.summary.cells.len() > 1 {
+            label.choose {
+                "Case "
+                select id="choose" {
+                    @for (at, cell) in stored.summary.cells.iter().enumerate() {
+                        option value=(at) { (cell.name) }
+                    }
+                }
+            }
+        }
+        p.caption {
+            "Drag to zoom, double-click to reset. The charts share one time axis, in seconds since the "
+            "start of the run. " span.key.measured {} "measured interval"
+        }
+        div id="charts" {}
+    }
+}
+
+fn details((at, cell): (usize, &Cell)) -> Markup {
     let name = if cell.name.is_empty() { "all" } else { &cell.name };
     let open = at == 0 || !matches!(cell.verdict, Verdict::Pass | Verdict::Quick);
-    let mut out = format!(
-        "<details{}><summary>{} {}</summary>",
-        if open { " open" } else { "" },
-        escape(name),
-        tables::badge(cell.verdict)
-    );
-    if !cell.reasons.is_empty() {
-        out.push_str(&tables::list(&cell.reasons));
+    html! {
+        details open[open] {
+            summary { (name) " " (tables::badge(cell.verdict)) }
+            (tables::list(&cell.reasons))
+            @if let Some(rounds) = drawing::rounds(cell) {
+                h3 { "Rounds" }
+                (rounds)
+                p.legend {
+                    span.key.recorded {} "recorded "
+                    span.key.warm {} "discarded: warm-up "
+                    span.key.calibration {} "discarded: calibration of the length "
+                    span.key.flawed {} "invalid "
+                    span.key.band {} "95 % interval of the mean"
+                }
+            }
+            @if let Some(outcome) = &cell.protocol {
+                p { "Protocol: " (outcome.because) "." }
+                (tables::list(&outcome.remarks))
+            }
+            @if let Some(fixed) = &cell.fixed {
+                p {
+                    "The first " (fixed.cut) " s are cut off."
+                    @match fixed.mser {
+                        Some(found) if found.settled => { " MSER-5 would cut " (found.cut) " s." }
+                        Some(_) => " MSER-5 finds no end of the warm-up.",
+                        None => {}
+                    }
+                }
+                (tables::list(&fixed.remarks))
+            }
+            (tables::list(&cell.remarks))
+            h3 { "Labels" }
+            (tables::labels(cell))
+            @if let Some(failures) = tables::failures(cell) { h3 { "Failures" } (failures) }
+        }
     }
-    let rounds = drawing::rounds(cell);
-    if !rounds.is_empty() {
-        let _ = write!(
-            out,
-            "<h3>Rounds</h3>{rounds}<p class=\"legend\"><span class=\"key recorded\"></span>recorded \
-             <span class=\"key warm\"></span>discarded: warm-up <span class=\"key \
-             calibration\"></span>discarded: finding the length <span class=\"key flawed\"></span>flawed \
-             <span class=\"key band\"></span>95 % interval of the mean</p>"
-        );
-    }
-    if let Some(outcome) = &cell.protocol {
-        let _ = write!(
-            out,
-            "<p>Protocol: {}.</p>{}",
-            escape(&outcome.because),
-            remarks(&outcome.remarks)
-        );
-    }
-    if let Some(fixed) = &cell.fixed {
-        let mser = fixed.mser.map_or_else(String::new, |found| match found.settled {
-            true => format!(" MSER-5 would cut {} s.", found.cut),
-            false => " MSER-5 finds no end of the warm-up.".to_owned(),
-        });
-        let _ = write!(
-            out,
-            "<p>The first {} s are cut off.{mser}</p>{}",
-            fixed.cut,
-            remarks(&fixed.remarks)
-        );
-    }
-    out.push_str(&remarks(&cell.remarks));
-    let _ = write!(out, "<h3>Labels</h3>{}", tables::labels(cell));
-    let failures = tables::failures(cell);
-    if !failures.is_empty() {
-        let _ = write!(out, "<h3>Failures</h3>{failures}");
-    }
-    out.push_str("</details>");
-    out
 }
 
-fn remarks(remarks: &[String]) -> String {
-    if remarks.is_empty() { String::new() } else { tables::list(remarks) }
-}
-
-fn validity(stored: &Stored) -> String {
-    format!(
-        "<p class=\"caption\">A case is invalid when requests were sent late, the generator or the \
-         hypervisor held it up, iterations were dropped, the offered rate was not reached, the \
-         arithmetic does not fit the clock, or more than 0.1 % of the requests failed.</p>{}",
-        tables::validity(&stored.summary)
-    )
-}
-
-fn events(events: &[Event]) -> String {
-    if events.is_empty() {
-        return String::new();
+fn validity(stored: &Stored) -> Markup {
+    html! {
+        p.caption {
+            "A case is invalid if requests were sent late, if the generator or the hypervisor was the "
+            "bottleneck, if iterations were dropped, if the offered rate was not reached, if requests "
+            "divided by throughput differ from the measured time, or if more than 0.1 % of the requests "
+            "failed."
+        }
+        (tables::validity(&stored.summary))
     }
-    let row = |event: &Event| {
-        let text = escape(&event.text);
-        format!("<tr><td class=\"n\">{:.1} s</td><td>{text}</td></tr>", event.time)
-    };
-    let rows: String = events.iter().take(EVENTS).map(row).collect();
-    let more = match events.len().checked_sub(EVENTS) {
-        Some(more) if more > 0 => format!("<p>{more} more are in <code>events.jsonl</code>.</p>"),
-        _ => String::new(),
-    };
-    format!(
-        "<details><summary>{} events</summary><table>{rows}</table>{more}</details>",
-        events.len()
-    )
 }
 
-fn again(run: &Run) -> String {
+fn events(events: &[Event]) -> Option<Markup> {
+    let unlisted = events.len().saturating_sub(MAX_LISTED_EVENTS);
+    (!events.is_empty()).then(|| {
+        html! {
+            details {
+                summary { (events.len()) " events" }
+                table {
+                    @for event in events.iter().take(MAX_LISTED_EVENTS) {
+                        tr { td.n { (format_args!("{:.1} s", event.time)) } td { (event.text) } }
+                    }
+                }
+                @if unlisted > 0 { p { (unlisted) " more are in " code { "events.jsonl" } "." } }
+            }
+        }
+    })
+}
+
+fn reproduction(run: &Run) -> Markup {
     let quoted = |argument: &String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
         if !argument.is_empty() && argument.chars().all(plain) {
@@ -271,34 +268,29 @@ fn again(run: &Run) -> String {
         }
     };
     let command: Vec<String> = run.command.iter().map(quoted).collect();
-    let mut out = format!("<pre><code>{}</code></pre>", escape(&command.join(" ")));
-    if !run.scenario.is_null() {
-        let text = match &run.scenario {
-            serde_json::Value::String(text) => text.clone(),
-            scenario => serde_json::to_string_pretty(scenario).unwrap_or_default(),
-        };
-        let _ = write!(
-            out,
-            "<details><summary>Scenario</summary><pre><code>{}</code></pre></details>",
-            escape(&text)
-        );
+    let scenario = match &run.scenario {
+        serde_json::Value::String(text) => text.clone(),
+        scenario => serde_json::to_string_pretty(scenario).unwrap_or_default(),
+    };
+    html! {
+        pre { code { (command.join(" ")) } }
+        @if !run.scenario.is_null() {
+            details { summary { "Scenario" } pre { code { (scenario) } } }
+        }
     }
-    out
 }
 
-fn scripts(stored: &Stored) -> String {
+fn scripts(stored: &Stored) -> Markup {
     let Some(library) = LIBRARY else {
-        return format!(
-            "<script>\"use strict\";(() => {{\n{}\ninitTheme(() => {{}});\n}})();</script>",
-            SCRIPTS[0]
-        );
+        let script =
+            format!("\"use strict\";(() => {{\n{}\ninitTheme(() => {{}});\n}})();", SCRIPTS[0]);
+        return html! { script { (PreEscaped(script)) } };
     };
-    format!(
-        "<script type=\"application/json\" id=\"data\">{}</script>\
-         <script>/*\n{}\n*/\n{}</script><script>\"use strict\";(() => {{\n{}\n}})();</script>",
-        json(&data::of(stored)),
-        library.license,
-        library.script,
-        SCRIPTS.join("\n")
-    )
+    let charts = format!("/*\n{}\n*/\n{}", library.license, library.script);
+    let script = format!("\"use strict\";(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
+    html! {
+        script type="application/json" id="data" { (PreEscaped(json(&data::of(stored)))) }
+        script { (PreEscaped(charts)) }
+        script { (PreEscaped(script)) }
+    }
 }

@@ -1,20 +1,28 @@
 //! The tables of a report.
 
-use super::html::{bytes, escape, number, table, time};
+use super::html::{bytes, number, table, time};
 use crate::figures::LabelFigures;
-use crate::results::{Cell, CellComparison, Comparison, FactorEffects, Host, Run, Summary};
-use crate::stats::{Interval, Ratio};
+use crate::results::{
+    Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Run, Summary,
+};
+use crate::stats::{Interval, Ratio, Spread};
 use crate::threshold::Kept;
 use crate::verdict::Verdict;
+use maud::{Markup, Render, html};
 
 /// A verdict as a badge; its colour is never the only sign.
-pub(super) fn badge(verdict: Verdict) -> String {
+pub(super) fn badge(verdict: Verdict) -> Markup {
     let word = verdict.word();
-    format!("<span class=\"badge {}\">{word}</span>", word.to_lowercase())
+    html! { span class={ "badge " (word.to_lowercase()) } { (word) } }
 }
 
-fn interval(found: Option<Interval>) -> String {
-    found.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", number(i.low), number(i.high)))
+/// `text`, or a dash.
+fn or_dash(text: Option<String>) -> Markup {
+    text.as_deref().unwrap_or("–").render()
+}
+
+fn interval(found: Option<Interval>) -> Markup {
+    or_dash(found.map(|i| format!("{} – {}", number(i.low), number(i.high))))
 }
 
 fn percent(share: f64) -> String {
@@ -26,7 +34,7 @@ fn probability(p: f64) -> String {
 }
 
 /// The table of cases.
-pub(super) fn cases(summary: &Summary) -> String {
+pub(super) fn cases(summary: &Summary) -> Markup {
     let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
     let offered = summary.cells.iter().any(|cell| cell.offered.is_some());
     let mut heads = vec!["Case", "Verdict"];
@@ -45,9 +53,9 @@ pub(super) fn cases(summary: &Summary) -> String {
         heads.push("Published");
     }
     let rows = summary.cells.iter().map(|cell| {
-        let mut row = vec![escape(&cell.name), badge(cell.verdict)];
+        let mut row = vec![cell.name.render(), badge(cell.verdict)];
         if offered {
-            row.push(cell.offered.map_or_else(|| "–".to_owned(), number));
+            row.push(or_dash(cell.offered.map(number)));
         }
         row.extend(figures(cell, intervals));
         if published {
@@ -58,10 +66,9 @@ pub(super) fn cases(summary: &Summary) -> String {
     table(&heads, &rows.collect::<Vec<_>>())
 }
 
-fn figures(cell: &Cell, intervals: bool) -> Vec<String> {
-    let rate = |of: fn(&crate::stats::Spread) -> f64| {
-        cell.throughput.as_ref().map_or_else(|| "–".to_owned(), |spread| number(of(spread)))
-    };
+fn figures(cell: &Cell, intervals: bool) -> Vec<Markup> {
+    let rate =
+        |of: fn(&Spread) -> f64| or_dash(cell.throughput.as_ref().map(|spread| number(of(spread))));
     let mut row = vec![rate(|s| s.mean)];
     if intervals {
         row.push(interval(cell.interval));
@@ -70,37 +77,40 @@ fn figures(cell: &Cell, intervals: bool) -> Vec<String> {
     match cell.total().filter(|total| total.samples > 0) {
         Some(total) => {
             let times = &total.response;
-            row.extend([times.mean, times.p50, times.p95, times.p99, times.max].map(time));
-            row.push(percent(total.error_share()));
+            let times = [times.mean, times.p50, times.p95, times.p99, times.max];
+            row.extend(times.map(|ms| time(ms).render()));
+            row.push(percent(total.error_share()).render());
         }
-        None => row.extend(std::iter::repeat_n("–".to_owned(), 6)),
+        None => row.extend(std::iter::repeat_n(or_dash(None), 6)),
     }
     row
 }
 
-fn published_figures(summary: &Summary, cell: &Cell) -> String {
-    let show = |figure: &crate::results::Published| {
-        let measured = figure.measured(summary, cell).map_or_else(String::new, |measured| {
-            format!(" <small>(measured: {})</small>", escape(&figure.show(measured)))
-        });
-        let (source, what) = (escape(&figure.source), escape(&figure.name()));
-        let value = escape(&figure.show(figure.value));
-        format!("<span title=\"{source}\">{what} {value}</span>{measured}")
-    };
-    cell.published.iter().map(show).collect::<Vec<_>>().join("<br>")
+fn published_figures(summary: &Summary, cell: &Cell) -> Markup {
+    html! {
+        @for (at, figure) in cell.published.iter().enumerate() {
+            @if at > 0 { br; }
+            span title=(figure.source) { (figure.name()) " " (figure.show(figure.value)) }
+            @if let Some(measured) = figure.measured(summary, cell) {
+                " " small { "(measured: " (figure.show(measured)) ")" }
+            }
+        }
+    }
 }
 
 /// Effects of two factors.
-pub(super) fn effects(found: &FactorEffects) -> String {
+pub(super) fn effects(found: &FactorEffects) -> Markup {
     let row = |name: String, ratio: &Ratio| {
         let change = 100.0 * (ratio.value - 1.0);
-        vec![
-            escape(&name),
+        [
+            name,
             format!("{:.3}", ratio.value),
             format!("{:.3} – {:.3}", ratio.interval.low, ratio.interval.high),
             format!("{change:+.1} %"),
             probability(ratio.p),
         ]
+        .map(|text| text.render())
+        .to_vec()
     };
     let (first, second) = (&found.first, &found.second);
     let rows = [
@@ -112,7 +122,7 @@ pub(super) fn effects(found: &FactorEffects) -> String {
 }
 
 /// Labels of a case.
-pub(super) fn labels(cell: &Cell) -> String {
+pub(super) fn labels(cell: &Cell) -> Markup {
     let heads = [
         "Label",
         "#Samples",
@@ -136,7 +146,7 @@ pub(super) fn labels(cell: &Cell) -> String {
     let row = |figures: &LabelFigures| {
         let (times, service) = (&figures.response, &figures.service);
         let mut row = vec![
-            escape(&figures.label),
+            figures.label.clone(),
             number(figures.samples as f64),
             number(figures.failed() as f64),
             number(figures.throughput),
@@ -146,51 +156,56 @@ pub(super) fn labels(cell: &Cell) -> String {
         row.extend([service.p50, service.p99, figures.latency].map(time));
         let sizes = [figures.received, figures.sent, figures.body, figures.decoded];
         row.extend(sizes.map(|count| bytes(count as f64)));
-        row
+        row.iter().map(Render::render).collect()
     };
     table(&heads, &cell.labels.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Failures of a case by kind, and its first failed samples.
-pub(super) fn failures(cell: &Cell) -> String {
-    let mut out = String::new();
-    if let Some(total) = cell.total().filter(|total| total.failed() > 0) {
+/// Failures of a case by kind, and its first failed samples; `None` without any.
+pub(super) fn failures(cell: &Cell) -> Option<Markup> {
+    let total = cell.total().filter(|total| total.failed() > 0);
+    if total.is_none() && cell.failures.is_empty() {
+        return None;
+    }
+    let kinds = |total: &LabelFigures| {
         let kinds = total.errors.iter().filter(|(_, count)| **count > 0);
         let share = |count: u64| percent(count as f64 / total.samples.max(1) as f64);
-        let rows =
-            kinds.map(|(kind, count)| vec![escape(kind), number(*count as f64), share(*count)]);
-        out.push_str(&table(&["Failure", "#Samples", "#Share"], &rows.collect::<Vec<_>>()));
-    }
-    if !cell.failures.is_empty() {
-        let rows = cell.failures.iter().map(|failure| {
-            let status =
-                if failure.status == 0 { "–".to_owned() } else { failure.status.to_string() };
-            vec![
-                escape(&failure.kind),
-                escape(&failure.label),
-                format!("{:.3} s", failure.at),
-                status,
-                escape(&failure.message),
-                format!("<code>{}</code>", escape(&failure.url)),
-                format!("<code>{}</code>", escape(&failure.body)),
-            ]
-        });
-        let heads = ["First samples", "Label", "#At", "#Status", "What", "URL", "Body"];
-        out.push_str(&table(&heads, &rows.collect::<Vec<_>>()));
-    }
-    out
+        let row = |(kind, count): (&String, &u64)| {
+            vec![kind.render(), number(*count as f64).render(), share(*count).render()]
+        };
+        table(&["Failure", "#Samples", "#Share"], &kinds.map(row).collect::<Vec<_>>())
+    };
+    let sample = |failure: &Failure| {
+        let status = Some(failure.status).filter(|status| *status > 0);
+        vec![
+            failure.kind.render(),
+            failure.label.render(),
+            html! { (format_args!("{:.3} s", failure.at)) },
+            or_dash(status.map(|status| status.to_string())),
+            failure.message.render(),
+            html! { code { (failure.url) } },
+            html! { code { (failure.body) } },
+        ]
+    };
+    let heads = ["First samples", "Label", "#At", "#Status", "Error", "URL", "Body"];
+    Some(html! {
+        @if let Some(total) = total { (kinds(total)) }
+        @if !cell.failures.is_empty() {
+            (table(&heads, &cell.failures.iter().map(sample).collect::<Vec<_>>()))
+        }
+    })
 }
 
 /// Cases of which each threshold has a row of its own.
 const EACH: usize = 8;
 
 /// Thresholds of all cases; of many cases those that broke one, and how many kept it.
-pub(super) fn thresholds(summary: &Summary) -> String {
+pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
     let all: Vec<&Kept> = summary.cells.iter().flat_map(|cell| &cell.thresholds).collect();
     let row = |kept: &Kept| {
         let verdict = badge(if kept.kept { Verdict::Pass } else { Verdict::Fail });
-        let threshold = format!("<code>{}</code>", escape(&kept.threshold));
-        vec![threshold, escape(&kept.cell), verdict, escape(&kept.found)]
+        let threshold = html! { code { (kept.threshold) } };
+        vec![threshold, kept.cell.render(), verdict, kept.found.render()]
     };
     let mut rows = Vec::new();
     if summary.cells.len() <= EACH {
@@ -207,39 +222,36 @@ pub(super) fn thresholds(summary: &Summary) -> String {
             let kept = same().filter(|kept| kept.kept).count();
             if kept > 0 {
                 let mut sum = row(one);
-                sum[1] = format!("{kept} of {} cases", same().count());
-                (sum[2], sum[3]) = (badge(Verdict::Pass), String::new());
+                sum[1] = html! { (kept) " of " (same().count()) " cases" };
+                (sum[2], sum[3]) = (badge(Verdict::Pass), Markup::default());
                 rows.push(sum);
             }
         }
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    table(&["Threshold", "Case", "Verdict", "#Found"], &rows)
+    (!rows.is_empty()).then(|| table(&["Threshold", "Case", "Verdict", "#Measured"], &rows))
 }
 
 /// A comparison with another run.
-pub(super) fn comparison(found: &Comparison) -> String {
-    let ratio = |ratio: Option<&Ratio>| match ratio {
-        Some(r) => format!("{:.3} ({:.3} – {:.3})", r.value, r.interval.low, r.interval.high),
-        None => "–".to_owned(),
-    };
+pub(super) fn comparison(found: &Comparison) -> Markup {
+    let ratio =
+        |ratio: Option<&Ratio>| {
+            or_dash(ratio.map(|r| {
+                format!("{:.3} ({:.3} – {:.3})", r.value, r.interval.low, r.interval.high)
+            }))
+        };
     let row = |cell: &CellComparison| {
         let p99 = cell.times.iter().find(|time| time.name == "p99");
+        let judgement = cell.judgement.word();
         vec![
-            escape(&cell.name),
-            format!("<span class=\"judgement {0}\">{0}</span>", cell.judgement.word()),
-            number(cell.before),
-            number(cell.after),
+            cell.name.render(),
+            html! { span class={ "judgement " (judgement) } { (judgement) } },
+            number(cell.before).render(),
+            number(cell.after).render(),
             ratio(cell.throughput.as_ref()),
-            cell.ranks.map_or_else(|| "–".to_owned(), |ranks| probability(ranks.p)),
-            p99.map_or_else(
-                || "–".to_owned(),
-                |p| format!("{} → {}", time(p.before), time(p.after)),
-            ),
+            or_dash(cell.ranks.map(|ranks| probability(ranks.p))),
+            or_dash(p99.map(|p| format!("{} → {}", time(p.before), time(p.after)))),
             ratio(p99.and_then(|time| time.ratio.as_ref())),
-            format!("{} → {}", percent(cell.errors[0]), percent(cell.errors[1])),
+            html! { (percent(cell.errors[0])) " → " (percent(cell.errors[1])) },
         ]
     };
     let heads = [
@@ -253,82 +265,82 @@ pub(super) fn comparison(found: &Comparison) -> String {
         "#Ratio of p99",
         "#Errors",
     ];
-    let mut out = format!(
-        "<p>Before: <code>{}</code>. After: <code>{}</code>. A case is worse if it lost more than {} \
-         and the interval of the ratio excludes 1, the same if the whole interval lies within that.</p>",
-        escape(&found.before),
-        escape(&found.after),
-        percent(found.margin)
-    );
-    out.push_str(&table(&heads, &found.cells.iter().map(row).collect::<Vec<_>>()));
     let lists = [
         ("Only before", &found.only_before),
         ("Only after", &found.only_after),
-        ("What else differs", &found.differences),
+        ("Other differences", &found.differences),
     ];
-    for (title, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
-        out.push_str(&format!("<p>{title}:</p>{}", list(items)));
+    html! {
+        p {
+            "Before: " code { (found.before) } ". After: " code { (found.after) } ". A case is worse if "
+            "its throughput fell by more than " (percent(found.margin)) " and the interval of the "
+            "ratio excludes 1. A case is the same if the whole interval lies within this margin."
+        }
+        (table(&heads, &found.cells.iter().map(row).collect::<Vec<_>>()))
+        @for (title, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
+            p { (title) ":" }
+            (list(items))
+        }
     }
-    out
 }
 
-/// Items as a list.
-pub(super) fn list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
-    format!("<ul>{items}</ul>")
+/// Items as a list; nothing without items.
+pub(super) fn list(items: &[String]) -> Markup {
+    html! { @if !items.is_empty() { ul { @for item in items { li { (item) } } } } }
 }
 
 /// Validity of every case: generator, lag, server.
-pub(super) fn validity(summary: &Summary) -> String {
+pub(super) fn validity(summary: &Summary) -> Markup {
     let rows = summary.cells.iter().map(|cell| {
         let lag = cell.open.as_ref();
         let server = cell.server.as_ref();
         let busiest = server.and_then(|server| server.busiest).map(percent);
         let samples = cell.total().map_or(0, |total| total.samples);
         vec![
-            escape(&cell.name),
-            number(samples as f64),
-            format!("{} s", number(cell.window)),
-            format!("{} µs", number(cell.generator.cpu_us)),
-            percent(cell.generator.busiest),
-            lag.map_or_else(|| "–".to_owned(), |open| time(open.send_lag.p99)),
-            lag.map_or_else(|| "–".to_owned(), |open| number(open.dropped as f64)),
-            server.map_or_else(|| "–".to_owned(), |s| format!("{} µs", number(s.cpu_us))),
-            busiest.unwrap_or_else(|| "–".to_owned()),
-            server.map_or_else(|| "–".to_owned(), |s| bytes(s.memory as f64)),
+            cell.name.render(),
+            number(samples as f64).render(),
+            html! { (number(cell.window)) " s" },
+            html! { (number(cell.generator.cpu_us)) " µs" },
+            percent(cell.generator.busiest).render(),
+            or_dash(lag.map(|open| time(open.send_lag.p99))),
+            or_dash(lag.map(|open| number(open.dropped as f64))),
+            or_dash(server.map(|s| format!("{} µs", number(s.cpu_us)))),
+            or_dash(busiest),
+            or_dash(server.map(|s| bytes(s.memory as f64))),
         ]
     });
     let heads = [
         "Case",
         "#Requests",
         "#Window",
-        "#Generator CPU a request",
-        "#Its busiest loop",
+        "#Generator CPU per request",
+        "#Busiest generator loop",
         "#Send lag p99",
         "#Dropped",
-        "#Server CPU a request",
-        "#Its busiest thread",
-        "#Its memory",
+        "#Server CPU per request",
+        "#Busiest server thread",
+        "#Server memory",
     ];
     table(&heads, &rows.collect::<Vec<_>>())
 }
 
-/// What was run, and where.
-pub(super) fn environment(run: &Run) -> String {
+/// Target, server, generator and host of a run.
+pub(super) fn environment(run: &Run) -> Markup {
     let Host { name, kernel, processor, cores, memory } = &run.host;
-    let row = |what: &str, value: &str| vec![what.to_owned(), escape(value)];
     let rows = [
-        row("Target", &run.target),
-        row("Server", &run.server),
-        row("Generator", &run.version),
-        row("Host", name),
-        row("System", kernel),
-        row("Processor", &format!("{processor}, {cores} cores")),
-        row("Memory", &bytes(*memory as f64)),
-        row("Started", &run.started),
-        row("Ended", &run.ended),
-        row("Scenario, SHA-256", &run.scenario_sha256),
+        ("Target", run.target.clone()),
+        ("Server", run.server.clone()),
+        ("Generator", run.version.clone()),
+        ("Host", name.clone()),
+        ("System", kernel.clone()),
+        ("Processor", format!("{processor}, {cores} cores")),
+        ("Memory", bytes(*memory as f64)),
+        ("Started", run.started.clone()),
+        ("Ended", run.ended.clone()),
+        ("Scenario, SHA-256", run.scenario_sha256.clone()),
     ];
-    let rows: Vec<Vec<String>> = rows.into_iter().filter(|row| !row[1].is_empty()).collect();
-    table(&["Circumstance", "Value"], &rows)
+    let rows = rows.iter().filter(|(_, value)| !value.is_empty());
+    let rows: Vec<Vec<Markup>> =
+        rows.map(|(name, value)| vec![name.render(), value.render()]).collect();
+    table(&["Property", "Value"], &rows)
 }

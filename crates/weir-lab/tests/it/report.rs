@@ -137,7 +137,7 @@ fn a_folder_says_everything_again() {
     }
     let page = fs::read_to_string(folder.join("report.html")).expect("a report");
     assert!(!page.contains("</script><b>busy") && !page.contains("toro <Tracker"), "escaped");
-    assert!(page.contains("weir lab run toro --out &#39;it&#39;\\&#39;&#39;s here&#39;"));
+    assert!(page.contains("weir lab run toro --out 'it'\\''s here'"));
 }
 
 #[test]

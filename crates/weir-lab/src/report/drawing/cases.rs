@@ -1,102 +1,71 @@
-//! A row a case: mean, interval, smallest and largest round.
+//! A row per case: mean, interval, smallest and largest round.
 
-use super::super::html::{escape, number};
-use super::{Scale, ticks};
+use super::super::html::number;
+use super::{Scale, px, ticks};
 use crate::results::Cell;
-use std::fmt::Write;
+use maud::{Markup, html};
 
 const ROW: f64 = 30.0;
 const WIDTH: f64 = 1_080.0;
 const NAMES: f64 = 350.0;
 const FIGURES: f64 = 110.0;
+const MAX_NAME_CHARS: usize = 42;
 
-/// Throughput of each case that has a number; empty if none has.
-pub(in crate::report) fn cases(cells: &[Cell]) -> String {
+/// Throughput of each case that has a number; `None` if none has.
+pub(in crate::report) fn cases(cells: &[Cell]) -> Option<Markup> {
     let rows: Vec<&Cell> = cells.iter().filter(|cell| cell.throughput.is_some()).collect();
     let largest = rows.iter().filter_map(|cell| Some(cell.throughput?.max)).fold(0.0, f64::max);
     if rows.is_empty() || largest <= 0.0 {
-        return String::new();
+        return None;
     }
     let marks = ticks(0.0, largest, 5);
     let high = marks.last().copied().unwrap_or(largest);
     let x = Scale { low: 0.0, high, from: NAMES, to: WIDTH - FIGURES };
     let bottom = 10.0 + ROW * rows.len() as f64;
-    let mut out = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
-         aria-label=\"Throughput of each case with its interval\">",
-        bottom + 40.0
-    );
-    for mark in marks {
-        let at = x.at(mark);
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"6\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 16.0,
-            number(mark)
-        );
-    }
-    for (at, cell) in rows.iter().enumerate() {
-        row(&mut out, cell, 10.0 + ROW * (at as f64 + 0.5), x);
-    }
-    let _ = write!(
-        out,
-        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">requests a second</text></svg>",
-        (x.from + x.to) / 2.0,
-        bottom + 34.0
-    );
-    out
+    Some(html! {
+        svg.chart viewBox=(format_args!("0 0 {WIDTH} {}", bottom + 40.0)) role="img"
+            aria-label="Throughput of each case with its interval" {
+            @for mark in marks {
+                @let at = px(x.at(mark));
+                line.grid x1=(at) x2=(at) y1="6" y2=(px(bottom)) {}
+                text.tick x=(at) y=(px(bottom + 16.0)) text-anchor="middle" { (number(mark)) }
+            }
+            @for (at, cell) in rows.iter().enumerate() {
+                (row(cell, 10.0 + ROW * (at as f64 + 0.5), x))
+            }
+            text.axis x=(px((x.from + x.to) / 2.0)) y=(px(bottom + 34.0)) text-anchor="middle" {
+                "requests per second"
+            }
+        }
+    })
 }
 
-fn row(out: &mut String, cell: &Cell, y: f64, x: Scale) {
-    let Some(spread) = cell.throughput else { return };
-    let _ = write!(
-        out,
-        "<g><title>{name}: mean {mean}, rounds {min} to {max}</title>\
-         <text class=\"name\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-         <line class=\"range\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-        x.from - 12.0,
-        y + 4.0,
-        escape(&shortened(&cell.name, 42)),
-        x.at(spread.min),
-        x.at(spread.max),
-        name = escape(&cell.name),
-        mean = number(spread.mean),
-        min = number(spread.min),
-        max = number(spread.max),
-    );
-    if let Some(interval) = cell.interval {
-        let _ = write!(
-            out,
-            "<line class=\"interval\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-            x.at(interval.low),
-            x.at(interval.high)
-        );
+fn row(cell: &Cell, y: f64, x: Scale) -> Markup {
+    let Some(spread) = cell.throughput else { return Markup::default() };
+    let [mean, min, max] = [spread.mean, spread.min, spread.max].map(number);
+    html! {
+        g {
+            title { (cell.name) ": mean " (mean) ", rounds " (min) " to " (max) }
+            text.name x=(x.from - 12.0) y=(px(y + 4.0)) text-anchor="end" { (shortened(&cell.name)) }
+            line.range x1=(px(x.at(spread.min))) x2=(px(x.at(spread.max))) y1=(px(y)) y2=(px(y)) {}
+            @if let Some(interval) = cell.interval {
+                line.interval x1=(px(x.at(interval.low))) x2=(px(x.at(interval.high)))
+                    y1=(px(y)) y2=(px(y)) {}
+            }
+            @for published in cell.published.iter().filter(|figure| figure.what == "throughput") {
+                path.published d=(format_args!("M{:.1} {:.1}v18", x.at(published.value), y - 9.0)) {
+                    title { "published: " (number(published.value)) }
+                }
+            }
+            circle.mean cx=(px(x.at(spread.mean))) cy=(px(y)) r="4" {}
+            text.figure x=(px(x.to + 14.0)) y=(px(y + 4.0)) { (mean) }
+        }
     }
-    for published in cell.published.iter().filter(|figure| figure.what == "throughput") {
-        let _ = write!(
-            out,
-            "<path class=\"published\" d=\"M{:.1} {:.1}v18\"><title>published: {}</title></path>",
-            x.at(published.value),
-            y - 9.0,
-            number(published.value)
-        );
-    }
-    let _ = write!(
-        out,
-        "<circle class=\"mean\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
-         <text class=\"figure\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
-        x.at(spread.mean),
-        x.to + 14.0,
-        y + 4.0,
-        number(spread.mean)
-    );
 }
 
-/// At most `most` characters.
-fn shortened(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= MAX_NAME_CHARS {
         return name.to_owned();
     }
-    name.chars().take(most - 1).chain(['…']).collect()
+    name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect()
 }

@@ -1,15 +1,16 @@
-//! Lines over the levels of a factor: throughput and 99th percentile, a line a level of another
+//! Lines over the levels of a factor: throughput and 99th percentile, one line per level of another
 //! factor, a pair of charts for each combination of the others.
 
-use super::super::html::{escape, number, time};
-use super::{Scale, ticks};
+use super::super::html::{number, time};
+use super::{Scale, px, ticks};
 use crate::figures::LabelFigures;
 use crate::results::Cell;
+use maud::{Markup, html};
 use std::fmt::Write;
 
 const WIDTH: f64 = 530.0;
 const HEIGHT: f64 = 270.0;
-/// Lines that can be told apart.
+/// Lines that can be distinguished.
 const LINES: usize = 8;
 /// Pairs of charts.
 const PAIRS: usize = 12;
@@ -20,8 +21,8 @@ struct Levels<'a> {
     values: Vec<&'a str>,
 }
 
-/// Charts of a run with a factor of at least three levels, or of two factors; empty otherwise.
-pub(in crate::report) fn matrix(cells: &[Cell]) -> String {
+/// Charts of a run with a factor of at least three levels, or of two factors; `None` otherwise.
+pub(in crate::report) fn matrix(cells: &[Cell]) -> Option<Markup> {
     let mut factors = levels(cells);
     let numeric = |factor: &Levels<'_>| {
         factor.values.iter().all(|value| value.starts_with(|c: char| c.is_ascii_digit()))
@@ -32,23 +33,23 @@ pub(in crate::report) fn matrix(cells: &[Cell]) -> String {
     });
     let enough = factors.first().is_some_and(|x| x.values.len() >= 3) || factors.len() >= 2;
     if !enough || !factors.first().is_some_and(numeric) {
-        return String::new();
+        return None;
     }
     let x = factors.remove(0);
     factors.sort_by_key(|factor| std::cmp::Reverse(factor.values.len()));
     let series = (!factors.is_empty()).then(|| factors.remove(0));
-    let mut out = String::new();
-    for chosen in combinations(&factors).into_iter().take(PAIRS) {
+    let pair = |chosen: Vec<(&str, &str)>| {
         let fits = |cell: &&Cell| chosen.iter().all(|(n, value)| cell.factor(n) == Some(*value));
         let cells: Vec<&Cell> = cells.iter().filter(fits).collect();
         let title: Vec<String> =
             chosen.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        out.push_str(&pair(&title.join(", "), &cells, &x, series.as_ref()));
-    }
-    out
+        pair(&title.join(", "), &cells, &x, series.as_ref())
+    };
+    let pairs = combinations(&factors).into_iter().take(PAIRS).map(pair);
+    Some(html! { @for pair in pairs { (pair) } })
 }
 
-fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>>) -> String {
+fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>>) -> Markup {
     let lines: Vec<&str> = series.map_or_else(|| vec![""], |series| series.values.clone());
     let of = |line: &str, figure: fn(&Cell) -> Option<f64>| -> Vec<Option<f64>> {
         let wanted = |cell: &&&Cell, level: &str| {
@@ -65,24 +66,21 @@ fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>
     let slow =
         |cell: &Cell| cell.total().filter(|t| t.samples > 0).map(|t: &LabelFigures| t.response.p99);
     let p99: Vec<_> = lines.iter().take(LINES).map(|line| of(line, slow)).collect();
-    let mut out = String::new();
-    if !title.is_empty() {
-        let _ = write!(out, "<h3>{}</h3>", escape(title));
-    }
-    if let Some(series) = series {
-        let _ = write!(out, "<p class=\"legend\">{}: ", escape(series.name));
-        for (at, line) in lines.iter().take(LINES).enumerate() {
-            let _ = write!(out, "<span class=\"key s{at}\"></span>{} ", escape(line));
+    html! {
+        @if !title.is_empty() { h3 { (title) } }
+        @if let Some(series) = series {
+            p.legend {
+                (series.name) ": "
+                @for (at, line) in lines.iter().take(LINES).enumerate() {
+                    span class=(format_args!("key s{at}")) {} (line) " "
+                }
+            }
         }
-        out.push_str("</p>");
+        div.pair {
+            (chart("Throughput, requests per second", x, &throughput, number))
+            (chart("Response time, 99th percentile", x, &p99, time))
+        }
     }
-    let _ = write!(
-        out,
-        "<div class=\"pair\">{}{}</div>",
-        chart("Throughput, requests a second", x, &throughput, number),
-        chart("Response time, 99th percentile", x, &p99, time)
-    );
-    out
 }
 
 fn chart(
@@ -90,79 +88,65 @@ fn chart(
     x: &Levels<'_>,
     lines: &[Vec<Option<f64>>],
     show: fn(f64) -> String,
-) -> String {
+) -> Markup {
     let largest = lines.iter().flatten().flatten().copied().fold(0.0, f64::max);
     let marks = ticks(0.0, if largest > 0.0 { largest } else { 1.0 }, 4);
     let high = marks.last().copied().unwrap_or(1.0);
     let across =
         Scale { low: -0.3, high: x.values.len() as f64 - 0.7, from: 84.0, to: WIDTH - 12.0 };
     let up = Scale { low: 0.0, high, from: HEIGHT - 46.0, to: 30.0 };
-    let mut out = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\
-         <text class=\"title\" x=\"0\" y=\"14\">{title}</text>"
-    );
-    for mark in marks {
-        let at = up.at(mark);
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            across.from,
-            across.to,
-            across.from - 8.0,
-            at + 4.0,
-            show(mark)
-        );
+    html! {
+        svg.chart viewBox=(format_args!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(title) {
+            text.title x="0" y="14" { (title) }
+            @for mark in marks {
+                @let at = up.at(mark);
+                line.grid x1=(across.from) x2=(across.to) y1=(px(at)) y2=(px(at)) {}
+                text.tick x=(across.from - 8.0) y=(px(at + 4.0)) text-anchor="end" { (show(mark)) }
+            }
+            @for (at, level) in x.values.iter().enumerate() {
+                text.tick x=(px(across.at(at as f64))) y=(HEIGHT - 28.0) text-anchor="middle" {
+                    (level)
+                }
+            }
+            @for (number, values) in lines.iter().enumerate() {
+                (line(number, values, across, up, show))
+            }
+            text.axis x=(px((across.from + across.to) / 2.0)) y=(HEIGHT - 6.0) text-anchor="middle" {
+                (x.name)
+            }
+        }
     }
-    for (at, level) in x.values.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            across.at(at as f64),
-            HEIGHT - 28.0,
-            escape(level)
-        );
-    }
-    for (number, values) in lines.iter().enumerate() {
-        line(&mut out, number, values, across, up, show);
-    }
-    let _ = write!(
-        out,
-        "<text class=\"axis\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text></svg>",
-        (across.from + across.to) / 2.0,
-        HEIGHT - 6.0,
-        escape(x.name)
-    );
-    out
 }
 
 fn line(
-    out: &mut String,
     number: usize,
     values: &[Option<f64>],
     across: Scale,
     up: Scale,
     show: fn(f64) -> String,
-) {
+) -> Markup {
     let mut path = String::new();
-    let mut dots = String::new();
+    let mut dots = Vec::new();
     let mut pen = 'M';
     for (at, value) in values.iter().enumerate() {
-        // Where there is no number, the line breaks.
+        // The line is interrupted where there is no number.
         let Some(value) = value else {
             pen = 'M';
             continue;
         };
         let (x, y) = (across.at(at as f64), up.at(*value));
         let _ = write!(path, "{pen}{x:.1} {y:.1}");
-        let _ = write!(
-            dots,
-            "<circle class=\"dot s{number}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>",
-            show(*value)
-        );
+        dots.push((x, y, *value));
         pen = 'L';
     }
-    let _ = write!(out, "<path class=\"line s{number}\" d=\"{path}\"/>{dots}");
+    html! {
+        path class=(format_args!("line s{number}")) d=(path) {}
+        @for (x, y, value) in dots {
+            circle class=(format_args!("dot s{number}")) cx=(px(x)) cy=(px(y)) r="4" {
+                title { (show(value)) }
+            }
+        }
+    }
 }
 
 /// Factors with more than one level.

@@ -71,7 +71,7 @@ fn a_report_can_be_made_again() {
     assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
     assert_eq!(text(&made), "run/report.html\n");
     let page = fs::read_to_string(dir.path().join("run/report.html")).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("weir lab hit"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("weir lab hit"));
     assert!(!page.contains("src=\"http") && !page.contains("href=\"http"), "it needs no network");
 }
 
