@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 pub use counts::{Bucket, Counted, Counts, Facet};
 pub use journal::{Damage, JournalState, Lag, MissingFile, Recovery, Verified};
-pub use transaction::{Body, BodyFacts, Change, Field, Payload, Stage, Summary, Transaction};
+pub use transaction::{Body, BodyMetadata, Change, Field, Payload, Stage, Summary, Transaction};
 
 /// Most transactions of a page, and most that a tail gives at once.
 pub const LONGEST_PAGE: usize = 1000;

@@ -171,7 +171,7 @@ impl Triggers {
             return Ok(());
         }
         self.noted = Instant::now();
-        self.readers.iter().for_each(|reader| self.follower.pass(reader));
+        self.readers.iter().for_each(|reader| self.follower.advance(reader));
         let noted = self.follower.commit().map_err(EventError::Journal);
         self.unnoted = noted.is_err();
         noted

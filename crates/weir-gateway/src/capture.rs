@@ -43,8 +43,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
 use weir_journal::{
-    BodyFacts, Completed, Lane, Outcome, Position, Received, Room, Side, Ticket, Void, counted,
-    stage,
+    BodyMetadata, Completed, Discarded, Lane, Outcome, Position, Received, Reservation, Side,
+    TransactionHandle, counted, stage,
 };
 use weir_script::Notes;
 use weir_wire::Framing;
@@ -107,9 +107,9 @@ enum State {
     /// One record at the end will say it all.
     Whole,
     /// So it will, and there is room for it.
-    Promised(Room),
+    Promised(Reservation),
     /// `received` is written.
-    Open(Ticket),
+    Open(TransactionHandle),
     /// There was no room for headers and bodies: one record at the end says the rest.
     Shed,
 }
@@ -211,23 +211,23 @@ pub(crate) fn begin(
         exchange.recording.state = State::Whole;
         return Ok(None);
     }
-    let ticket = if alone {
+    let handle = if alone {
         exchange.recording.state = if sheds { State::Whole } else { promised(exchange)? };
         None
     } else {
         match open(exchange) {
             None if sheds && framing.is_empty() => return Ok(None),
             None if !sheds => return Err(Problem::JournalFull),
-            ticket => ticket,
+            handle => handle,
         }
     };
-    let level = if ticket.is_some() || alone { level } else { CaptureLevel::Meta };
+    let level = if handle.is_some() || alone { level } else { CaptureLevel::Meta };
     let live = Rc::clone(exchange.live());
     let settings = &live.site.config.tracker;
     let body = Passing::new(exchange.worker, level, settings, &exchange.request.headers);
     let body = Rc::new(RefCell::new(body.of_request(framing)));
     exchange.recording.request = Some(Rc::clone(&body));
-    Ok(Some(Tee { ticket, body, live }))
+    Ok(Some(Tee { handle, body, live }))
 }
 
 /// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
@@ -237,10 +237,10 @@ pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
         open(exchange);
     }
     match exchange.recording.state {
-        State::Open(ticket) => {
+        State::Open(handle) => {
             let live = Rc::clone(exchange.live());
             let mut body = take_response(exchange, exchange.recording.capture.level);
-            body.pass(ticket, Side::Response, bytes, &live.site.config.tracker);
+            body.pass(handle, Side::Response, bytes, &live.site.config.tracker);
             exchange.recording.response = Some(body);
         }
         State::Whole | State::Promised(_) | State::Shed => {
@@ -271,7 +271,7 @@ fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
     let Received { api, operation, consumer, plan, .. } =
         who_and_what(exchange, &exchange.live().site.config);
     let names = api.len() + operation.len() + consumer.len() + plan.len();
-    let room = lane.borrow_mut().promise(names + COUNT_LENGTH);
+    let room = lane.borrow_mut().reserve(names + COUNT_LENGTH);
     room.map(State::Promised).map_err(|_| {
         exchange.recording.state = State::Off;
         not_written(exchange);
@@ -281,13 +281,13 @@ fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
 
 /// Writes `received`. Where there is no room for it the request is refused, or its headers and
 /// bodies are not recorded, as the configuration says.
-fn open(exchange: &mut Exchange) -> Option<Ticket> {
+fn open(exchange: &mut Exchange) -> Option<TransactionHandle> {
     let lane = exchange.worker.lane.as_ref()?;
     let level = exchange.recording.capture.level;
-    let written = with_received(exchange, level, |received| lane.borrow_mut().received(received));
+    let written = with_received(exchange, level, |received| lane.borrow_mut().start(received));
     let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
     exchange.recording.state = match &written {
-        Ok(ticket) => State::Open(*ticket),
+        Ok(handle) => State::Open(*handle),
         Err(_) if sheds => State::Shed,
         Err(_) => State::Off,
     };
@@ -312,14 +312,15 @@ fn not_written(exchange: &Exchange) {
 fn write_record(exchange: &Exchange, state: State, level: CaptureLevel, completed: &Completed<'_>) {
     let Some(lane) = &exchange.worker.lane else { return };
     let written = match state {
-        State::Open(ticket) => lane.borrow_mut().completed(ticket, completed).map(|_| ()),
+        State::Open(handle) => lane.borrow_mut().complete(handle, completed).map(|_| ()),
         State::Whole | State::Rejected | State::Shed => {
             write_whole(exchange, lane, level, completed);
             Ok(())
         }
         State::Promised(room) => {
-            let write =
-                |received: &Received<'_>| lane.borrow_mut().whole_in(room, received, completed);
+            let write = |received: &Received<'_>| {
+                lane.borrow_mut().append_reserved(room, received, completed)
+            };
             with_received(exchange, level, write).map(|_| ())
         }
         State::Off => Ok(()),
@@ -338,7 +339,7 @@ fn write_whole(
     completed: &Completed<'_>,
 ) {
     let write = |level, completed: &Completed<'_>| {
-        let write = |received: &Received<'_>| lane.borrow_mut().whole(received, completed);
+        let write = |received: &Received<'_>| lane.borrow_mut().append(received, completed);
         with_received(exchange, level, write).is_ok()
     };
     let Recording { alone, counted, .. } = exchange.recording;
@@ -422,10 +423,10 @@ fn write_end(
     let error = outcome != Outcome::Completed || exchange.response.status >= 400;
     let stored = !matches!(state, State::Rejected | State::Shed) && !alone;
     let kept = stored && exchange.recording.capture.keeps(error, total);
-    let void = match state {
-        State::Open(_) if !kept && level >= CaptureLevel::Headers => Void::Payload,
-        State::Open(_) if exchange.recording.void => Void::Answer,
-        _ => Void::Nothing,
+    let discarded = match state {
+        State::Open(_) if !kept && level >= CaptureLevel::Headers => Discarded::Payload,
+        State::Open(_) if exchange.recording.void => Discarded::Response,
+        _ => Discarded::Nothing,
     };
     let level = match (alone, kept) {
         (true, _) => CaptureLevel::None,
@@ -454,13 +455,13 @@ fn write_end(
         response: bodies.response,
         request_body: &bodies.request_body,
         response_body: &bodies.response_body,
-        void,
+        discarded,
         keys: &pairs(&said.keys),
         properties: &pairs(&said.properties),
         logs: &logs,
         retries: exchange.recording.retries,
         shortened: state == State::Shed,
-        unsure: None,
+        possible_end: None,
     };
     write_record(exchange, state, level, &completed);
     crate::buffer::give_back_vec(head);
@@ -469,9 +470,9 @@ fn write_end(
 /// What is written of the bodies with the end of a transaction.
 #[derive(Default)]
 struct Bodies<'b> {
-    request: BodyFacts,
+    request: BodyMetadata,
     request_body: Cow<'b, [u8]>,
-    response: BodyFacts,
+    response: BodyMetadata,
     response_body: Cow<'b, [u8]>,
 }
 
@@ -515,7 +516,7 @@ fn with_received<T>(
     let recording = &exchange.recording;
     if recording.alone {
         let received = Received {
-            counted: recording.counted | counted::ALONE,
+            counted: recording.counted | counted::COUNT_ONLY,
             ..who_and_what(exchange, config)
         };
         return write(&received);

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_journal::{BodyFacts, Completed, Journal, Received, Refused, Settings};
+use weir_journal::{BodyMetadata, Completed, Journal, Received, Refused, Settings};
 
 const ROUNDS: usize = 15;
 const REQUEST: &[u8] = b"host: 127.0.0.1:8080\r\nuser-agent: bench/1.0\r\naccept: */*\r\n";
@@ -37,19 +37,20 @@ fn main() {
             level: 3,
             ..Received::default()
         };
-        let facts = BodyFacts { length: size as u64, stored: size as u64, ..BodyFacts::default() };
+        let facts =
+            BodyMetadata { length: size as u64, stored: size as u64, ..BodyMetadata::default() };
         let completed = Completed {
             status: 200,
             head: RESPONSE,
             stages: &[(1, 20), (2, 30), (9, 57)],
-            request: if both { facts } else { BodyFacts::default() },
+            request: if both { facts } else { BodyMetadata::default() },
             response: facts,
             request_body: if both { &body } else { b"" },
             response_body: &body,
             ..Completed::default()
         };
         let before = journal.statistics();
-        lane.whole(&received, &completed).expect("room");
+        lane.append(&received, &completed).expect("room");
         let bytes = journal.statistics().bytes - before.bytes;
         let batch = 200;
         let batches = (24 << 20) / bytes / batch;
@@ -59,12 +60,12 @@ fn main() {
                 for _ in 0..batches {
                     let start = thread_time();
                     let refused = (0..batch)
-                        .filter(|_| lane.whole(&received, &completed) == Err(Refused::Full))
+                        .filter(|_| lane.append(&received, &completed) == Err(Refused::Full))
                         .count();
                     spent += thread_time() - start;
                     if refused > 0 {
                         let since = Instant::now();
-                        while lane.whole(&received, &completed).is_err() {
+                        while lane.append(&received, &completed).is_err() {
                             assert!(since.elapsed() < Duration::from_secs(10), "no segment");
                             std::thread::sleep(Duration::from_millis(1));
                         }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_journal::{BodyFacts, Completed, Journal, Position, Received, Settings};
+use weir_journal::{BodyMetadata, Completed, Journal, Position, Received, Settings};
 
 const TRANSACTIONS: usize = 60_000;
 const WORDS: usize = 50_000;
@@ -90,10 +90,10 @@ fn run<'a>(name: &str, bodies: &dyn Fn(usize) -> &'a [Vec<u8>; 2], random: &mut 
         let mut id = [0; 16];
         id[..6].copy_from_slice(&(1_795_262_400_000 + number as u64).to_be_bytes()[2..]);
         id[6..14].copy_from_slice(&random.next().to_be_bytes());
-        let facts = |body: &Vec<u8>| BodyFacts {
+        let facts = |body: &Vec<u8>| BodyMetadata {
             length: body.len() as u64,
             stored: body.len() as u64,
-            ..BodyFacts::default()
+            ..BodyMetadata::default()
         };
         let received = Received {
             id,
@@ -120,7 +120,7 @@ fn run<'a>(name: &str, bodies: &dyn Fn(usize) -> &'a [Vec<u8>; 2], random: &mut 
         };
         let start = time(ThreadCPUTime);
         let since = Instant::now();
-        while lane.whole(&received, &completed).is_err() {
+        while lane.append(&received, &completed).is_err() {
             assert!(since.elapsed() < Duration::from_secs(30), "no segment");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,15 +1,15 @@
-//! Why a call is counted, and what counting has to know of it: the bits of a record's `counted`.
-//! They are part of the format.
+//! Why a call is counted, and what metering needs to know: the bits of a record's `counted`. They
+//! are part of the format.
 
-/// A rule says so.
+/// A metering rule includes it.
 pub const RULE: u8 = 1;
 /// Its plan needs it.
 pub const PLAN: u8 = 2;
-/// It has used up one call of its plan's quota.
+/// It used up one call of its plan's quota.
 pub const QUOTA: u8 = 4;
-/// It was turned away before anything was done about it.
+/// It was rejected before it was processed.
 pub const REJECTED: u8 = 8;
-/// It is a resubmission, and counts all the same.
+/// It is a resubmission that is billed.
 pub const BILLED: u8 = 16;
-/// It is recorded to be counted and for nothing else: it is no transaction to be shown.
-pub const ALONE: u8 = 128;
+/// Count-only: recorded for metering, and not shown as a transaction.
+pub const COUNT_ONLY: u8 = 128;

@@ -1,9 +1,9 @@
-//! Places where a test can make the file system fail, or the work end as a crash would end it.
+//! Points where a test can make the file system fail, or end the process as a crash would.
 //!
-//! Tests of this crate order failures with [`Faults`]. Tests of the whole program build it with
-//! the feature `failpoints` and name the place where the process kills itself in `WEIR_KILL_AT`,
-//! or the thread panics in `WEIR_PANIC_AT`, with `:N` behind it after passing there N times.
-//! Without the feature there is nothing of this in the program.
+//! Tests of this crate inject failures with [`Faults`]. Tests of the whole program build with the
+//! feature `failpoints` and name a point in `WEIR_KILL_AT`, where the process kills itself, or in
+//! `WEIR_PANIC_AT`, where the thread panics; a suffix `:N` skips the first N passes. Without the
+//! feature the program contains none of this.
 
 use std::io;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Ends the process as `kill -9` does, or panics, if a test has named this place.
+/// Ends the process as `kill -9` does, or panics, if a test has named this point.
 #[cfg(feature = "failpoints")]
 pub fn pass(point: &str) {
     static KILL: Order = Order::new("WEIR_KILL_AT");
@@ -24,7 +24,7 @@ pub fn pass(point: &str) {
     assert!(!PANIC.is_due(point), "a test has ordered this panic");
 }
 
-/// What a test has ordered, once.
+/// One of the two variables.
 #[cfg(feature = "failpoints")]
 struct Order {
     variable: &'static str,
@@ -52,12 +52,12 @@ impl Order {
     }
 }
 
-/// Does nothing: the feature `failpoints` is off.
+/// No effect: the feature `failpoints` is off.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn pass(_point: &str) {}
 
-/// Failures that a test has ordered; outside tests nothing ever fails here.
+/// Injected failures; outside tests there are none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     #[cfg(test)]
@@ -65,7 +65,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Fails if a failure is ordered for `point`.
+    /// Fails if a failure is injected at `point`.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test's failures are in it"))]
     pub(crate) fn check(&self, point: &'static str) -> io::Result<()> {
         #[cfg(test)]
@@ -84,21 +84,21 @@ impl Faults {
         Ok(())
     }
 
-    /// Orders the next `times` passes through `point` to fail.
+    /// Makes the next `times` passes through `point` fail.
     #[cfg(test)]
     pub(crate) fn order(&self, point: &'static str, times: u32, kind: io::ErrorKind) {
         let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
         ordered.insert(point, Failure { after: 0, times, kind });
     }
 
-    /// Orders one pass through `point` to fail, after `after` that go well.
+    /// Makes one pass through `point` fail, after `after` successful ones.
     #[cfg(test)]
     pub(crate) fn order_after(&self, point: &'static str, after: u32, kind: io::ErrorKind) {
         let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
         ordered.insert(point, Failure { after, times: 1, kind });
     }
 
-    /// Takes every order back.
+    /// Removes all injected failures.
     #[cfg(test)]
     pub(crate) fn clear(&self) {
         self.ordered.lock().unwrap_or_else(PoisonError::into_inner).clear();

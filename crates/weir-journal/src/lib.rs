@@ -1,9 +1,9 @@
 //! A durable, checksummed log of transactions.
 //!
-//! A journal is a folder with one lane per worker; a lane is a row of preallocated segments. A
-//! worker appends `received`, `part` and `completed` records to its lane; readers get assembled
-//! transactions in the order in which they were completed. A record is in the page cache when
-//! append returns, so it survives the process.
+//! A journal is a folder with one lane per worker; a lane is a sequence of preallocated segments. A
+//! worker appends `received`, `part` and `completed` records to its lane; readers return assembled
+//! transactions in the order in which they were completed. When an append returns, the record is in
+//! the page cache and survives the end of the process.
 //!
 //! ```no_run
 //! use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
@@ -12,12 +12,12 @@
 //! eprintln!("{} interrupted", report.interrupted);
 //! let lane = &mut lanes[0];
 //! let received = Received { id: [7; 16], method: "POST", target: "/a", ..Received::default() };
-//! let ticket = lane.received(&received)?;
-//! lane.part(ticket, Side::Request, b"{}")?;
+//! let handle = lane.start(&received)?;
+//! lane.part(handle, Side::Request, b"{}")?;
 //! let completed = Completed { outcome: Outcome::Completed, status: 200, ..Completed::default() };
-//! lane.completed(ticket, &completed)?;
+//! lane.complete(handle, &completed)?;
 //! // Or all of it in one append:
-//! lane.whole(&received, &completed)?;
+//! lane.append(&received, &completed)?;
 //! let mut reader = journal.reader(0, Position::START);
 //! while let Some(transaction) = reader.next_transaction()? {
 //!     println!("{} {}", transaction.method, transaction.status);
@@ -25,45 +25,48 @@
 //! # Ok(()) }
 //! ```
 
-mod background;
-mod call;
-mod carry;
+mod catalog;
+mod checkpoint;
 pub mod counted;
-mod damage;
+mod data_lock;
 mod durable;
 pub mod failpoint;
 mod files;
 mod follower;
 mod format;
 mod journal;
+mod journal_state;
 mod lane;
+mod lane_state;
+mod maintenance;
 mod manifest;
 mod os;
+mod preallocator;
 mod reader;
 mod record;
 mod recovery;
-mod repair;
-mod retention;
-mod salvage;
-mod schedule;
-mod seal;
-mod sealed;
 mod segment;
+mod settings;
 pub mod stage;
-mod supply;
+mod statistics;
 
-pub use call::CallRecord;
+pub use checkpoint::{DamagedCheckpoint, damaged_checkpoints};
+pub use data_lock::{DataLock, Error};
 pub use durable::NotDurable;
-pub use follower::{DamagedCheckpoint, Follower, Lag};
+pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
-pub use journal::{Absence, Durability, Error, Journal, Settings, Statistics};
-pub use lane::{Lane, Refused, Room, Ticket};
+pub use journal::{Absence, Journal};
+pub use lane::{Lane, Refused, Reservation, TransactionHandle};
 pub use manifest::{DamagedManifest, MissingFile};
+pub use os::schedule::{run_when_idle, take_short_turns};
 pub use reader::Reader;
-pub use record::{BodyFacts, Completed, Outcome, Received, Side, Transaction, Void, Withheld};
+pub use record::call::CallRecord;
+pub use record::{
+    BodyMetadata, Completed, Discarded, Outcome, Received, Side, Transaction, Withheld,
+};
 pub use recovery::{Damage, RecoveryReport};
-pub use repair::{Held, damaged_checkpoints, hold};
-pub use schedule::{run_when_idle, take_short_turns};
+pub use settings::{Durability, Settings};
+pub use statistics::Statistics;
 
 #[cfg(test)]
 mod tests;

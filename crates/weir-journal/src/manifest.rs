@@ -1,19 +1,19 @@
-//! What should be there: which segments each lane has, in which files, so that files that somebody
-//! deleted are missed.
+//! Which segments each lane should have, and in which files, to detect files that were deleted from
+//! outside.
 //!
-//! It is in a folder of its own beside the journal, `journal-manifest`, as a journal may be lost
-//! as a whole:
+//! The manifest is in its own folder `journal-manifest` beside the journal, as the whole journal
+//! may be lost:
 //!
-//! - `segments`, one entry for each segment: lane `u16`, parts that there are `u8` and parts that
-//!   are gone `u8` (bits told in [`Parts`]), number `u32`, transactions `u32`, parts whose loss is
-//!   accepted `u8`, zeros (3), number of the first transaction `u64`, time at which the parts were
-//!   found to be gone `u64`, in µs since 1970; little-endian. It ends with the CRC-32 of it all. It is
-//!   durable before a file is dropped on purpose, so that such a file is not missed.
-//! - `ends`, likewise: for each lane the position `u64` of its end and the number `u64` that the next
-//!   transaction gets, about a second old.
+//! - `segments`, one entry for each segment: lane `u16`, existing parts `u8` and missing parts `u8`
+//!   (bits as in [`Parts`]), number `u32`, transactions `u32`, missing parts that are accepted
+//!   `u8`, zeros (3), sequence number of the first transaction `u64`, time at which the parts were
+//!   found missing `u64`, in µs since 1970; little-endian. At the end the CRC-32 of everything. An
+//!   entry is durable before weir drops a file, so that the file does not count as missing.
+//! - `ends`, likewise: for each lane the position `u64` of its end and the next sequence number
+//!   `u64`, about a second old.
 //!
-//! A manifest that cannot be brought up to date is removed: nothing is missed then. Damaged
-//! `segments` are kept aside as `segments.damaged-SECONDS`, and reported.
+//! A manifest that cannot be updated is removed: no file counts as missing then. Damaged `segments`
+//! are kept as `segments.damaged-SECONDS`, and reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,90 +22,52 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::background::LaneState;
+use crate::catalog::{Catalog, Segments};
 use crate::failpoint::Faults;
-use crate::files::{Files, State, create_folder};
-use crate::follower::{put_aside, write_whole};
+use crate::files::{Part, Parts};
 use crate::format::{Position, u32_at, u64_at};
-use crate::recovery;
-use crate::retention::now;
-use crate::sealed::Part;
+use crate::lane_state::LaneState;
+use crate::os::atomic_file::{
+    create_folder, quarantine, replace, replace_durably, verified, with_checksum,
+};
+use crate::os::unix_time;
+use crate::segment;
 
-/// Name of its folder beside the journal's.
+/// Name of the manifest's folder.
 const FOLDER: &str = "journal-manifest";
 /// Length of an entry of `segments`, and of `ends`.
 const ENTRY: usize = 32;
 const END: usize = 16;
-/// How long it is remembered that files are gone, at least.
+/// Minimum time for which missing files are remembered.
 const REMEMBERED: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
-/// Files of a segment.
+/// An entry of `segments`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts(u8);
-
-impl Parts {
-    /// The segment as it was appended.
-    pub(crate) const RAW: Self = Self(1);
-    pub(crate) const META: Self = Self(2);
-    pub(crate) const PAYLOAD: Self = Self(4);
-    pub(crate) const FAILED: Self = Self(8);
-    /// It was there and nothing in it could be read: damage, not a file that is gone.
-    pub(crate) const UNREADABLE: Self = Self(16);
-    /// Parts that are files of their own.
-    const FILES: Self = Self(15);
-
-    pub(crate) fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    fn common(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn of(part: Part) -> Self {
-        match part {
-            Part::Meta => Self::META,
-            Part::Payload => Self::PAYLOAD,
-            Part::Failed => Self::FAILED,
-        }
-    }
-}
-
-/// What is known of a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) parts: Parts,
-    pub(crate) gone: Parts,
-    /// Those of `gone` that somebody has accepted.
+struct Entry {
+    parts: Parts,
+    gone: Parts,
+    /// Missing parts that a user has accepted.
     accepted: Parts,
     transactions: u32,
-    first_ticket: u64,
+    first_sequence: u64,
     gone_us: u64,
 }
 
-/// Files that should be there and are not.
+/// A file that should exist and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingFile {
     /// Index of the lane.
     pub lane: u16,
     /// Number of the segment.
     pub segment: u32,
-    /// What the file is called behind the number: `segment`, `meta`, `payload` or `failed`.
+    /// Extension of the file: `segment`, `meta`, `payload` or `failed`.
     pub kind: &'static str,
-    /// Transactions that were in it, at least; of a `payload` or `failed` file, transactions of the
-    /// segment, some of which were in it.
+    /// Transactions in it, at least; for a `payload` or `failed` file, transactions of the segment,
+    /// some of which were in it.
     pub transactions: u64,
-    /// It was found missing now, and not at an earlier start.
+    /// Found missing now, not at an earlier start.
     pub new: bool,
-    /// Somebody has accepted that it is missing ([`crate::Journal::accept_missing`]).
+    /// A user has accepted that it is missing ([`crate::Journal::accept_missing`]).
     pub accepted: bool,
 }
 
@@ -114,12 +76,12 @@ pub struct MissingFile {
 pub struct DamagedManifest {
     /// The file.
     pub path: PathBuf,
-    /// Where the damaged file is now; none if it could not be moved.
+    /// New path of the damaged file; none if it could not be moved.
     pub kept: Option<PathBuf>,
 }
 
 impl std::fmt::Display for DamagedManifest {
-    /// The file, and what is lost with it.
+    /// The file, and the loss.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -134,22 +96,22 @@ impl std::fmt::Display for DamagedManifest {
 }
 
 impl std::fmt::Display for MissingFile {
-    /// Its path in the journal, and how many transactions were in it.
+    /// Its path in the journal, and the number of transactions in it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { lane, segment, kind, transactions, .. } = self;
         write!(f, "lane-{lane:04}/{segment:010}.{kind} ({transactions} transactions)")
     }
 }
 
-/// How far a lane had come.
+/// End of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) position: Position,
-    pub(crate) next_ticket: u64,
+    pub(crate) next_sequence: u64,
 }
 
 impl End {
-    /// Number of the first segment that had surely not been begun.
+    /// Number of the first segment that was certainly not begun.
     pub(crate) fn next_segment(self) -> u32 {
         self.position.segment() + u32::from(self.position.offset() > 0)
     }
@@ -160,7 +122,7 @@ struct Book {
     /// By lane and number.
     segments: BTreeMap<(u16, u32), Entry>,
     ends: Vec<End>,
-    /// What was written last.
+    /// The content of both files as written last.
     written: [Vec<u8>; 2],
 }
 
@@ -173,7 +135,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads it; what is not there or damaged knows of nothing. Damaged `segments` are put aside.
+    /// Reads the manifest. A missing or damaged file has no entries; damaged `segments` are kept
+    /// under another name.
     pub(crate) fn open(
         data: &Path,
         faults: Faults,
@@ -183,11 +146,11 @@ impl Manifest {
         create_folder(&folder)?;
         let path = folder.join("segments");
         let segments = read(&path, ENTRY)?.unwrap_or_else(|| {
-            let kept = put_aside(&path);
+            let kept = quarantine(&path);
             *damaged = Some(DamagedManifest { path, kept });
             Vec::new()
         });
-        // They are not durable: a loss of power may leave anything.
+        // Not durable: after a loss of power the file may hold anything.
         let ends = read(&folder.join("ends"), END)?.unwrap_or_default();
         let mut book = Book::default();
         for entry in segments.chunks_exact(ENTRY) {
@@ -197,14 +160,14 @@ impl Manifest {
                 gone: Parts(entry[3]),
                 accepted: Parts(entry[12]),
                 transactions: u32_at(entry, 8),
-                first_ticket: u64_at(entry, 16),
+                first_sequence: u64_at(entry, 16),
                 gone_us: u64_at(entry, 24),
             };
             book.segments.insert((lane, u32_at(entry, 4)), known);
         }
         let end = |entry: &[u8]| End {
             position: Position::from_bits(u64_at(entry, 0)),
-            next_ticket: u64_at(entry, 8),
+            next_sequence: u64_at(entry, 8),
         };
         book.ends = ends.chunks_exact(END).map(end).collect();
         Ok(Self { folder, faults, book: Mutex::new(book) })
@@ -214,58 +177,64 @@ impl Manifest {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more than the index of the last lane that is known.
+    /// One more than the index of the last known lane.
     pub(crate) fn lanes(&self) -> u16 {
         let book = self.book();
         book.segments.last_key_value().map_or(0, |((lane, _), _)| lane.saturating_add(1))
     }
 
-    /// How far a lane had come about a second before it was last written to.
+    /// End of a lane, about a second before it was last written to.
     pub(crate) fn end(&self, lane: u16) -> End {
         self.book().ends.get(usize::from(lane)).copied().unwrap_or_default()
     }
 
-    /// What is known of the segments of a lane.
-    pub(crate) fn of_lane(&self, lane: u16) -> BTreeMap<u32, Entry> {
+    /// The entries of a lane.
+    fn entries(&self, lane: u16) -> BTreeMap<u32, Entry> {
         let book = self.book();
         let range = book.segments.range((lane, 0)..=(lane, u32::MAX));
         range.map(|((_, number), entry)| (*number, *entry)).collect()
     }
 
-    /// Compares what is known of a lane with what there is, and notes in its state what is gone.
-    pub(crate) fn compare(&self, files: &Files, found: &mut Vec<MissingFile>) {
-        let lane = files.lane;
-        let known = self.of_lane(lane);
-        let mut state = files.change();
+    /// The files that each segment of a lane had.
+    pub(crate) fn known_parts(&self, lane: u16) -> BTreeMap<u32, Parts> {
+        let entries = self.entries(lane).into_iter();
+        entries.map(|(number, entry)| (number, entry.parts.union(entry.gone))).collect()
+    }
+
+    /// Compares the entries of a lane with its files, and stores the missing ones in its catalog.
+    pub(crate) fn compare(&self, catalog: &Catalog, found: &mut Vec<MissingFile>) {
+        let lane = catalog.files.lane;
+        let known = self.entries(lane);
+        let mut segments = catalog.write();
         let mut book = self.book();
-        let now_us = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
-        let old_us = u64::try_from(now().saturating_sub(REMEMBERED).as_micros()).unwrap_or(0);
+        let now_us = u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX);
+        let old_us = u64::try_from(unix_time().saturating_sub(REMEMBERED).as_micros()).unwrap_or(0);
         for (number, entry) in &known {
             let before = entry.gone;
-            if before != Parts::default() && entry.gone_us <= old_us {
+            if !before.is_empty() && entry.gone_us <= old_us {
                 continue;
             }
-            let gone = gone(entry, *number, &state);
+            let gone = gone(entry, *number, &segments);
             if let Some(entry) = book.segments.get_mut(&(lane, *number)) {
                 entry.gone = gone;
-                // What came back and is lost again has to be accepted again.
-                entry.accepted = entry.accepted.common(gone);
-                if gone != Parts::default() && before != gone {
+                // A file that was restored and is lost again has to be accepted again.
+                entry.accepted = entry.accepted.intersection(gone);
+                if !gone.is_empty() && before != gone {
                     entry.gone_us = now_us;
                 }
             }
-            if gone == Parts::default() {
+            if gone.is_empty() {
                 continue;
             }
-            state.gone.insert(*number, gone);
+            segments.missing.insert(*number, gone);
             found.extend(missing_files(&book, (lane, *number), before));
         }
     }
 
-    /// Accepts what is gone; gives the files of which that was not so before.
+    /// Accepts all missing files. Returns those that were not accepted before.
     ///
     /// # Errors
-    /// It cannot be written; nothing is accepted then.
+    /// The manifest cannot be written; nothing is accepted then.
     pub(crate) fn accept(&self) -> io::Result<Vec<MissingFile>> {
         let mut book = self.book();
         let mut found = Vec::new();
@@ -273,69 +242,68 @@ impl Manifest {
         for (key, entry) in &mut accepted {
             let files = missing_files(&book, *key, entry.gone).filter(|file| !file.accepted);
             found.extend(files);
-            entry.accepted = entry.gone.common(Parts::FILES);
+            entry.accepted = entry.gone.intersection(Parts::FILES);
         }
         if found.is_empty() {
             return Ok(found);
         }
         let bytes = encode(&accepted);
         self.faults.check("manifest.write")?;
-        write_whole(&self.folder.join("segments"), &summed(bytes.clone()))?;
+        replace_durably(&self.folder.join("segments"), &with_checksum(bytes.clone()))?;
         book.segments = accepted;
         book.written[0] = bytes;
         Ok(found)
     }
 
-    /// Brings it up to date with what there is, as if `dropped` files of segments were not there:
-    /// it is durable then.
+    /// Writes the current files durably, as if the files of `dropped` did not exist.
     ///
     /// # Errors
-    /// It cannot be written, nor removed.
-    pub(crate) fn bring_up_to_date(
+    /// The manifest can be neither written nor removed.
+    pub(crate) fn update(
         &self,
         lanes: &[LaneState],
         dropped: Option<(u16, u32, Option<Part>)>,
     ) -> io::Result<()> {
         let mut book = self.book();
-        let old_us = now().saturating_sub(REMEMBERED).as_micros();
+        let old_us = unix_time().saturating_sub(REMEMBERED).as_micros();
         let mut segments = BTreeMap::new();
         for ((lane, number), entry) in &book.segments {
-            let stays = entry.gone != Parts::default() && u128::from(entry.gone_us) > old_us;
+            let stays = !entry.gone.is_empty() && u128::from(entry.gone_us) > old_us;
             if stays {
                 let parts = Parts::default();
                 segments.insert((*lane, *number), Entry { parts, ..*entry });
             }
         }
-        for LaneState { files, shared, .. } in lanes {
-            let (state, end) = (files.state(), shared.end());
+        for LaneState { catalog, shared } in lanes {
+            let (state, end) = (catalog.read(), shared.end());
             for number in &state.raw {
                 let begun = *number < end.segment() || *number == end.segment() && end.offset() > 0;
                 if !begun || state.sealed.contains_key(number) {
                     continue;
                 }
-                let key = (files.lane, *number);
-                let first_ticket = match book.segments.get(&key) {
-                    Some(known) if known.first_ticket > 0 => known.first_ticket,
-                    _ => recovery::first_ticket(files, std::iter::once(*number))
+                let key = (catalog.files.lane, *number);
+                let first_sequence = match book.segments.get(&key) {
+                    Some(known) if known.first_sequence > 0 => known.first_sequence,
+                    _ => segment::first_sequence(&catalog.files, std::iter::once(*number))
                         .unwrap_or_default()
                         .unwrap_or_default(),
                 };
                 let parts = Parts::RAW;
-                segments.insert(key, Entry { parts, first_ticket, ..Entry::default() });
+                segments.insert(key, Entry { parts, first_sequence, ..Entry::default() });
             }
             for (number, summary) in &state.sealed {
-                let entry = segments.entry((files.lane, *number)).or_default();
+                let entry = segments.entry((catalog.files.lane, *number)).or_default();
                 let there = Part::ALL.into_iter().filter(|part| summary.sizes[*part as usize] > 0);
-                entry.parts = there.map(Parts::of).fold(Parts::META, Parts::with);
+                entry.parts = there.map(Parts::of).fold(Parts::META, Parts::union);
                 entry.transactions = summary.rows;
             }
-            for (number, gone) in &state.gone {
-                let key = (files.lane, *number);
+            for (number, gone) in &state.missing {
+                let key = (catalog.files.lane, *number);
                 let since = book.segments.get(&key).map_or(0, |known| known.gone_us);
                 let entry = segments.entry(key).or_default();
                 entry.gone = *gone;
                 entry.gone_us = match since {
-                    0 => u64::try_from(now().as_micros()).unwrap_or(u64::MAX),
+                    0 => u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX),
                     since => since,
                 };
             }
@@ -345,7 +313,7 @@ impl Manifest {
         {
             match part {
                 Some(Part::Meta) | None => entry.parts = Parts::default(),
-                Some(part) => entry.parts = entry.parts.without(Parts::of(part)),
+                Some(part) => entry.parts = entry.parts.difference(Parts::of(part)),
             }
         }
         segments.retain(|_, entry| *entry != Entry::default() && !entry.is_empty());
@@ -354,15 +322,15 @@ impl Manifest {
         self.write(&mut book, 0, bytes)
     }
 
-    /// Notes how far the lanes have come. It need not be durable.
+    /// Writes the ends of the lanes, not durably.
     ///
     /// # Errors
-    /// As [`Manifest::bring_up_to_date`].
-    pub(crate) fn note_ends(&self, lanes: &[LaneState]) -> io::Result<()> {
+    /// As [`Manifest::update`].
+    pub(crate) fn write_ends(&self, lanes: &[LaneState]) -> io::Result<()> {
         let mut book = self.book();
         let mut bytes = Vec::with_capacity(lanes.len() * END + 4);
         for lane in lanes {
-            let next = lane.shared.next_ticket.load(std::sync::atomic::Ordering::Relaxed);
+            let next = lane.shared.next_sequence.load(std::sync::atomic::Ordering::Relaxed);
             bytes.extend_from_slice(&lane.shared.end().to_bits().to_le_bytes());
             bytes.extend_from_slice(&next.to_le_bytes());
         }
@@ -375,9 +343,9 @@ impl Manifest {
         }
         let path = self.folder.join(["segments", "ends"][which]);
         let kept = bytes.clone();
-        let bytes = summed(bytes);
+        let bytes = with_checksum(bytes);
         let written = self.faults.check("manifest.write").and_then(|()| match which {
-            0 => write_whole(&path, &bytes),
+            0 => replace_durably(&path, &bytes),
             _ => replace(&path, &bytes),
         });
         match written {
@@ -385,7 +353,7 @@ impl Manifest {
                 book.written[which] = kept;
                 Ok(())
             }
-            // What it would say of files that are dropped from now on is not true any more.
+            // An outdated manifest would report files as missing that are dropped from now on.
             Err(error) => {
                 book.written[which].clear();
                 match fs::remove_file(&path) {
@@ -399,11 +367,11 @@ impl Manifest {
 
 impl Entry {
     fn is_empty(&self) -> bool {
-        self.parts == Parts::default() && self.gone == Parts::default()
+        self.parts.is_empty() && self.gone.is_empty()
     }
 }
 
-/// The files of a segment that are gone; `before` are those that were known to be gone.
+/// The missing files of a segment; `before` are those that were known to be missing.
 fn missing_files(
     book: &Book,
     (lane, segment): (u16, u32),
@@ -411,9 +379,9 @@ fn missing_files(
 ) -> impl Iterator<Item = MissingFile> {
     let entry = book.segments.get(&(lane, segment)).copied().unwrap_or_default();
     let later = book.segments.range((lane, segment.saturating_add(1))..=(lane, u32::MAX));
-    let next = later.map(|(_, next)| next.first_ticket).find(|first| *first > 0);
-    let end = book.ends.get(usize::from(lane)).map_or(0, |end| end.next_ticket);
-    let begun = match entry.first_ticket {
+    let next = later.map(|(_, next)| next.first_sequence).find(|first| *first > 0);
+    let end = book.ends.get(usize::from(lane)).map_or(0, |end| end.next_sequence);
+    let begun = match entry.first_sequence {
         0 => 0,
         first => next.unwrap_or(end).saturating_sub(first),
     };
@@ -423,15 +391,15 @@ fn missing_files(
         (Parts::PAYLOAD, "payload", entry.transactions.into()),
         (Parts::FAILED, "failed", entry.transactions.into()),
     ];
-    kinds.into_iter().filter(move |(part, ..)| entry.gone.has(*part)).map(
+    kinds.into_iter().filter(move |(part, ..)| entry.gone.intersects(*part)).map(
         move |(part, kind, transactions)| {
-            let (new, accepted) = (!before.has(part), entry.accepted.has(part));
+            let (new, accepted) = (!before.intersects(part), entry.accepted.intersects(part));
             MissingFile { lane, segment, kind, transactions, new, accepted }
         },
     )
 }
 
-/// The entries as they are written.
+/// The entries as they are stored.
 fn encode(segments: &BTreeMap<(u16, u32), Entry>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(segments.len() * ENTRY + 4);
     for ((lane, number), entry) in segments {
@@ -440,59 +408,41 @@ fn encode(segments: &BTreeMap<(u16, u32), Entry>) -> Vec<u8> {
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&entry.transactions.to_le_bytes());
         bytes.extend_from_slice(&[entry.accepted.0, 0, 0, 0]);
-        bytes.extend_from_slice(&entry.first_ticket.to_le_bytes());
+        bytes.extend_from_slice(&entry.first_sequence.to_le_bytes());
         bytes.extend_from_slice(&entry.gone_us.to_le_bytes());
     }
     bytes
 }
 
-/// With the checksum at the end.
-fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = crc32fast::hash(&bytes);
-    bytes.extend_from_slice(&sum.to_le_bytes());
-    bytes
-}
-
-/// Which parts of a segment are not there that should be.
-fn gone(entry: &Entry, number: u32, state: &State) -> Parts {
-    let all = entry.parts.with(entry.gone);
-    if state.raw.contains(&number) {
+/// Files of a segment that should exist and do not.
+fn gone(entry: &Entry, number: u32, segments: &Segments) -> Parts {
+    let all = entry.parts.union(entry.gone);
+    if segments.raw.contains(&number) {
         return Parts::default();
     }
-    let Some(summary) = state.sealed.get(&number) else {
+    let Some(summary) = segments.sealed.get(&number) else {
         return all;
     };
-    let mut gone = all.without(Parts::RAW.with(Parts::META).with(Parts::UNREADABLE));
+    let mut gone = all.difference(Parts::RAW.union(Parts::META).union(Parts::UNREADABLE));
     for part in [Part::Payload, Part::Failed] {
         if summary.sizes[part as usize] > 0 {
-            gone = gone.without(Parts::of(part));
+            gone = gone.difference(Parts::of(part));
         }
     }
     gone
 }
 
-/// The entries of a file, no bytes if it is not there; `None` if it is not as it was written.
+/// The entries of a file; empty if the file does not exist, `None` if it is damaged.
 fn read(path: &Path, entry: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
         Err(error) => return Err(error),
     };
-    let Some((whole, sum)) = bytes.split_last_chunk::<4>() else { return Ok(None) };
-    if crc32fast::hash(whole) != u32::from_le_bytes(*sum) || whole.len() % entry != 0 {
+    let Some(entries) = verified(&bytes) else { return Ok(None) };
+    if entries.len() % entry != 0 {
         return Ok(None);
     }
     bytes.truncate(bytes.len() - 4);
     Ok(Some(bytes))
-}
-
-/// Puts a whole file in place of another one, as far as the process is concerned.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let new = path.with_added_extension("new");
-    let mut options = fs::File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(bytes)?;
-    fs::rename(&new, path)
 }

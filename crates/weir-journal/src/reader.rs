@@ -1,4 +1,4 @@
-//! Reading transactions back, in the order in which they were completed.
+//! Reading transactions in the order in which they were completed.
 
 mod calls;
 
@@ -7,17 +7,18 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::files::{Files, State};
+use crate::catalog::{Catalog, Segments};
+use crate::files::Files;
+use crate::files::damage::is_damage;
 use crate::format::{Address, HEADER, Kind, Position};
-use crate::lane::Shared;
+use crate::lane_state::{LaneShared, LaneState};
 use crate::record::Transaction;
-use crate::recovery::is_damage;
-use crate::sealed::Sealed;
+use crate::segment::sealed::Sealed;
 use crate::segment::{Frame, FrameRef, Segment};
 
-/// Most bytes of one transaction that are put together.
+/// Most bytes of one transaction that are assembled.
 pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
-/// Most bytes of transactions whose end has not come yet that a reader keeps.
+/// Most bytes of open transactions that a reader keeps.
 const AHEAD_LIMIT: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -26,21 +27,20 @@ enum Source {
     Sealed(Box<Sealed>),
 }
 
-/// Follows a lane, right up to its last append.
+/// Reads a lane up to its last append.
 #[derive(Debug)]
 pub struct Reader {
-    files: Arc<Files>,
-    shared: Arc<Shared>,
+    catalog: Arc<Catalog>,
+    shared: Arc<LaneShared>,
     position: Position,
-    /// Highest ticket number that was seen.
-    ticket: u64,
+    /// Highest sequence number that was read.
+    sequence: u64,
     payload: bool,
     source: Option<Source>,
     begun: Begun,
 }
 
-/// What a reader has passed of transactions that had not ended there, so that it need not go back
-/// for it.
+/// Frames of open transactions before the position, so that a reader need not go back for them.
 #[derive(Debug, Default)]
 struct Begun {
     frames: HashMap<u64, Vec<(Position, Frame)>>,
@@ -51,16 +51,16 @@ impl Begun {
     fn keep(&mut self, position: Position, frame: Frame) {
         self.bytes += frame.payload.len();
         if self.bytes > AHEAD_LIMIT {
-            // They are read again when their ends come.
+            // The frames are read again when the transactions end.
             *self = Self::default();
         } else {
-            self.frames.entry(frame.ticket).or_default().push((position, frame));
+            self.frames.entry(frame.sequence).or_default().push((position, frame));
         }
     }
 
     /// The frames before `end`, if all of them were kept.
     fn take(&mut self, end: &FrameRef<'_>) -> Option<Vec<Frame>> {
-        let frames = self.frames.remove(&end.ticket).unwrap_or_default();
+        let frames = self.frames.remove(&end.sequence).unwrap_or_default();
         self.bytes -= frames.iter().map(|(_, frame)| frame.payload.len()).sum::<usize>();
         let mut previous = Position::START;
         for (position, frame) in &frames {
@@ -75,24 +75,20 @@ impl Begun {
 }
 
 impl Reader {
-    pub(crate) fn new(
-        files: Arc<Files>,
-        shared: Arc<Shared>,
-        position: Position,
-        ticket: u64,
-    ) -> Self {
+    pub(crate) fn new(lane: LaneState, position: Position, sequence: u64) -> Self {
+        let LaneState { catalog, shared } = lane;
         Self {
-            files,
+            catalog,
             shared,
             position,
-            ticket,
+            sequence,
             payload: true,
             source: None,
             begun: Begun::default(),
         }
     }
 
-    /// Leaves out heads, bodies, properties and logs where that saves reading them.
+    /// Omits heads, bodies, properties and logs where that saves reading them.
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { payload: false, ..self }
@@ -101,24 +97,23 @@ impl Reader {
     /// Index of the lane.
     #[must_use]
     pub fn lane(&self) -> u16 {
-        self.files.lane
+        self.catalog.files.lane
     }
 
-    /// Where the next call goes on: a checkpoint.
+    /// Where the next call continues: a checkpoint.
     #[must_use]
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Highest ticket number of what it has given, or was begun with: the other half of a
-    /// checkpoint.
+    /// Highest sequence number that was returned, or that the reader began with: the other half of
+    /// a checkpoint.
     #[must_use]
-    pub fn ticket(&self) -> u64 {
-        self.ticket
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
-    /// The next completed transaction that is there to be shown, or none for now: what was recorded
-    /// only to be counted is passed over.
+    /// The next completed transaction that is not count-only; none if there is none yet.
     ///
     /// # Errors
     /// As [`Reader::next_transaction`].
@@ -127,8 +122,8 @@ impl Reader {
         Ok(self.next_shown_into(&mut next)?.then_some(next))
     }
 
-    /// The same in the place of a transaction that is not needed any more, whose memory is used
-    /// again; false if there is none for now, and then what is in its place means nothing.
+    /// As [`Reader::next_visible`], into an existing transaction whose memory is reused. If the
+    /// result is false, its content is undefined.
     ///
     /// # Errors
     /// As [`Reader::next_transaction`].
@@ -141,25 +136,26 @@ impl Reader {
         Ok(false)
     }
 
-    /// The next completed transaction, or none for now.
+    /// The next completed transaction; none if there is none yet.
     ///
     /// # Errors
-    /// When a file cannot be read. Damage is passed over.
+    /// A file cannot be read. Damage is skipped.
     pub fn next_transaction(&mut self) -> io::Result<Option<Transaction>> {
         let mut next = Transaction::default();
         Ok(self.next_into(&mut next)?.then_some(next))
     }
 
     fn next_into(&mut self, place: &mut Transaction) -> io::Result<bool> {
-        let files = Arc::clone(&self.files);
-        let state = files.state();
+        let catalog = Arc::clone(&self.catalog);
+        let state = catalog.read();
+        let files = &catalog.files;
         loop {
             let end = self.shared.end();
             if self.position >= end {
                 return Ok(false);
             }
             if !self.enter(&state, end)? {
-                // Nothing that can be read is there up to the end: it is lost.
+                // Nothing up to the end can be read: it is lost.
                 self.position = end;
                 return Ok(false);
             }
@@ -172,11 +168,11 @@ impl Reader {
                         self.position = next;
                         continue;
                     };
-                    // While it cannot be read the reader stays before it.
+                    // After an error the reader stays at this transaction.
                     let found = sealed.get(offset)?;
                     self.position = Position::new(number, offset + 8);
                     if let Some(transaction) = found {
-                        self.ticket = self.ticket.max(transaction.ticket);
+                        self.sequence = self.sequence.max(transaction.sequence);
                         self.position = self.position.max(transaction.after);
                         *place = transaction;
                         return Ok(true);
@@ -191,20 +187,20 @@ impl Reader {
                             Kind::Open => {}
                             Kind::Completed => {
                                 let before = self.begun.take(&frame);
-                                let whole = Whole { files: &files, state: &state, position };
-                                // While it cannot be read the reader stays before it.
+                                let whole = Whole { files, state: &state, position };
+                                // After an error the reader stays at this transaction.
                                 whole.assemble(&frame, before, self.payload, place)?;
                             }
                             _ => self.begun.keep(position, frame.keep(!self.payload)),
                         }
                         self.position = Position::new(number, frame.next);
-                        self.ticket = self.ticket.max(frame.ticket);
+                        self.sequence = self.sequence.max(frame.sequence);
                         if frame.kind == Kind::Completed {
                             return Ok(true);
                         }
                     } else {
                         let (found, bytes) = segment.resynchronise(offset, limit)?;
-                        files.damages.note(number, "segment", offset.into(), bytes);
+                        files.damage.record(number, "segment", offset.into(), bytes);
                         self.position = match found {
                             Some(found) => Position::new(number, found),
                             None if number == end.segment() => end,
@@ -217,10 +213,10 @@ impl Reader {
     }
 
     /// Opens the segment at or after the position; false if there is none.
-    fn enter(&mut self, state: &State, end: Position) -> io::Result<bool> {
+    fn enter(&mut self, state: &Segments, end: Position) -> io::Result<bool> {
         let wanted = self.position.segment();
         let there = match &self.source {
-            // What was sealed meanwhile may be another segment's file now.
+            // The file of a segment that was sealed meanwhile may belong to another segment now.
             Some(Source::Raw(segment)) => {
                 segment.header.number == wanted && state.raw.contains(&wanted)
             }
@@ -238,15 +234,15 @@ impl Reader {
             let (number, source) = match (raw, sealed) {
                 (None, None) => return Ok(false),
                 (Some(raw), sealed) if sealed.is_none_or(|(sealed, _)| raw < sealed) => {
-                    let floor = state.carry.next_ticket;
-                    let mut segment = Segment::open(&self.files, *raw, floor);
+                    let floor = state.carry_over.next_sequence;
+                    let mut segment = Segment::open(&self.catalog.files, *raw, floor);
                     if let Ok(segment) = &mut segment {
                         segment.metadata_only = !self.payload;
                     }
                     (*raw, segment.map(Source::Raw))
                 }
                 (_, Some((sealed, _))) => {
-                    let segment = Sealed::open(&self.files, state, *sealed, self.payload);
+                    let segment = state.open_sealed(&self.catalog.files, *sealed, self.payload);
                     (*sealed, segment.map(|segment| Source::Sealed(Box::new(segment))))
                 }
                 (Some(_), None) => return Ok(false),
@@ -266,22 +262,21 @@ impl Reader {
     }
 }
 
-/// The transactions at sorted addresses of one lane; those that the journal does not have are left
-/// out of the answer.
+/// The transactions at sorted positions of one lane, without those that are not in the journal.
 pub(crate) fn get(
-    files: &Files,
+    catalog: &Catalog,
     positions: &[Position],
     payload: bool,
     found: &mut dyn FnMut(Transaction),
 ) -> io::Result<()> {
-    let state = files.state();
+    let (files, state) = (&catalog.files, catalog.read());
     let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
     for position in positions {
         let number = position.segment();
         if state.sealed.contains_key(&number) {
             let segment = match sealed.take() {
                 Some(segment) if segment.number == number => segment,
-                _ => Sealed::open(files, &state, number, payload)?,
+                _ => state.open_sealed(files, number, payload)?,
             };
             if let Some(transaction) = sealed.insert(segment).get(position.offset())? {
                 found(transaction);
@@ -299,26 +294,26 @@ pub(crate) fn get(
     Ok(())
 }
 
-fn frame_at(files: &Files, state: &State, position: Position) -> io::Result<Option<Frame>> {
+fn frame_at(files: &Files, state: &Segments, position: Position) -> io::Result<Option<Frame>> {
     let number = position.segment();
     if !state.raw.contains(&number) {
-        return Ok(state.carry.frames.get(&position).cloned());
+        return Ok(state.carry_over.frames.get(&position).cloned());
     }
     frame_of(files, state, position, &mut None)
 }
 
-/// The frame at a position of a segment that is not sealed; `opened` is the segment that was
-/// opened last.
+/// The frame at a position of a segment that is not sealed; `opened` is the segment that was opened
+/// last.
 fn frame_of(
     files: &Files,
-    state: &State,
+    state: &Segments,
     position: Position,
     opened: &mut Option<Segment>,
 ) -> io::Result<Option<Frame>> {
     let number = position.segment();
     let segment = match opened.take() {
         Some(segment) if segment.header.number == number => segment,
-        _ => match Segment::open_single(files, number, state.carry.next_ticket) {
+        _ => match Segment::open_single(files, number, state.carry_over.next_sequence) {
             Ok(segment) => segment,
             Err(error) if is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
@@ -330,17 +325,17 @@ fn frame_of(
     segment.frame(position.offset(), segment.length)
 }
 
-/// A transaction that is to be put together: where it ends, and what is known there.
+/// A transaction to be assembled, by the position of its end.
 #[derive(Clone, Copy)]
 struct Whole<'a> {
     files: &'a Files,
-    state: &'a State,
+    state: &'a Segments,
     position: Position,
 }
 
 impl Whole<'_> {
-    /// Puts it into a place, without heads, bodies, properties and logs if their `payload` is not
-    /// wanted; what is not known of what came `before` its `end` is read, along the chain back.
+    /// Assembles the transaction into `target`, with or without its `payload`. If the frames
+    /// `before` its `end` are not given, they are read backwards from there.
     fn assemble(
         self,
         end: &FrameRef<'_>,
@@ -351,7 +346,7 @@ impl Whole<'_> {
         place.clear();
         place.address = Some(Address { lane: self.files.lane, position: self.position });
         place.after = Position::new(self.position.segment(), end.next);
-        place.ticket = end.ticket;
+        place.sequence = end.sequence;
         let before = match before {
             Some(before) => before,
             None => {
@@ -367,14 +362,14 @@ impl Whole<'_> {
         Ok(())
     }
 
-    /// The frames before `end`, oldest first, and whether all of them are there.
+    /// The frames before `end`, oldest first, and whether the chain is complete.
     fn chain(self, end: &FrameRef<'_>) -> io::Result<(Vec<Frame>, bool)> {
         let (mut place, mut previous) = (self.position, end.previous);
         let (mut frames, mut bytes, mut whole) = (Vec::new(), end.payload.len(), true);
         while previous != Position::START {
             let frame = if previous < place && bytes < TRANSACTION_LIMIT {
                 frame_at(self.files, self.state, previous)?
-                    .filter(|frame| frame.ticket == end.ticket)
+                    .filter(|frame| frame.sequence == end.sequence)
             } else {
                 None
             };

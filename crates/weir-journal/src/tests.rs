@@ -1,11 +1,11 @@
+mod count_only;
 mod damage;
+mod degrade;
 mod durable;
 mod followers;
 mod model;
-mod plain;
 mod retention;
 mod sealing;
-mod shed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::failpoint::Faults;
 use crate::{
-    Address, BodyFacts, Completed, Durability, Error, Journal, Lane, Outcome, Position, Received,
-    RecoveryReport, Refused, Settings, Side, Transaction, Void,
+    Address, BodyMetadata, Completed, Discarded, Durability, Error, Journal, Lane, Outcome,
+    Position, Received, RecoveryReport, Refused, Settings, Side, Transaction,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,14 +35,15 @@ fn open(data: &Path) -> (Journal, Lane, RecoveryReport) {
 }
 
 fn open_with(data: &Path, settings: Settings, faults: &Faults) -> (Journal, Lane, RecoveryReport) {
-    let (journal, mut lanes, report) = Journal::open_still(data, settings, faults.clone()).unwrap();
+    let (journal, mut lanes, report) =
+        Journal::open_without_threads(data, settings, faults.clone()).unwrap();
     (journal, lanes.remove(0), report)
 }
 
 /// Appends as a worker would for whom segments are made ready in time.
 fn whole(journal: &Journal, lane: &mut Lane, id: u8) -> Address {
-    journal.inner().supply().unwrap();
-    lane.whole(&request(id), &answer()).unwrap()
+    journal.state().supply().unwrap();
+    lane.append(&request(id), &answer()).unwrap()
 }
 
 fn request(id: u8) -> Received<'static> {
@@ -59,7 +60,7 @@ fn answer() -> Completed<'static> {
     Completed {
         status: 201,
         stages: &[(1, 20), (2, 30)],
-        response: BodyFacts { length: 9, stored: 3, truncated: true, ..BodyFacts::default() },
+        response: BodyMetadata { length: 9, stored: 3, truncated: true, ..BodyMetadata::default() },
         response_body: b"end",
         keys: &[("order", "17")],
         logs: &["one", "two"],
@@ -86,12 +87,12 @@ fn of_kind(data: &Path, kind: &str) -> Vec<PathBuf> {
 fn a_transaction_comes_back_whole_however_it_was_written() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    let ticket = lane.received(&request(1)).unwrap();
-    lane.part(ticket, Side::Request, b"ab").unwrap();
-    let address = lane.whole(&request(2), &answer()).unwrap();
-    lane.part(ticket, Side::Request, b"cd").unwrap();
-    lane.completed(ticket, &answer()).unwrap();
-    assert_eq!(lane.completed(ticket, &answer()), Err(Refused::Ticket));
+    let handle = lane.start(&request(1)).unwrap();
+    lane.part(handle, Side::Request, b"ab").unwrap();
+    let address = lane.append(&request(2), &answer()).unwrap();
+    lane.part(handle, Side::Request, b"cd").unwrap();
+    lane.complete(handle, &answer()).unwrap();
+    assert_eq!(lane.complete(handle, &answer()), Err(Refused::NotOpen));
 
     let read = all(&journal);
     assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 1]);
@@ -112,14 +113,17 @@ fn a_transaction_comes_back_whole_however_it_was_written() {
 fn what_does_not_count_is_not_read_back() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    for void in [Void::Nothing, Void::Answer, Void::Payload] {
-        let ticket = lane.received(&request(1)).unwrap();
-        lane.part(ticket, Side::Request, b"asked").unwrap();
-        lane.part(ticket, Side::Response, b"told ").unwrap();
-        let (head, response_body) =
-            if void == Void::Payload { (&b""[..], &b""[..]) } else { (answer().head, &b"end"[..]) };
-        let end = Completed { void, head, request_body: b"", response_body, ..answer() };
-        lane.completed(ticket, &end).unwrap();
+    for discarded in [Discarded::Nothing, Discarded::Response, Discarded::Payload] {
+        let handle = lane.start(&request(1)).unwrap();
+        lane.part(handle, Side::Request, b"asked").unwrap();
+        lane.part(handle, Side::Response, b"told ").unwrap();
+        let (head, response_body) = if discarded == Discarded::Payload {
+            (&b""[..], &b""[..])
+        } else {
+            (answer().head, &b"end"[..])
+        };
+        let end = Completed { discarded, head, request_body: b"", response_body, ..answer() };
+        lane.complete(handle, &end).unwrap();
     }
     let read = all(&journal);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -144,11 +148,11 @@ fn stages_have_names_of_their_own() {
 fn what_was_open_is_interrupted_once_even_from_segments_ago() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    let ticket = lane.received(&request(1)).unwrap();
+    let handle = lane.start(&request(1)).unwrap();
     for _ in 0..60 {
         whole(&journal, &mut lane, 2);
     }
-    lane.part(ticket, Side::Request, b"xyz").unwrap();
+    lane.part(handle, Side::Request, b"xyz").unwrap();
     assert!(journal.statistics().segments > 2);
     drop((lane, journal));
 
@@ -170,7 +174,7 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
     let (journal, mut lane, _) = open(data.path());
     let mut ends = Vec::new();
     for id in 1..=3 {
-        ends.push(lane.whole(&request(id), &answer()).unwrap().position.offset() as usize);
+        ends.push(lane.append(&request(id), &answer()).unwrap().position.offset() as usize);
     }
     drop((lane, journal));
     let whole = fs::read(segment(data.path(), 1)).unwrap();
@@ -190,13 +194,13 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
 fn a_segment_that_is_cut_short_under_the_lane_is_left() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    let ticket = lane.received(&request(1)).unwrap();
+    let handle = lane.start(&request(1)).unwrap();
     let cut = fs::OpenOptions::new().write(true).open(segment(data.path(), 1)).unwrap();
     cut.set_len(0).unwrap();
-    let address = lane.whole(&request(2), &answer()).unwrap();
+    let address = lane.append(&request(2), &answer()).unwrap();
     assert_eq!(address.position.segment(), 2);
     assert_eq!(journal.statistics().errors, 1);
-    lane.completed(ticket, &answer()).unwrap();
+    lane.complete(handle, &answer()).unwrap();
     let read = all(&journal);
     assert_eq!(read.iter().map(|one| one.id[0]).collect::<Vec<_>>(), [2, 0]);
     assert!(read[1].damaged && read[1].status == 201, "what was received of it is gone");
@@ -206,8 +210,8 @@ fn a_segment_that_is_cut_short_under_the_lane_is_left() {
 fn a_torn_tail_is_dropped_at_every_length() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    lane.whole(&request(1), &answer()).unwrap();
-    let from = lane.whole(&request(2), &answer()).unwrap().position.offset() as usize;
+    lane.append(&request(1), &answer()).unwrap();
+    let from = lane.append(&request(2), &answer()).unwrap().position.offset() as usize;
     drop((lane, journal));
     let whole = fs::read(segment(data.path(), 1)).unwrap();
     for cut in from..from + 100 {
@@ -224,29 +228,29 @@ fn a_full_journal_completes_what_it_took_on_and_recovers() {
     let data = tempfile::tempdir().unwrap();
     let faults = Faults::default();
     let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
-    let mut tickets = Vec::new();
+    let mut handles = Vec::new();
     let refused = loop {
-        match lane.received(&request(1)) {
-            Ok(ticket) => tickets.push(ticket),
+        match lane.start(&request(1)) {
+            Ok(handle) => handles.push(handle),
             Err(refused) => break refused,
         }
     };
     assert!(matches!(refused, Refused::Full | Refused::Open), "{refused:?}");
-    while lane.whole(&request(2), &answer()).is_ok() {}
+    while lane.append(&request(2), &answer()).is_ok() {}
     faults.order("segment.create", 1, std::io::ErrorKind::StorageFull);
     assert!(journal.work().is_err());
-    for ticket in &tickets {
-        lane.completed(*ticket, &answer()).unwrap();
+    for handle in &handles {
+        lane.complete(*handle, &answer()).unwrap();
     }
     let read = all(&journal);
     assert_eq!(
         read.iter().filter(|one| one.id[0] == 1 && one.status == 201).count(),
-        tickets.len()
+        handles.len()
     );
     assert!(read.iter().any(|one| one.shortened));
-    while lane.whole(&request(3), &answer()).is_ok() {}
+    while lane.append(&request(3), &answer()).is_ok() {}
     journal.work().unwrap();
-    lane.whole(&request(3), &answer()).unwrap();
+    lane.append(&request(3), &answer()).unwrap();
 }
 
 #[test]
@@ -264,20 +268,20 @@ fn a_disk_that_takes_no_change_for_a_while_costs_no_room() {
         faults.order(point, u32::MAX, std::io::ErrorKind::ReadOnlyFilesystem);
     }
     for _ in 0..60 {
-        while lane.whole(&request(2), &answer()).is_ok() {}
+        while lane.append(&request(2), &answer()).is_ok() {}
         let _ = journal.work();
     }
-    assert!(lane.whole(&request(2), &answer()).is_err(), "all spare files were tried");
+    assert!(lane.append(&request(2), &answer()).is_err(), "all spare files were tried");
     faults.clear();
     for _ in 0..60 {
         journal.work().unwrap();
-        lane.whole(&request(3), &answer()).unwrap();
+        lane.append(&request(3), &answer()).unwrap();
     }
     // One that cannot be used, but removed, makes room for a new one.
     faults.order("segment.reuse", u32::MAX, std::io::ErrorKind::Other);
     for _ in 0..60 {
         let _ = journal.work();
-        lane.whole(&request(3), &answer()).unwrap();
+        lane.append(&request(3), &answer()).unwrap();
     }
     let paths = fs::read_dir(data.path().join("journal/lane-0000")).unwrap();
     let counted = paths.map(|entry| entry.unwrap().path());

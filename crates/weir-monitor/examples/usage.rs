@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_journal::{BodyFacts, Completed, Journal, Received, counted, stage};
+use weir_journal::{BodyMetadata, Completed, Journal, Received, counted, stage};
 use weir_monitor::{Group, Monitor, Settings, Usage};
 
 const ROUNDS: usize = 5;
@@ -71,10 +71,10 @@ fn fill(data: &std::path::Path, calls: u64, days: u64) -> Result<(), Box<dyn Err
             operation: &names[operation],
             consumer: &names[consumer],
             plan: &names[consumer % 3],
-            counted: counted::PLAN | counted::ALONE,
+            counted: counted::PLAN | counted::COUNT_ONLY,
             ..Received::default()
         };
-        let body = BodyFacts { length: fastrand::u64(..10_000), ..BodyFacts::default() };
+        let body = BodyMetadata { length: fastrand::u64(..10_000), ..BodyMetadata::default() };
         // Most are quick, some are slow.
         let took = (500.0 * (1.0 / (1.001 - fastrand::f64())).powf(0.7)) as u32;
         let end = Completed {
@@ -85,7 +85,7 @@ fn fill(data: &std::path::Path, calls: u64, days: u64) -> Result<(), Box<dyn Err
             ..Completed::default()
         };
         let began = Instant::now();
-        while lanes[0].whole(&received, &end).is_err() {
+        while lanes[0].append(&received, &end).is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }
         appending += began.elapsed();

@@ -186,7 +186,7 @@ impl Counter {
         counter.begun = counter.readers.iter().map(Reader::position).collect();
         // The database says how far it has come, whatever the journal was told.
         counter.write()?;
-        counter.readers.iter().for_each(|reader| counter.follower.pass(reader));
+        counter.readers.iter().for_each(|reader| counter.follower.advance(reader));
         counter.follower.commit().map_err(MonitorError::Journal)?;
         Ok(counter)
     }
@@ -242,7 +242,7 @@ impl Counter {
             let begun = self.begun.get(usize::from(reader.lane())).copied().unwrap_or_default();
             let read = reader.calls(most - done, |call| {
                 // Where its end may have been lost had been read before: it was counted there.
-                if call.unsure.is_none_or(|unsure| unsure >= begun) {
+                if call.possible_end.is_none_or(|end| end >= begun) {
                     tally.add(call, counts, price.as_deref());
                 }
                 *read_until = call.received_us;
@@ -293,7 +293,7 @@ impl Counter {
         let passed = |reader: &Reader| self.follower.position(reader.lane()).segment();
         if self.readers.iter().any(|reader| reached(reader) > passed(reader)) {
             // Only now may the journal drop it.
-            self.readers.iter().for_each(|reader| self.follower.pass(reader));
+            self.readers.iter().for_each(|reader| self.follower.advance(reader));
             self.follower.commit().map_err(MonitorError::Journal)?;
         }
         Ok(())
@@ -433,7 +433,7 @@ fn note(database: &Connection, readers: &[Reader]) -> rusqlite::Result<()> {
     )?;
     for reader in readers {
         let position = reader.position().to_bits() as i64;
-        write.execute(params![reader.lane(), position, reader.ticket() as i64])?;
+        write.execute(params![reader.lane(), position, reader.sequence() as i64])?;
     }
     Ok(())
 }

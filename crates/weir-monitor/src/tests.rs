@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::Counts;
-use weir_journal::{BodyFacts, Completed, Journal, Lane, Outcome, Received, counted, stage};
+use weir_journal::{BodyMetadata, Completed, Journal, Lane, Outcome, Received, counted, stage};
 use weir_store::clock;
 
 const SECOND: u64 = 1_000_000;
@@ -28,8 +28,8 @@ fn call(at: u64, consumer: &'static str) -> (Received<'static>, Completed<'stati
     let end = Completed {
         status: 200,
         stages: &[(stage::TOTAL, 1000)],
-        request: BodyFacts { length: 3, ..BodyFacts::default() },
-        response: BodyFacts { length: 40, ..BodyFacts::default() },
+        request: BodyMetadata { length: 3, ..BodyMetadata::default() },
+        response: BodyMetadata { length: 40, ..BodyMetadata::default() },
         ..Completed::default()
     };
     (received, end)
@@ -78,7 +78,7 @@ impl Bench {
 
     fn record(&mut self, (received, end): (Received<'_>, Completed<'_>)) {
         let lane = fastrand::usize(..self.lanes.len());
-        while self.lanes[lane].whole(&received, &end).is_err() {
+        while self.lanes[lane].append(&received, &end).is_err() {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

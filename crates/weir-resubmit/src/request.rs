@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
 use weir_config::redaction::{self, MASKED};
 use weir_config::{CaptureLevel, Config};
-use weir_journal::{BodyFacts, Outcome, Transaction};
+use weir_journal::{BodyMetadata, Outcome, Transaction};
 use weir_store::ledger::Reason;
 
 /// Longest edited body, in bytes.
@@ -279,7 +279,7 @@ fn head_reason(transaction: &Transaction) -> Option<Reason> {
 /// Why the recorded body cannot be sent.
 fn body_reason(transaction: &Transaction, config: &Config) -> Option<Reason> {
     let (facts, body) = (&transaction.request, &transaction.request_body);
-    if transaction.outcome == Outcome::Interrupted && *facts == BodyFacts::default() {
+    if transaction.outcome == Outcome::Interrupted && *facts == BodyMetadata::default() {
         // The end of the body is not recorded: the head has to declare its length.
         if declared(transaction) != Some(body.len() as u64) {
             return Some(Reason::Aborted);

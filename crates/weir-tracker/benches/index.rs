@@ -95,7 +95,7 @@ fn write(lane: &mut Lane, corpus: &mut Corpus, case: Case, number: u64) -> Resul
         ..Completed::default()
     };
     loop {
-        match lane.whole(&received, &completed) {
+        match lane.append(&received, &completed) {
             // The next segment is not ready yet.
             Err(Refused::Full) => std::thread::sleep(Duration::from_millis(1)),
             other => return Ok(other.map(drop)?),

@@ -155,7 +155,7 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
 
 /// Appends, and waits for a segment if none is ready.
 pub(super) fn append(lane: &mut Lane, received: &Received<'_>, completed: &Completed<'_>) {
-    let refused = || lane.whole(received, completed).err();
+    let refused = || lane.append(received, completed).err();
     let full = std::iter::from_fn(refused).inspect(|why| assert_eq!(*why, Refused::Full));
     full.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
 }

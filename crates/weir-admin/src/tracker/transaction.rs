@@ -73,9 +73,9 @@ pub struct Transaction {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
     /// The request's body, as far as it came.
-    pub request: BodyFacts,
+    pub request: BodyMetadata,
     /// The answer's body, as far as it came.
-    pub response: BodyFacts,
+    pub response: BodyMetadata,
     /// The journal was full: only the outcome was recorded.
     pub shortened: bool,
     /// Some of its records were lost.
@@ -119,7 +119,7 @@ pub struct Stage {
 
 /// What is known of a body, whether it was recorded or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct BodyFacts {
+pub struct BodyMetadata {
     /// Its true length in bytes.
     pub length: u64,
     /// Bytes that were recorded.

@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Tracker};
-use weir_journal::{BodyFacts, Side, Ticket, Withheld};
+use weir_journal::{BodyMetadata, Side, TransactionHandle, Withheld};
 use weir_wire::{Framing, Headers};
 
 /// A body on its way.
 #[derive(Debug)]
 pub(super) struct Passing {
     worker: &'static Worker,
-    facts: BodyFacts,
+    facts: BodyMetadata,
     keep: Keep,
     /// Most bytes that are stored.
     limit: u64,
@@ -46,7 +46,7 @@ impl Passing {
     ) -> Self {
         let mut passing = Self {
             worker,
-            facts: BodyFacts::default(),
+            facts: BodyMetadata::default(),
             keep: Keep::Nothing,
             limit: settings.body_limit,
             unread: None,
@@ -124,16 +124,22 @@ impl Passing {
     }
 
     /// Bytes pass that belong to an open transaction.
-    pub(super) fn pass(&mut self, ticket: Ticket, side: Side, bytes: &[u8], settings: &Tracker) {
+    pub(super) fn pass(
+        &mut self,
+        handle: TransactionHandle,
+        side: Side,
+        bytes: &[u8],
+        settings: &Tracker,
+    ) {
         let before = self.facts.stored;
         let stored = self.take(bytes, settings);
-        self.store(ticket, side, stored, before);
+        self.store(handle, side, stored, before);
     }
 
-    /// Writes bytes that [`BodyFacts::stored`] counts already; before them there were `before`.
-    fn store(&mut self, ticket: Ticket, side: Side, bytes: &[u8], before: u64) {
+    /// Writes bytes that [`BodyMetadata::stored`] counts already; before them there were `before`.
+    fn store(&mut self, handle: TransactionHandle, side: Side, bytes: &[u8], before: u64) {
         let Some(lane) = &self.worker.lane else { return };
-        if !bytes.is_empty() && lane.borrow_mut().part(ticket, side, bytes).is_err() {
+        if !bytes.is_empty() && lane.borrow_mut().part(handle, side, bytes).is_err() {
             // Nothing behind a gap: what is stored is the beginning.
             self.facts.stored = before;
             self.limit = before;
@@ -174,14 +180,14 @@ impl Passing {
     }
 
     /// Its end has been read: what was held is masked and written, and needs no more room.
-    pub(super) fn over(&mut self, ticket: Option<Ticket>, settings: &Tracker) {
+    pub(super) fn over(&mut self, handle: Option<TransactionHandle>, settings: &Tracker) {
         if self.unread.take().is_none() {
             return;
         }
-        if let Some(ticket) = ticket
+        if let Some(handle) = handle
             && let Some(masked) = self.mask(settings)
         {
-            self.store(ticket, Side::Request, &masked, 0);
+            self.store(handle, Side::Request, &masked, 0);
         }
     }
 
@@ -213,7 +219,7 @@ impl Passing {
         mut self,
         last: &'b [u8],
         settings: &Tracker,
-    ) -> (BodyFacts, Cow<'b, [u8]>) {
+    ) -> (BodyMetadata, Cow<'b, [u8]>) {
         let mut stored = Cow::Borrowed(self.take(last, settings));
         let cut = self.is_cut();
         if matches!(self.keep, Keep::Held(_)) {
@@ -241,11 +247,11 @@ impl Passing {
     }
 
     /// The body is over and nothing of it stays; `last` as above.
-    pub(super) fn forget(mut self, last: &[u8]) -> BodyFacts {
+    pub(super) fn forget(mut self, last: &[u8]) -> BodyMetadata {
         self.facts.length += last.len() as u64;
         let cut = self.is_cut();
-        let BodyFacts { length, aborted, .. } = self.facts;
-        BodyFacts { length, aborted, truncated: cut || length > 0, ..BodyFacts::default() }
+        let BodyMetadata { length, aborted, .. } = self.facts;
+        BodyMetadata { length, aborted, truncated: cut || length > 0, ..BodyMetadata::default() }
     }
 }
 
@@ -253,7 +259,7 @@ impl Passing {
 #[derive(Debug)]
 pub(crate) struct Tee {
     /// None if they are only counted.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) handle: Option<TransactionHandle>,
     pub(super) body: Rc<RefCell<Passing>>,
     pub(super) live: Rc<crate::worker::Live>,
 }
@@ -261,15 +267,15 @@ pub(crate) struct Tee {
 impl Tee {
     pub(crate) fn pass(&self, bytes: &[u8]) {
         let settings = &self.live.site.config.tracker;
-        match self.ticket {
-            Some(ticket) => self.body.borrow_mut().pass(ticket, Side::Request, bytes, settings),
+        match self.handle {
+            Some(handle) => self.body.borrow_mut().pass(handle, Side::Request, bytes, settings),
             None => self.body.borrow_mut().count(bytes),
         }
     }
 
     /// The end of the body has been read.
     pub(crate) fn over(&self) {
-        self.body.borrow_mut().over(self.ticket, &self.live.site.config.tracker);
+        self.body.borrow_mut().over(self.handle, &self.live.site.config.tracker);
     }
 
     /// The body broke off.

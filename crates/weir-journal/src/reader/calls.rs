@@ -1,22 +1,22 @@
-//! Reading for those who count: only what counting looks at, and in the common case, a record that
-//! is a whole transaction, without copying anything.
+//! Reading for metering: only metered fields, and no copy if one record has the complete
+//! transaction.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{Reader, Source};
-use crate::call::CallRecord;
 use crate::format::{Address, HEADER, Kind, Position};
+use crate::record::call::CallRecord;
 
-/// Calls that are read while the files of the lane are held.
+/// Calls that are read under one lock of the catalog.
 const AT_ONCE: usize = 256;
 
 impl Reader {
-    /// Gives up to `most` completed transactions as far as counting looks at them; how many it were.
-    /// Fewer, also none, does not mean that there are no more unless [`Reader::position`] stays.
+    /// Passes the metered fields of up to `most` completed transactions to `each`; returns their
+    /// number. The end is reached only if [`Reader::position`] does not change.
     ///
     /// # Errors
-    /// As [`Reader::next_transaction`]; what was given before counts.
+    /// As [`Reader::next_transaction`]; transactions passed before the error count.
     pub fn calls(
         &mut self,
         most: usize,
@@ -30,7 +30,7 @@ impl Reader {
                 break;
             }
             if given == before.0 {
-                // One by one, whatever it is.
+                // Any kind of transaction, one at a time.
                 let Some(transaction) = self.next_transaction()? else { break };
                 each(&CallRecord::of(&transaction));
                 given += 1;
@@ -39,14 +39,14 @@ impl Reader {
         Ok(given)
     }
 
-    /// Gives transactions that are one record each, up to the first that is not.
+    /// Passes transactions that are one record each, up to the first that is not.
     fn whole_calls(
         &mut self,
         most: usize,
         each: &mut impl FnMut(&CallRecord<'_>),
     ) -> io::Result<usize> {
-        let files = Arc::clone(&self.files);
-        let state = files.state();
+        let catalog = Arc::clone(&self.catalog);
+        let state = catalog.read();
         let end = self.shared.end();
         let mut given = 0;
         while given < most && self.position < end && self.enter(&state, end)? {
@@ -61,9 +61,9 @@ impl Reader {
             }
             let Some(mut call) = CallRecord::read(frame.payload) else { break };
             let position = Position::new(number, offset);
-            call.address = Some(Address { lane: files.lane, position });
+            call.address = Some(Address { lane: catalog.files.lane, position });
             each(&call);
-            self.ticket = self.ticket.max(frame.ticket);
+            self.sequence = self.sequence.max(frame.sequence);
             self.position = Position::new(number, frame.next);
             given += 1;
         }

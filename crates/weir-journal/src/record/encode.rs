@@ -1,21 +1,7 @@
-//! Fields as they are written.
+//! Encoding records into fields.
 
-use super::{BodyFacts, Completed, Received, Void};
-
-/// Longest value of a field.
-pub(super) const FIELD_LIMIT: usize = (1 << 24) - 1;
-
-pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
-    if value.is_empty() {
-        return true;
-    }
-    if value.len() > FIELD_LIMIT {
-        return false;
-    }
-    out.extend_from_slice(&((value.len() as u32) << 8 | u32::from(tag)).to_le_bytes());
-    out.extend_from_slice(value);
-    true
-}
+use super::field::{FIELD_LIMIT, put};
+use super::{BodyMetadata, Completed, Discarded, Received};
 
 fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
     let length = 2 + name.len() + value.len();
@@ -30,14 +16,15 @@ fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
     true
 }
 
-fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
-    if *facts == BodyFacts::default() {
+fn put_body(out: &mut Vec<u8>, tag: u8, facts: &BodyMetadata) {
+    if *facts == BodyMetadata::default() {
         return;
     }
     let mut bytes = [0; 33];
     bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
     bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
-    // The upper five bits say why it was withheld; of one that was not, that it was masked.
+    // The upper five bits are the reason for withholding; for a stored body, whether it was
+    // redacted.
     bytes[16] = u8::from(facts.truncated)
         | u8::from(facts.withheld.is_some()) << 1
         | u8::from(facts.aborted) << 2
@@ -47,7 +34,7 @@ fn put_facts(out: &mut Vec<u8>, tag: u8, facts: &BodyFacts) {
 }
 
 impl Received<'_> {
-    /// Appends the fields; false if one is longer than a field can be.
+    /// Appends the fields; false if one is too long.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
         put(out, 1, &self.id)
             && put(out, 2, &self.received_us.to_le_bytes())
@@ -71,20 +58,20 @@ impl Received<'_> {
 }
 
 impl Completed<'_> {
-    /// Appends the fields; false if one is longer than a field can be.
+    /// Appends the fields; false if one is too long.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> bool {
         encode_end(out, self);
         if self.retries > 0 {
             put(out, 48, &[self.retries]);
         }
-        if let Some(unsure) = self.unsure {
-            put(out, 49, &unsure.to_bits().to_le_bytes());
+        if let Some(possible_end) = self.possible_end {
+            put(out, 49, &possible_end.to_bits().to_le_bytes());
         }
         if self.shortened {
             put(out, 44, &[1]);
         }
-        put_facts(out, 37, &self.request);
-        put_facts(out, 38, &self.response);
+        put_body(out, 37, &self.request);
+        put_body(out, 38, &self.response);
         for (code, duration) in self.stages {
             let [a, b, c, d] = duration.to_le_bytes();
             put(out, 36, &[*code, a, b, c, d]);
@@ -100,7 +87,7 @@ impl Completed<'_> {
             && self.logs.iter().all(|line| put(out, 43, line.as_bytes()))
     }
 
-    /// Appends no more than fits into the room that is kept for every open transaction.
+    /// Appends at most what fits into the space reserved for the end of an open transaction.
     pub(crate) fn encode_short(&self, out: &mut Vec<u8>) {
         encode_end(out, self);
         put(out, 44, &[1]);
@@ -110,7 +97,7 @@ impl Completed<'_> {
 fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
     let [a, b] = end.status.to_le_bytes();
     put(out, 32, &[end.outcome as u8, a, b]);
-    if end.void != Void::Nothing {
-        put(out, 47, &[end.void as u8]);
+    if end.discarded != Discarded::Nothing {
+        put(out, 47, &[end.discarded as u8]);
     }
 }

@@ -91,7 +91,7 @@ fn what_an_earlier_use_of_a_file_has_left_does_not_come_back() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open_with(data.path(), PAGES, &Faults::default());
     let mut written = fill(&journal, &mut lane, 3).len();
-    lane.leave();
+    lane.close_segment();
     journal.work().unwrap();
     assert!(journal.statistics().sealed >= 3);
     // Some segments later one is written to a file that was used before, and lost at its start.
@@ -103,7 +103,7 @@ fn what_an_earlier_use_of_a_file_has_left_does_not_come_back() {
         if left {
             break number;
         }
-        lane.leave();
+        lane.close_segment();
     };
     drop((lane, journal));
     let mut bytes = fs::read(segment(data.path(), number)).unwrap();
@@ -150,7 +150,7 @@ fn a_segment_of_a_later_version_is_left_alone() {
     let sum = crc32fast::hash(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
     fs::write(segment(data.path(), 1), &bytes).unwrap();
-    let opened = Journal::open_still(data.path(), SMALL, Faults::default());
+    let opened = Journal::open_without_threads(data.path(), SMALL, Faults::default());
     let said = opened.map(|_| ()).unwrap_err().to_string();
     assert!(said.contains("segment of version 2"), "{said}");
     assert_eq!(fs::read(segment(data.path(), 1)).unwrap(), bytes);
@@ -168,13 +168,13 @@ fn what_the_disk_does_not_give_is_waited_for_and_then_passed_over() {
     let mut reader = journal.reader(0, Position::START);
     assert!(reader.next_transaction().is_err() && reader.next_transaction().is_err());
     drop(lane);
-    assert!(journal.inner().seal_all().is_err());
+    assert!(journal.state().seal_all().is_err());
     faults.clear();
     assert!(reader.next_transaction().unwrap().is_some(), "it goes on where it stopped");
     assert_eq!(all(&journal).len(), written.len());
 
     // One page of the second segment, for good: the file is opened, read, and read by pages.
-    let damages = &journal.inner().lanes[0].files.damages;
+    let damages = &journal.state().lanes[0].catalog.files.damage;
     let mut reader = journal.reader(0, Position::new(2, 0));
     let one_page = || {
         let header_and_window = 2;
@@ -218,16 +218,16 @@ fn a_disk_that_cannot_be_read_does_not_keep_a_journal_from_being_opened() {
 /// were used before. Gives how many transactions are in them, one of them open if some are begun.
 fn used_again(data: &Path, begun: bool) -> usize {
     let (journal, mut lane, _) = open(data);
-    let long = lane.received(&request(200)).unwrap();
+    let long = lane.start(&request(200)).unwrap();
     let mut written = fill(&journal, &mut lane, 6).len();
-    lane.leave();
+    lane.close_segment();
     journal.work().unwrap();
     written += fill(&journal, &mut lane, 3).len();
     if !begun {
-        lane.completed(long, &answer()).unwrap();
-        lane.leave();
+        lane.complete(long, &answer()).unwrap();
+        lane.close_segment();
         journal.work().unwrap();
-        journal.inner().supply().unwrap();
+        journal.state().supply().unwrap();
     }
     assert!(journal.statistics().sealed >= 6);
     drop((lane, journal));
@@ -239,8 +239,8 @@ fn used_again(data: &Path, begun: bool) -> usize {
     written + 1
 }
 
-fn next_ticket(journal: &Journal) -> u64 {
-    journal.inner().lanes[0].shared.next_ticket.load(std::sync::atomic::Ordering::Relaxed)
+fn next_sequence(journal: &Journal) -> u64 {
+    journal.state().lanes[0].shared.next_sequence.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_lost_carry_brings_nothing_back_and_leaves_nothing_open() {
         spoil(&carry[0]);
         let (journal, mut lane, report) = open(data.path());
         assert_eq!((report.interrupted, report.left_open), (u64::from(begun), 0));
-        assert!(next_ticket(&journal) > written as u64, "{}", next_ticket(&journal));
+        assert!(next_sequence(&journal) > written as u64, "{}", next_sequence(&journal));
         assert!(journal.statistics().damaged_bytes > 0);
         let read = all(&journal);
         assert_eq!(read.len(), written);
@@ -270,7 +270,7 @@ fn a_lost_carry_brings_nothing_back_and_leaves_nothing_open() {
         assert_eq!(read[written - 1].damaged, begun);
         // It goes on, and is the same when it is opened once more.
         written += fill(&journal, &mut lane, 4).len();
-        lane.leave();
+        lane.close_segment();
         journal.work().unwrap();
         assert_eq!(all(&journal).len(), written);
         drop((lane, journal));
@@ -306,7 +306,7 @@ fn a_checkpoint_that_cannot_be_read_begins_again() {
     let mut follower = journal.follower("tracker").unwrap();
     let mut reader = journal.follow(&follower, 0);
     while reader.next_transaction().unwrap().is_some() {}
-    follower.pass(&reader);
+    follower.advance(&reader);
     follower.commit().unwrap();
     drop((reader, lane, journal, follower));
     let faults = Faults::default();
@@ -322,15 +322,15 @@ fn a_page_that_was_read_in_between_has_not_failed_for_a_minute() {
     let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
     let written = fill(&journal, &mut lane, 3).len();
     drop(lane);
-    let damages = &journal.inner().lanes[0].files.damages;
+    let damages = &journal.state().lanes[0].catalog.files.damage;
     let header_and_its_page = 2;
     let outage = || faults.order("read", header_and_its_page, std::io::ErrorKind::Other);
     outage();
-    assert!(journal.inner().seal_all().is_err());
+    assert!(journal.state().seal_all().is_err());
     assert_eq!(all(&journal).len(), written, "the disk is back");
     damages.wait_a_minute();
     outage();
-    assert!(journal.inner().seal_all().is_err(), "it has failed for a moment only");
+    assert!(journal.state().seal_all().is_err(), "it has failed for a moment only");
     journal.work().unwrap();
     assert_eq!((all(&journal).len(), journal.statistics().damaged_bytes), (written, 0));
 }

@@ -25,11 +25,11 @@ fn a_wait_ends_with_the_sync_of_its_lane() {
     let waker = Waker::from(Arc::clone(&woken));
     whole(&journal, &mut lane, 1);
     let first = lane.position();
-    assert!(!journal.inner().sync(), "nobody waits");
+    assert!(!journal.state().sync(), "nobody waits");
     assert_eq!(lane.poll_durable(first, &waker), Poll::Pending);
     whole(&journal, &mut lane, 2);
     assert_eq!(lane.poll_durable(lane.position(), &waker), Poll::Pending);
-    assert!(journal.inner().sync());
+    assert!(journal.state().sync());
     assert_eq!(woken.0.load(Ordering::Relaxed), 1, "one for the group");
     assert_eq!(lane.poll_durable(first, &waker), Poll::Ready(Ok(())));
     assert_eq!(lane.poll_durable(lane.position(), &waker), Poll::Ready(Ok(())));
@@ -45,12 +45,12 @@ fn a_disk_that_fails_is_told_and_its_segment_left() {
     let position = lane.position();
     assert_eq!(lane.poll_durable(position, &waker), Poll::Pending);
     faults.order("sync", 1, std::io::ErrorKind::Other);
-    journal.inner().sync();
+    journal.state().sync();
     assert_eq!(lane.poll_durable(position, &waker), Poll::Ready(Err(crate::NotDurable)));
     let next = whole(&journal, &mut lane, 2);
     assert!(next.position.segment() > lost.position.segment());
     assert_eq!(lane.poll_durable(lane.position(), &waker), Poll::Pending);
-    journal.inner().sync();
+    journal.state().sync();
     assert_eq!(lane.poll_durable(lane.position(), &waker), Poll::Ready(Ok(())));
     assert_eq!(journal.statistics().errors, 1);
 }
@@ -61,7 +61,7 @@ fn the_thread_wakes_who_waits() {
     let (journal, mut lanes, _) = Journal::open(data.path(), DISK).unwrap();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
-    lanes[0].whole(&request(1), &answer()).unwrap();
+    lanes[0].append(&request(1), &answer()).unwrap();
     let position = lanes[0].position();
     while lanes[0].poll_durable(position, &waker).is_pending() {
         std::thread::yield_now();

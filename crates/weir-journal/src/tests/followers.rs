@@ -18,7 +18,7 @@ fn a_follower_goes_on_at_its_checkpoint_and_knows_its_lag() {
     for id in 0..4 {
         assert_eq!(reader.next_transaction().unwrap().unwrap().id[0], id);
     }
-    follower.pass(&reader);
+    follower.advance(&reader);
     // Not committed: a crash begins at the start again.
     assert_eq!(journal.lags().unwrap()[0].records, 10);
     follower.commit().unwrap();
@@ -33,11 +33,11 @@ fn a_follower_goes_on_at_its_checkpoint_and_knows_its_lag() {
         read.push(one.id[0]);
     }
     assert_eq!(read, [4, 5, 6, 7, 8, 9]);
-    follower.pass(&reader);
+    follower.advance(&reader);
     follower.commit().unwrap();
     let lag = journal.lags().unwrap().remove(0);
     assert_eq!((lag.records, lag.bytes, lag.age), (0, 0, Duration::ZERO));
-    follower.begin_again().unwrap();
+    follower.reset().unwrap();
     assert_eq!(journal.lags().unwrap()[0].records, 10);
     journal.forget("tracker").unwrap();
     assert!(journal.lags().unwrap().is_empty());
@@ -73,7 +73,7 @@ fn a_damaged_checkpoint_begins_again_and_a_name_is_checked() {
     let mut follower = journal.follower("usage").unwrap();
     let mut reader = journal.follow(&follower, 0);
     reader.next_transaction().unwrap().unwrap();
-    follower.pass(&reader);
+    follower.advance(&reader);
     follower.commit().unwrap();
     assert!(journal.follower("../usage").is_err());
     drop((lane, journal));

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Follower, Ticket};
+use crate::{Follower, TransactionHandle};
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -63,7 +63,7 @@ struct Run {
     settings: Settings,
     journal: Option<(Journal, Lane, Follower)>,
     next: u32,
-    open: Vec<(Ticket, u32, Vec<u8>)>,
+    open: Vec<(TransactionHandle, u32, Vec<u8>)>,
     promised: BTreeMap<u32, Promise>,
     followed: Vec<u32>,
 }
@@ -112,31 +112,31 @@ impl Run {
         match action {
             Action::Whole => {
                 let received = Received { id: id(self.next), ..request(0) };
-                if lane.whole(&received, &answer()).is_ok() {
+                if lane.append(&received, &answer()).is_ok() {
                     self.promised.insert(self.next, (Outcome::Completed, Some(Vec::new())));
                 }
                 self.next += 1;
             }
             Action::Receive => {
                 let received = Received { id: id(self.next), ..request(0) };
-                if let Ok(ticket) = lane.received(&received) {
-                    self.open.push((ticket, self.next, Vec::new()));
+                if let Ok(handle) = lane.start(&received) {
+                    self.open.push((handle, self.next, Vec::new()));
                 }
                 self.next += 1;
             }
             Action::Part(which, byte) if !self.open.is_empty() => {
                 let which = which % self.open.len();
-                let (ticket, _, body) = &mut self.open[which];
+                let (handle, _, body) = &mut self.open[which];
                 let bytes = vec![byte; usize::from(byte) * 3];
-                if lane.part(*ticket, Side::Request, &bytes).is_ok() {
+                if lane.part(*handle, Side::Request, &bytes).is_ok() {
                     body.extend(bytes);
                 }
             }
             Action::Complete(which) if !self.open.is_empty() => {
-                let (ticket, number, body) = self.open.swap_remove(which % self.open.len());
+                let (handle, number, body) = self.open.swap_remove(which % self.open.len());
                 let end = Completed { outcome: Outcome::Failed, ..answer() };
                 let shortened = journal.statistics().shortened;
-                lane.completed(ticket, &end).unwrap();
+                lane.complete(handle, &end).unwrap();
                 let whole = journal.statistics().shortened == shortened;
                 self.promised.insert(number, (Outcome::Failed, whole.then_some(body)));
             }
@@ -154,7 +154,7 @@ impl Run {
                     read.push(number(&one));
                 }
                 let before = Position::from_bits(follower.position(0).to_bits());
-                follower.pass(&reader);
+                follower.advance(&reader);
                 if follower.commit().is_ok() {
                     self.followed.extend(read);
                 } else {

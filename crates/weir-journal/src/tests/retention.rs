@@ -10,12 +10,13 @@ fn now_us() -> u64 {
 
 /// One completed and one failed transaction of `received_us` in a segment of their own, sealed.
 fn seal_pair(journal: &Journal, lane: &mut Lane, received_us: u64) -> [Address; 2] {
-    journal.inner().supply().unwrap();
+    journal.state().supply().unwrap();
     let received = Received { received_us, ..request(1) };
     let failed = Completed { outcome: Outcome::Failed, ..answer() };
-    let pair = [lane.whole(&received, &answer()).unwrap(), lane.whole(&received, &failed).unwrap()];
-    lane.leave();
-    journal.inner().seal_all().unwrap();
+    let pair =
+        [lane.append(&received, &answer()).unwrap(), lane.append(&received, &failed).unwrap()];
+    lane.close_segment();
+    journal.state().seal_all().unwrap();
     pair
 }
 
@@ -30,12 +31,12 @@ fn each_part_goes_on_its_own_clock_and_none_before_its_followers() {
     assert_eq!(journal.statistics().sealed, 0, "followers read segments before they are sealed");
     let mut reader = journal.follow(&follower, 0);
     while reader.next_transaction().unwrap().is_some() {}
-    follower.pass(&reader);
+    follower.advance(&reader);
     let mut late = journal.follower("late").unwrap();
     follower.commit().unwrap();
     journal.work().unwrap();
     assert_eq!(journal.statistics().dropped, 0);
-    late.pass(&reader);
+    late.advance(&reader);
     late.commit().unwrap();
     journal.work().unwrap();
 
@@ -117,7 +118,7 @@ fn a_follower_that_lags_fills_the_budget_until_it_goes_on() {
         (0..1500).map(next).collect()
     };
     let mut written = 0;
-    while lane.whole(&request(1), &Completed { response_body: &body(), ..answer() }).is_ok() {
+    while lane.append(&request(1), &Completed { response_body: &body(), ..answer() }).is_ok() {
         written += 1;
         journal.work().unwrap();
         assert!(written < 1000, "the budget holds");
@@ -128,8 +129,8 @@ fn a_follower_that_lags_fills_the_budget_until_it_goes_on() {
         read += 1;
     }
     assert_eq!(read, written, "nothing was dropped before it was read");
-    follower.pass(&reader);
+    follower.advance(&reader);
     follower.commit().unwrap();
     journal.work().unwrap();
-    lane.whole(&request(1), &answer()).unwrap();
+    lane.append(&request(1), &answer()).unwrap();
 }

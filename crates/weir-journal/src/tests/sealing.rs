@@ -17,24 +17,24 @@ const POINTS: [&str; 7] = [
 
 /// Fills some segments with transactions of every kind; one stays open all the time.
 fn fill(journal: &Journal, lane: &mut Lane) {
-    let long = lane.received(&request(200)).unwrap();
+    let long = lane.start(&request(200)).unwrap();
     for id in 0..40 {
         whole(journal, lane, id);
         lane.part(long, Side::Response, &[id; 10]).unwrap();
-        let ticket = lane.received(&request(100 + id)).unwrap();
-        lane.part(ticket, Side::Request, b"first ").unwrap();
+        let handle = lane.start(&request(100 + id)).unwrap();
+        lane.part(handle, Side::Request, b"first ").unwrap();
         whole(journal, lane, id);
-        lane.part(ticket, Side::Response, b"answer ").unwrap();
+        lane.part(handle, Side::Response, b"answer ").unwrap();
         let outcome = if id % 3 == 0 { Outcome::Failed } else { Outcome::Completed };
         let end = Completed { outcome, request_body: b"second", ..answer() };
-        journal.inner().supply().unwrap();
-        lane.completed(ticket, &end).unwrap();
-        let ticket = lane.received(&request(150)).unwrap();
-        lane.part(ticket, Side::Request, b"asked ").unwrap();
-        lane.part(ticket, Side::Response, b"void ").unwrap();
+        journal.state().supply().unwrap();
+        lane.complete(handle, &end).unwrap();
+        let handle = lane.start(&request(150)).unwrap();
+        lane.part(handle, Side::Request, b"asked ").unwrap();
+        lane.part(handle, Side::Response, b"void ").unwrap();
         whole(journal, lane, id);
-        let void = if id % 2 == 0 { Void::Answer } else { Void::Payload };
-        lane.completed(ticket, &Completed { void, outcome, ..answer() }).unwrap();
+        let discarded = if id % 2 == 0 { Discarded::Response } else { Discarded::Payload };
+        lane.complete(handle, &Completed { discarded, outcome, ..answer() }).unwrap();
     }
 }
 
@@ -62,7 +62,7 @@ fn sealed_transactions_read_as_before_at_the_same_addresses() {
         assert_eq!(reader.position(), one.after, "the same checkpoints as before");
     }
     // Files that are only kept to be used again do not count.
-    journal.inner().lanes[0].files.drop_spares(&journal.inner().budget);
+    journal.state().lanes[0].catalog.remove_spares(&journal.state().budget);
     let statistics = journal.statistics();
     assert!(statistics.sealed > 3 && statistics.unsealed == 0, "{statistics:?}");
     // Files kept to be used again are no part of what was sealed.
@@ -155,7 +155,7 @@ fn an_error_while_sealing_is_tried_again() {
         assert_eq!(all(&journal), before, "{point}");
         assert_eq!(journal.statistics().unsealed, 0);
         let segments = of_kind(data.path(), "segment").len();
-        let known = journal.inner().lanes[0].files.state().raw.len();
+        let known = journal.state().lanes[0].catalog.read().raw.len();
         assert_eq!(segments, known, "{point}: what is there is known");
     }
 }
@@ -192,13 +192,13 @@ fn an_idle_lane_lets_go_of_an_old_segment() {
     let settings = Settings { seal_after: Duration::ZERO, ..SMALL };
     let (journal, mut lane, _) = open_with(data.path(), settings, &Faults::default());
     let address = whole(&journal, &mut lane, 1);
-    let ticket = lane.received(&request(2)).unwrap();
+    let handle = lane.start(&request(2)).unwrap();
     journal.work().unwrap();
     assert_eq!(journal.statistics().sealed, 0);
     lane.tick();
     journal.work().unwrap();
     assert_eq!(journal.statistics().sealed, 1);
-    lane.completed(ticket, &answer()).unwrap();
+    lane.complete(handle, &answer()).unwrap();
     lane.tick();
     journal.work().unwrap();
     assert_eq!(journal.statistics().sealed, 2);

@@ -27,7 +27,7 @@ fn a_lane_needs_no_file_descriptor() {
         let since = Instant::now();
         let mut appended = 0;
         while appended < 1000 {
-            match lane.whole(&received, &end) {
+            match lane.append(&received, &end) {
                 Ok(_) => appended += 1,
                 Err(Refused::Full) if since.elapsed() < Duration::from_secs(60) => {
                     std::thread::yield_now();

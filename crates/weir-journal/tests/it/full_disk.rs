@@ -35,7 +35,7 @@ fn until(lane: &mut Lane, refused: bool) {
     let since = Instant::now();
     let mut same: Option<Instant> = None;
     while since.elapsed() < Duration::from_secs(60) {
-        let full = lane.whole(&received, &end) == Err(Refused::Full);
+        let full = lane.append(&received, &end) == Err(Refused::Full);
         if full == refused {
             // A segment that is not ready yet is refused as well, but not for long.
             let long = same.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(1);
@@ -63,11 +63,11 @@ fn a_full_disk_refuses_and_takes_again_once_there_is_room() {
     // A follower that does not read keeps everything.
     journal.follower("slow").unwrap();
     let lane = &mut lanes[0];
-    let open = lane.received(&Received { id: [9; 16], ..Received::default() }).unwrap();
+    let open = lane.start(&Received { id: [9; 16], ..Received::default() }).unwrap();
     until(lane, true);
     assert!(journal.statistics().errors > 0);
     // What was taken on is completed all the same.
-    lane.completed(open, &Completed { status: 204, ..Completed::default() }).unwrap();
+    lane.complete(open, &Completed { status: 204, ..Completed::default() }).unwrap();
     fs::remove_file(&ballast).unwrap();
     until(lane, false);
     let mut reader = journal.reader(0, Position::START);
@@ -86,7 +86,7 @@ fn a_disk_without_room_at_the_start_is_opened_and_refuses() {
     fs::write(disk.path().join("ballast"), vec![1; (2 << 20) - (48 << 10)]).unwrap();
     let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
     let (_journal, mut lanes, _) = Journal::open(disk.path(), settings).unwrap();
-    assert_eq!(lanes[0].received(&Received::default()), Err(Refused::Full));
+    assert_eq!(lanes[0].start(&Received::default()), Err(Refused::Full));
     fs::remove_file(disk.path().join("ballast")).unwrap();
     until(&mut lanes[0], false);
     drop(lanes);

@@ -41,9 +41,9 @@ fn write_until_killed(data: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stderr().lock();
     let end = Completed { status: 200, ..Completed::default() };
     for number in 0.. {
-        let ticket = patiently(|| lanes[0].received(&request(number)))?;
-        patiently(|| lanes[0].part(ticket, Side::Request, b"body"))?;
-        lanes[0].completed(ticket, &end)?;
+        let handle = patiently(|| lanes[0].start(&request(number)))?;
+        patiently(|| lanes[0].part(handle, Side::Request, b"body"))?;
+        lanes[0].complete(handle, &end)?;
         writeln!(out, "acknowledged {number}")?;
     }
     Ok(())

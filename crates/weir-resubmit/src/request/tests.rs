@@ -20,7 +20,7 @@ fn recorded() -> Transaction {
         level: CaptureLevel::Body as u8,
         request_head:
             b"Host: a\r\nX-Own: mine\r\nX-Key: ***\r\nCookie: ***\r\nContent-Length: 7\r\n".to_vec(),
-        request: BodyFacts { length: 7, stored: 7, ..BodyFacts::default() },
+        request: BodyMetadata { length: 7, stored: 7, ..BodyMetadata::default() },
         request_body: body,
         outcome: Outcome::Failed,
         status: 503,
@@ -125,7 +125,7 @@ fn an_edit_must_not_leave_what_was_masked() {
     }
     // What the client itself sent is no mask.
     let text = b"{\"a\": \"***\"}".to_vec();
-    let facts = BodyFacts { length: 12, stored: 12, ..BodyFacts::default() };
+    let facts = BodyMetadata { length: 12, stored: 12, ..BodyMetadata::default() };
     let one = Transaction { request_body: text, request: facts, ..recorded() };
     assert_eq!(body("{\"a\": \"***\", \"b\": 1}").check_masked(&one), Ok(()));
     let lost = Transaction { expired: true, ..one };
@@ -138,7 +138,7 @@ fn after_a_crash_the_head_says_whether_the_body_is_whole() {
         outcome: Outcome::Interrupted,
         status: 0,
         method: method.to_owned(),
-        request: BodyFacts::default(),
+        request: BodyMetadata::default(),
         request_head: format!("Host: a\r\n{framing}").into_bytes(),
         request_body: body.to_vec(),
         ..recorded()

@@ -76,7 +76,7 @@ impl Indexer {
         let lanes = || indexed.iter().enumerate().map(|(lane, reached)| (lane as u16, *reached));
         if lanes().any(|(lane, reached)| follower.position(lane) > reached) {
             // What was passed once has to be kept again until it is indexed.
-            follower.begin_again().map_err(Error::Journal)?;
+            follower.reset().map_err(Error::Journal)?;
         }
         let readers = lanes()
             .map(|(lane, reached)| match follower.position(lane) == reached {
@@ -180,7 +180,7 @@ impl Indexer {
             match self.readers[lane].next_shown_into(&mut places[count]) {
                 Ok(true) => {
                     let transaction = &places[count];
-                    if transaction.unsure.is_some_and(|unsure| unsure < self.passed[lane]) {
+                    if transaction.possible_end.is_some_and(|end| end < self.passed[lane]) {
                         // It was indexed with its end, before that was lost.
                         continue;
                     }
@@ -300,7 +300,7 @@ impl Indexer {
             // The journal keeps it for whoever indexes it again.
             return Ok(());
         }
-        self.readers.iter().for_each(|reader| self.follower.pass(reader));
+        self.readers.iter().for_each(|reader| self.follower.advance(reader));
         self.follower.commit().map_err(Error::Journal)
     }
 

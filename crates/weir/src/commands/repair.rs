@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let data = &args.data;
     ensure!(data.is_dir(), "there is no data folder {}", data.display());
-    let held = weir_journal::hold(data)
+    let lock = weir_journal::DataLock::acquire(data)
         .with_context(|| format!("{} cannot be repaired now", data.display()))?;
     ensure!(
         !weir_store::is_in_use(data).unwrap_or(false),
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     if args.accept_missing {
         // The journal is opened, which takes the folder itself.
-        drop(held);
+        drop(lock);
         accept_missing(data)?;
     }
     Ok(Exit::Success)

@@ -24,7 +24,7 @@ const JOURNAL: &[Row<weir_journal::Statistics>] = &[
         "Appends rejected because the journal was full."),
     (Counter, "weir_journal_shortened_total", |s| s.shortened as f64,
         "Transactions recorded without all of their headers and bodies because the journal was full."),
-    (Gauge, "weir_journal_waiting_counts", |s| s.waiting_counts as f64,
+    (Gauge, "weir_journal_waiting_counts", |s| s.pending_counts as f64,
         "Calls to be metered that wait in memory for room in the journal."),
     (Counter, "weir_journal_errors_total", |s| s.errors as f64,
         "Errors of the file system."),

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use weir_admin::tracker::{
-    Body, BodyFacts, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
+    Body, BodyMetadata, Bucket, Change, Counted, Counts, Damage, Facet, Field, Highlight, Hit,
     JournalState, Lag, MissingFile, Payload, Recovery, Stage, Summary, Transaction,
 };
 use weir_journal::{self as journal, Absence, stage};
@@ -179,14 +179,15 @@ pub(super) fn transaction(whole: journal::Transaction, payload: bool) -> Transac
     }
 }
 
-fn facts(facts: &journal::BodyFacts) -> BodyFacts {
-    let journal::BodyFacts { length, stored, truncated, withheld, aborted, masked, hash } = *facts;
+fn facts(facts: &journal::BodyMetadata) -> BodyMetadata {
+    let journal::BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash } =
+        *facts;
     let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
     let hash = match hash {
         [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
         hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    BodyFacts { length, stored, truncated, withheld, aborted, masked, hash }
+    BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash }
 }
 
 /// Header lines as they stood on the wire.

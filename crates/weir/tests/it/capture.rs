@@ -5,7 +5,7 @@ mod masks;
 use crate::harness::{self, Server, Upstream, Weir, eventually, transactions};
 use crate::recording::head;
 use std::net::SocketAddr;
-use weir_journal::{BodyFacts, Outcome, Transaction, Withheld, stage};
+use weir_journal::{BodyMetadata, Outcome, Transaction, Withheld, stage};
 
 /// A server with these settings of the Tracker and these routes, in front of an upstream.
 fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {
@@ -191,7 +191,7 @@ fn headers_and_bodies_stay_only_where_something_went_wrong() {
         assert!(kept || one.request_body.is_empty());
         assert!(!one.damaged && !one.shortened && !one.target.is_empty());
     }
-    let cut = BodyFacts { length: 100_000, truncated: true, ..BodyFacts::default() };
+    let cut = BodyMetadata { length: 100_000, truncated: true, ..BodyMetadata::default() };
     assert_eq!((all[8].request, all[8].response), (cut, cut), "true lengths stay");
     assert!(all[8].discarded && !all[1].discarded);
     assert_eq!(all[1].request_body, b"{\"a\": 1}");

@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::fmt::Write;
 use uuid::Uuid;
 use weir_admin::resubmit::Attempt;
-use weir_admin::tracker::{Body, BodyFacts, Field, Side, Transaction};
+use weir_admin::tracker::{Body, BodyMetadata, Field, Side, Transaction};
 
 mod body;
 
@@ -156,7 +156,7 @@ fn attempted(attempt: &Attempt) -> String {
     out
 }
 
-fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyFacts, lines: usize) {
+fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, lines: usize) {
     for Field { name, value } in headers {
         let _ = writeln!(out, "{}", neutral::line(&format!("{name}: {value}")));
     }

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use std::io::{Read as _, Write as _};
-use weir_journal::{BodyFacts, Outcome, Withheld};
+use weir_journal::{BodyMetadata, Outcome, Withheld};
 
 /// Header fields of a request.
 type Fields<'a> = &'a [(&'a str, &'a str)];
@@ -135,7 +135,7 @@ fn what_cannot_be_masked_is_not_written_and_says_why() {
     }
     let told = shown(&weir, &all[5]);
     assert!(told.contains("withheld, in a coding that cannot be decoded"), "{told}");
-    assert_eq!(all[8].request, BodyFacts::default());
+    assert_eq!(all[8].request, BodyMetadata::default());
     assert_eq!(all[8].response.withheld, None);
     assert_eq!(all[9].request_body, b"{\"pin\": \"***\"}");
     for file in files(&weir.dir().join("data")) {

@@ -101,7 +101,7 @@ fn record_orders(data: &Path) {
         let received = Received { id, received_us, method: "POST", ..Received::default() };
         let body = format!("{{\"orderId\": \"A-{number}\", \"note\": \"quokka\"}}");
         let completed = Completed { request_body: body.as_bytes(), ..Completed::default() };
-        eventually("there is room", || lanes[0].whole(&received, &completed).is_ok());
+        eventually("there is room", || lanes[0].append(&received, &completed).is_ok());
     }
 }
 

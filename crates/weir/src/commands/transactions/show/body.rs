@@ -4,7 +4,7 @@ use crate::neutral;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
-use weir_admin::tracker::{Body, BodyFacts, Field};
+use weir_admin::tracker::{Body, BodyMetadata, Field};
 
 /// Bytes of a binary body that are shown.
 const BINARY: usize = 256;
@@ -31,7 +31,7 @@ fn essence(content_type: &str) -> String {
 }
 
 /// What is to be said of a body that is not there as it was.
-pub(super) fn words(body: &Body, facts: &BodyFacts) -> Vec<String> {
+pub(super) fn words(body: &Body, facts: &BodyMetadata) -> Vec<String> {
     let mut words = Vec::new();
     let mut say = |is: bool, what: &str| words.extend(is.then(|| what.to_owned()));
     let withheld = !facts.withheld.is_empty();
@@ -145,7 +145,7 @@ mod tests {
         let said = |stored: u64, truncated, withheld: &str| {
             let withheld = withheld.to_owned();
             let facts =
-                BodyFacts { length: 50, stored, truncated, withheld, ..BodyFacts::default() };
+                BodyMetadata { length: 50, stored, truncated, withheld, ..BodyMetadata::default() };
             words(&Body::default(), &facts).join(", ")
         };
         assert_eq!(said(50, false, ""), "");

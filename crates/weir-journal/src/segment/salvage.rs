@@ -1,31 +1,35 @@
 //! Reading a segment whose header is damaged.
 //!
-//! Its number and lane are those of the file. Its key is in every checksum: since CRC-32 is
-//! linear, the value a checksum was begun with can be computed from the checksum and the bytes.
-//! Two frames, one right behind the other, that lead to the same value tell it. What an earlier
-//! use of the file has left leads to the key of then, but is known by its ticket numbers and by
-//! where it points back to.
+//! The number and lane of the segment are known from its file. Its key is part of every checksum:
+//! as CRC-32 is linear, the initial value of a checksum can be computed from the checksum and the
+//! bytes. If two consecutive frames give the same value, that is the key. Frames of an earlier use
+//! of the file give the key of that use; their sequence number and the position they point back to
+//! identify them.
 
 use std::io;
 
+use super::window::Window;
 use crate::format::{FRAME, FrameHeader, HEADER, Kind, frame_length, u32_at};
-use crate::segment::Segment;
 
 /// The polynomial of CRC-32 (IEEE 802.3), reflected.
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 
-/// The key of a segment, by its frames before `end`. Transactions that were begun in it have
+/// The key of a segment, from its frames before `end`. Transactions that began in it have sequence
 /// numbers from `floor` on.
-pub(crate) fn key(segment: &mut Segment, floor: u64, end: u32) -> io::Result<Option<u32>> {
+pub(super) fn key(
+    window: &mut Window,
+    number: u32,
+    floor: u64,
+    end: u32,
+) -> io::Result<Option<u32>> {
     let mut place = HEADER as u32;
     while place as usize + FRAME <= end as usize {
-        if let Some(first) = peek(segment, place, end)?
-            && let Some(second) = peek(segment, first.next, end)?
-            && (is_of(segment.header.number, floor, &first.header)
-                || is_of(segment.header.number, floor, &second.header))
+        if let Some(first) = peek(window, place, end)?
+            && let Some(second) = peek(window, first.next, end)?
+            && (is_of(number, floor, &first.header) || is_of(number, floor, &second.header))
         {
-            let key = begun_with(segment, place, &first, end)?;
-            if key == begun_with(segment, first.next, &second, end)? {
+            let key = begun_with(window, place, &first, end)?;
+            if key == begun_with(window, first.next, &second, end)? {
                 return Ok(Some(key));
             }
         }
@@ -34,36 +38,36 @@ pub(crate) fn key(segment: &mut Segment, floor: u64, end: u32) -> io::Result<Opt
     Ok(None)
 }
 
-/// What looks like a frame.
+/// Bytes that look like a frame.
 struct Candidate {
     header: FrameHeader,
     next: u32,
 }
 
-fn peek(segment: &mut Segment, place: u32, end: u32) -> io::Result<Option<Candidate>> {
+fn peek(window: &mut Window, place: u32, end: u32) -> io::Result<Option<Candidate>> {
     if place as usize + FRAME > end as usize {
         return Ok(None);
     }
     let mut head = [0; FRAME];
-    head.copy_from_slice(segment.bytes(place as usize, FRAME, end as usize)?);
+    head.copy_from_slice(window.bytes(place as usize, FRAME, end as usize)?);
     let Some(header) = FrameHeader::decode(&head) else { return Ok(None) };
     let next = place as usize + frame_length(header.length);
     Ok((next <= end as usize).then_some(Candidate { header, next: next as u32 }))
 }
 
-/// Whether a frame can only be of this use of the file.
+/// Whether a frame can only belong to the current use of the file.
 fn is_of(number: u32, floor: u64, frame: &FrameHeader) -> bool {
-    frame.kind != Kind::Open && (frame.ticket >= floor || frame.previous.segment() == number)
+    frame.kind != Kind::Open && (frame.sequence >= floor || frame.previous.segment() == number)
 }
 
-/// The value that a frame's checksum was begun with, if it is right.
-fn begun_with(segment: &mut Segment, place: u32, frame: &Candidate, end: u32) -> io::Result<u32> {
+/// The initial value of a frame's checksum, if the checksum is correct.
+fn begun_with(window: &mut Window, place: u32, frame: &Candidate, end: u32) -> io::Result<u32> {
     let length = FRAME + frame.header.length;
-    let bytes = segment.bytes(place as usize, length, end as usize)?;
+    let bytes = window.bytes(place as usize, length, end as usize)?;
     Ok(unwind(&bytes[8..], u32_at(bytes, 4)))
 }
 
-/// The value with which the checksum of `bytes` has to be begun to become `sum`.
+/// The initial value with which the checksum of `bytes` becomes `sum`.
 fn unwind(bytes: &[u8], sum: u32) -> u32 {
     let mut from_nothing = crc32fast::Hasher::new_with_initial(u32::MAX);
     from_nothing.update(bytes);

@@ -1,5 +1,4 @@
-//! Whose turn it is: how the system shares a core between threads that serve and threads that work
-//! behind them.
+//! Thread scheduling: how serving threads and background threads share a core.
 #![expect(unsafe_code, reason = "a thread's policy has no safe interface")]
 
 use std::mem::MaybeUninit;
@@ -7,14 +6,14 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 
-/// How long a thread that serves goes on before another one's turn may come: the shortest time that
-/// Linux takes. One that wakes up gets its turn before those that go on for longer (since 6.12).
+/// Time slice of a serving thread: the shortest that Linux accepts. A thread that wakes up runs
+/// before threads with longer slices (since 6.12).
 const SHORT_NS: u64 = 100_000;
 
-/// Lets the calling thread run only when nothing else wants to, or as everybody else. Where the
-/// system would not let it come back, it never goes: without rights a thread may leave idle time
-/// only as far as `RLIMIT_NICE` allows (`sched(7)`). What runs so must hold no lock: it may be
-/// hardly ever scheduled.
+/// Moves the calling thread to the idle scheduling class, or back. Where the system would not allow
+/// the way back, the thread stays: without privileges a thread may leave the idle class only as far
+/// as `RLIMIT_NICE` allows (`sched(7)`). An idle thread must not hold a lock: it may not run for a
+/// long time.
 pub fn run_when_idle(idle: bool) {
     static COMES_BACK: OnceLock<bool> = OnceLock::new();
     let comes_back = || {
@@ -28,25 +27,25 @@ pub fn run_when_idle(idle: bool) {
     }
 }
 
-/// Sets the policy of the calling thread.
+/// Sets the scheduling class of the calling thread.
 fn schedule(policy: c_int) -> bool {
-    // SAFETY: all zeros is the only priority that both policies have.
+    // SAFETY: all zeros is the only priority that both classes have.
     unsafe {
         let priority = MaybeUninit::<libc::sched_param>::zeroed().assume_init();
         libc::sched_setscheduler(0, policy, &raw const priority) == 0
     }
 }
 
-/// Has the calling thread take short turns, and get them soon: it serves, and others can wait.
-/// Where the system does not know of that, nothing changes.
+/// Gives the calling thread short time slices, and with them low latency. No effect on systems
+/// without that feature.
 pub fn take_short_turns() {
     let Some(mut attributes) = attributes() else { return };
     attributes.sched_runtime = SHORT_NS;
-    // SAFETY: the system reads a description of the size that it says it has, and writes nothing.
+    // SAFETY: the system reads a structure of the size in it, and writes nothing.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// How the calling thread is scheduled, if the system tells.
+/// The scheduling attributes of the calling thread, if the system provides them.
 fn attributes() -> Option<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>();
     // SAFETY: all zeros are valid attributes, and the system writes no more than `size` bytes.
@@ -63,11 +62,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_gives_its_time_away_gets_it_back() {
-        // SAFETY: asks for a number.
+        // SAFETY: queries a number.
         let policy = || unsafe { libc::sched_getscheduler(0) };
         assert_eq!(policy(), libc::SCHED_OTHER);
         run_when_idle(true);
-        // Where it could not come back it has stayed.
+        // On a system without a way back it has stayed.
         assert!([libc::SCHED_IDLE, libc::SCHED_OTHER].contains(&policy()));
         run_when_idle(false);
         assert_eq!(policy(), libc::SCHED_OTHER);

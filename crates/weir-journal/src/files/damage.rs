@@ -1,9 +1,8 @@
-//! What of a lane could not be read, each stretch counted once however often it is met.
+//! Parts of a lane's files that cannot be read, each counted once.
 //!
-//! What the disk does not give is waited for: that a cable is out must not cost what is there. Only
-//! what has failed for a minute, whenever it was asked for, is passed over like damage, so that one
-//! bad sector holds up neither sealing nor who reads; while the journal is opened, when nobody can
-//! wait, at once.
+//! Read errors are retried: an unplugged cable must not lose data. A page that has failed for a
+//! minute is skipped like damage, so that one bad sector blocks neither sealing nor readers. While
+//! the journal is opened there is no time to wait: a page that fails is skipped at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,44 +14,44 @@ use std::time::{Duration, Instant};
 
 use crate::failpoint::Faults;
 
-/// Most stretches that are told apart; others are not counted.
+/// Most ranges that are recorded; further ones are not counted.
 const STRETCHES: usize = 65_536;
-/// How long a stretch has to fail before it is given up.
+/// Time for which a page has to fail before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is read by itself when reading more at a time fails.
+/// Bytes that are read alone when a longer read fails.
 const PAGE: usize = 4096;
 
-/// The damage met since the journal was opened.
+/// The damage found since the journal was opened.
 #[derive(Debug, Default)]
-pub(crate) struct Damages {
+pub(crate) struct DamageLog {
     stretches: Mutex<BTreeSet<Stretch>>,
     bytes: AtomicU64,
-    /// Since when pages have failed to be read.
+    /// Pages that cannot be read, and since when.
     failing: Mutex<BTreeMap<Stretch, Instant>>,
-    /// Whether there are any, so that reading well takes no lock.
+    /// Whether `failing` has entries, so that a successful read takes no lock.
     any_failing: AtomicBool,
     opened: AtomicBool,
     faults: Faults,
 }
 
-/// Segment, kind of its file, place in it.
+/// Segment, kind of its file, offset in it.
 type Stretch = (u32, &'static str, u64);
 
-impl Damages {
+impl DamageLog {
     pub(crate) fn new(faults: Faults) -> Self {
         Self { faults, ..Self::default() }
     }
 
-    /// The journal is open: from now on there is time.
+    /// The journal is open: from now on reads are retried.
     pub(crate) fn opened(&self) {
         self.opened.store(true, Ordering::Relaxed);
     }
 
-    /// Fills `bytes` from `place` on of a segment's file of this kind. Pages that cannot be read
-    /// are zeros once they are given up.
+    /// Fills `bytes` from `offset` on, of a segment's file of this kind. Pages that count as lost
+    /// are zeros.
     ///
     /// # Errors
-    /// As long as they are not; and if the file ends before.
+    /// A page cannot be read and does not count as lost yet, or the file ends before.
     pub(crate) fn read(
         &self,
         file: &impl FileExt,
@@ -61,7 +60,7 @@ impl Damages {
         bytes: &mut [u8],
     ) -> io::Result<()> {
         if self.try_read(file, place, bytes).is_ok() {
-            self.fails_no_more((segment, kind), place..place + bytes.len() as u64);
+            self.clear_failures((segment, kind), place..place + bytes.len() as u64);
             return Ok(());
         }
         let mut done = 0;
@@ -70,7 +69,7 @@ impl Damages {
             let page = (PAGE - (place as usize % PAGE)).min(bytes.len() - done);
             let part = &mut bytes[done..done + page];
             match self.try_read(file, place, part) {
-                Ok(()) => self.fails_no_more((segment, kind), place..place + page as u64),
+                Ok(()) => self.clear_failures((segment, kind), place..place + page as u64),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(error),
                 Err(error) => {
                     let start = place - place % PAGE as u64;
@@ -85,7 +84,7 @@ impl Damages {
         Ok(())
     }
 
-    /// Fills `bytes` from `place` on, or fails.
+    /// Fills `bytes` from `offset` on, or fails.
     pub(crate) fn try_read(
         &self,
         file: &impl FileExt,
@@ -96,7 +95,7 @@ impl Damages {
         file.read_exact_at(bytes, place)
     }
 
-    /// Whether a stretch has failed for so long that it counts as lost.
+    /// Whether a page has failed for so long that it counts as lost.
     fn give_up(&self, stretch: Stretch) -> bool {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if failing.len() >= STRETCHES && !failing.contains_key(&stretch) {
@@ -107,9 +106,8 @@ impl Damages {
         since.elapsed() >= PATIENCE || !self.opened.load(Ordering::Relaxed)
     }
 
-    /// Forgets failures of a file's pages: something in them was read, or there is no such file any
-    /// more.
-    pub(crate) fn fails_no_more(&self, (segment, kind): (u32, &'static str), places: Range<u64>) {
+    /// Removes the failures of a range: it was read, or the file does not exist any more.
+    pub(crate) fn clear_failures(&self, (segment, kind): (u32, &'static str), places: Range<u64>) {
         if !self.any_failing.load(Ordering::Relaxed) {
             return;
         }
@@ -120,7 +118,7 @@ impl Damages {
         self.any_failing.store(!failing.is_empty(), Ordering::Relaxed);
     }
 
-    /// Lets time pass for what fails.
+    /// Lets a minute pass for pages that fail.
     #[cfg(test)]
     pub(crate) fn wait_a_minute(&self) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +127,8 @@ impl Damages {
         });
     }
 
-    /// Notes `bytes` of a segment from `place` on in its file of this kind.
-    pub(crate) fn note(&self, segment: u32, kind: &'static str, place: u64, bytes: u64) {
+    /// Records `bytes` damaged bytes from `offset` on, in a segment's file of this kind.
+    pub(crate) fn record(&self, segment: u32, kind: &'static str, place: u64, bytes: u64) {
         if bytes == 0 {
             return;
         }
@@ -140,10 +138,15 @@ impl Damages {
         }
     }
 
-    /// Bytes in all of them.
+    /// Damaged bytes in total.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+}
+
+/// Whether a segment is to be skipped as damaged, rather than the reading aborted.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 #[cfg(test)]
@@ -152,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_read_again_or_gone_makes_room_for_other_failures() {
-        let damages = Damages::default();
+        let damages = DamageLog::default();
         for page in 0..STRETCHES as u64 {
             assert!(damages.give_up((1, "segment", page * PAGE as u64)), "nobody can wait");
         }
@@ -164,9 +167,9 @@ mod tests {
         let failing = || damages.failing.lock().unwrap().len();
         assert_eq!(failing(), STRETCHES - 2, "two pages were read");
         assert!(damages.give_up(other));
-        damages.fails_no_more((1, "segment"), 0..u64::MAX);
+        damages.clear_failures((1, "segment"), 0..u64::MAX);
         assert_eq!(failing(), 1);
-        damages.fails_no_more((2, "meta"), 0..u64::MAX);
+        damages.clear_failures((2, "meta"), 0..u64::MAX);
         assert_eq!(failing(), 1, "that was another file");
     }
 }

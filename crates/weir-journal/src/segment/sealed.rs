@@ -1,22 +1,27 @@
-//! Version 1 of a sealed segment: three files, each dropped on its own. All numbers are
+//! Version 1 of a sealed segment: three files, dropped independently. All numbers are
 //! little-endian.
 //!
-//! - `N.meta`: every transaction, without what may be secret or long.
+//! - `N.meta`: every transaction without fields that may be secret or long.
 //! - `N.payload`: heads, bodies, properties and logs of completed transactions.
-//! - `N.failed`: every other transaction whole.
+//! - `N.failed`: all other transactions, complete.
 //!
 //! A file begins with magic `WEIRSEAL` (8), version `u32` and part `u32` (0, 1, 2 as above). Blocks
 //! follow, each a zstd frame of rows: offset of the transaction's `completed` frame in segment `N`
-//! `u32`, length `u32`, then fields as in [`crate::record`]. Rows are in the order of their offsets.
-//! Behind the blocks stands their index, for each: offset of the first row `u32`, length `u32`,
-//! place in the file `u64`, length when decompressed `u32`, CRC-32 of the compressed bytes `u32`.
-//! The last 40 bytes are: number of blocks `u32`, number of rows `u32`, stamp in µs since 1970
-//! `u64`, place of the index `u64`, zeros (8), CRC-32 of the index and of these 32 bytes `u32`,
-//! magic `SEAL`. The stamp is the time of the newest transaction, but never before that of the
-//! segment before it, so that a clock that jumps back does not make it old; unless that one lies in
-//! the future, as after a clock that was ahead.
+//! `u32`, length `u32`, then fields as in [`crate::record`]. Rows are sorted by offset. After the
+//! blocks comes the index; for each block: offset of the first row `u32`, length `u32`, offset in
+//! the file `u64`, decompressed length `u32`, CRC-32 of the compressed bytes `u32`. The last 40
+//! bytes are: number of blocks `u32`, number of rows `u32`, timestamp in µs since 1970 `u64`,
+//! offset of the index `u64`, zeros (8), CRC-32 of the index and of these 32 bytes `u32`, magic
+//! `SEAL`.
+//!
+//! The timestamp is the time of the newest transaction, but not before the timestamp of the
+//! previous segment: a clock that jumps back does not make a segment old. A previous timestamp in
+//! the future, from a clock that was ahead, does not count.
+
+pub(crate) mod writer;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -25,49 +30,28 @@ use std::time::UNIX_EPOCH;
 
 use zstd::bulk::Decompressor;
 
-use crate::damage::Damages;
-use crate::files::{Files, State};
+use crate::files::damage::DamageLog;
+use crate::files::{Files, Part, Parts};
 use crate::format::{Address, Position, u32_at, u64_at};
-use crate::manifest::Parts;
 use crate::record::{Outcome, Transaction};
 
-pub(crate) const MAGIC: [u8; 8] = *b"WEIRSEAL";
-pub(crate) const TAIL_MAGIC: [u8; 4] = *b"SEAL";
-pub(crate) const VERSION: u32 = 1;
-pub(crate) const HEAD: usize = 16;
-pub(crate) const TAIL: usize = 40;
-pub(crate) const ENTRY: usize = 24;
-/// Length of a row's head.
-pub(crate) const ROW: usize = 8;
-/// Longest block that is believed: the longest row and a little.
+const MAGIC: [u8; 8] = *b"WEIRSEAL";
+const TAIL_MAGIC: [u8; 4] = *b"SEAL";
+const VERSION: u32 = 1;
+const HEAD: usize = 16;
+const TAIL: usize = 40;
+const ENTRY: usize = 24;
+/// Length of a row's header.
+const ROW: usize = 8;
+/// Limit for the length of a block, against damaged indexes: the longest row and some more.
 const BLOCK_LIMIT: u32 = 80 << 20;
-/// Longest index that is believed.
+/// Limit for the length of an index.
 const INDEX_LIMIT: u64 = 64 << 20;
 
-/// One of the three files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Meta,
-    Payload,
-    Failed,
-}
-
-impl Part {
-    pub(crate) const ALL: [Self; 3] = [Self::Meta, Self::Payload, Self::Failed];
-
-    pub(crate) fn extension(self) -> &'static str {
-        match self {
-            Self::Meta => "meta",
-            Self::Payload => "payload",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What is known of a sealed segment without reading it.
+/// The metadata of a sealed segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Lengths of the files by [`Part`]; 0 for one that is not there.
+    /// Lengths of the files by [`Part`]; 0 for a file that does not exist.
     pub(crate) sizes: [u64; 3],
     pub(crate) rows: u32,
     pub(crate) stamp_us: u64,
@@ -90,7 +74,7 @@ impl Summary {
         if let Some(blocks) = Blocks::open(files, number, Part::Meta)? {
             (summary.rows, summary.stamp_us) = (blocks.rows, blocks.stamp_us);
         } else {
-            // Damaged: as old as its file is.
+            // Damaged: the time of the file counts.
             let changed = fs::metadata(files.path(number, "meta"))?.modified()?;
             let age = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
             summary.stamp_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
@@ -108,12 +92,12 @@ struct Block {
     sum: u32,
 }
 
-/// One of the files, opened.
+/// One of the files, open.
 #[derive(Debug)]
 struct Blocks {
     segment: u32,
     part: Part,
-    damages: Arc<Damages>,
+    damage: Arc<DamageLog>,
     file: File,
     index: Vec<Block>,
     rows: u32,
@@ -125,7 +109,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// None if the file is not there or cannot be used.
+    /// None if the file does not exist or is damaged.
     fn open(files: &Files, number: u32, part: Part) -> io::Result<Option<Self>> {
         let file = match File::open(files.path(number, part.extension())) {
             Ok(file) => file,
@@ -133,19 +117,19 @@ impl Blocks {
             Err(error) => return Err(error),
         };
         let length = file.metadata()?.len();
-        let damages = Arc::clone(&files.damages);
+        let damage = Arc::clone(&files.damage);
         let of = (number, part.extension());
         let lost = || {
-            damages.note(number, part.extension(), 0, length.max(1));
+            damage.record(number, part.extension(), 0, length.max(1));
             Ok(None)
         };
         if length < (HEAD + TAIL) as u64 {
             return lost();
         }
         let mut head = [0; HEAD];
-        damages.read(&file, of, 0, &mut head)?;
+        damage.read(&file, of, 0, &mut head)?;
         let mut tail = [0; TAIL];
-        damages.read(&file, of, length - TAIL as u64, &mut tail)?;
+        damage.read(&file, of, length - TAIL as u64, &mut tail)?;
         let (count, place) = (u32_at(&tail, 0), u64_at(&tail, 16));
         let index_length = u64::from(count) * ENTRY as u64;
         let whole = head[..8] == MAGIC
@@ -158,7 +142,7 @@ impl Blocks {
             return lost();
         }
         let mut index = vec![0; index_length as usize];
-        damages.read(&file, of, place, &mut index)?;
+        damage.read(&file, of, place, &mut index)?;
         let mut sum = crc32fast::Hasher::new();
         sum.update(&index);
         sum.update(&tail[..32]);
@@ -175,7 +159,7 @@ impl Blocks {
         Ok(Some(Self {
             segment: number,
             part,
-            damages,
+            damage,
             file,
             index: index.chunks_exact(ENTRY).map(block).collect(),
             rows: u32_at(&tail, 4),
@@ -186,12 +170,12 @@ impl Blocks {
         }))
     }
 
-    /// Makes a block the current one; one that is damaged has no rows.
+    /// Reads a block; a damaged one has no rows.
     fn enter(&mut self, number: usize) -> io::Result<()> {
         if self.current == number {
             return Ok(());
         }
-        // While it cannot be read it is no current one: it is not to look as if it had no rows.
+        // A block that cannot be read now must not look like one without rows.
         self.current = usize::MAX;
         self.at.clear();
         let block = self.index[number];
@@ -199,7 +183,7 @@ impl Blocks {
         self.current = number;
         let Some(bytes) = unpacked else {
             let (kind, length) = (self.part.extension(), u64::from(block.length).max(1));
-            self.damages.note(self.segment, kind, block.place, length);
+            self.damage.record(self.segment, kind, block.place, length);
             return Ok(());
         };
         self.bytes = bytes;
@@ -222,7 +206,7 @@ impl Blocks {
         }
         let mut packed = vec![0; block.length as usize];
         let of = (self.segment, self.part.extension());
-        self.damages.read(&self.file, of, block.place, &mut packed)?;
+        self.damage.read(&self.file, of, block.place, &mut packed)?;
         if crc32fast::hash(&packed) != block.sum {
             return Ok(None);
         }
@@ -237,7 +221,7 @@ impl Blocks {
         }
     }
 
-    /// The first row at or behind `offset`.
+    /// The first row at or after `offset`.
     fn next(&mut self, offset: u32) -> io::Result<Option<(u32, Range<usize>)>> {
         let behind = self.index.partition_point(|block| block.first <= offset);
         for number in behind.saturating_sub(1)..self.index.len() {
@@ -252,11 +236,11 @@ impl Blocks {
 }
 
 thread_local! {
-    /// Kept, as making one costs as much as decompressing a block of metadata.
+    /// Reused: creating one takes as long as decompressing a block of metadata.
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// None if it is damaged.
+/// None if the data are damaged.
 fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     DECOMPRESSOR.with_borrow_mut(|kept| {
         let decompressor = match kept {
@@ -267,27 +251,22 @@ fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// A sealed segment opened for reading.
+/// A sealed segment, open for reading.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) number: u32,
     lane: u16,
     meta: Option<Blocks>,
-    /// Payloads of completed transactions, and all others; none if they are not asked for.
+    /// Payloads of completed transactions, and all other transactions; none if only metadata is
+    /// read.
     rest: Option<(Option<Blocks>, Option<Blocks>)>,
-    /// What should be there and is not.
+    /// Files that should exist and do not.
     gone: Parts,
 }
 
 impl Sealed {
-    /// Opens it for reading transactions whole, or without their `payload`.
-    pub(crate) fn open(
-        files: &Files,
-        state: &State,
-        number: u32,
-        payload: bool,
-    ) -> io::Result<Self> {
-        let gone = state.gone.get(&number).copied().unwrap_or_default();
+    /// Opens a sealed segment to read transactions with or without their payload.
+    pub(crate) fn open(files: &Files, number: u32, gone: Parts, payload: bool) -> io::Result<Self> {
         let open = |part| Blocks::open(files, number, part);
         let rest = if payload { (open(Part::Payload)?, open(Part::Failed)?) } else { (None, None) };
         Ok(Self {
@@ -312,7 +291,7 @@ impl Sealed {
         match if whole { failed } else { payload } {
             None => {
                 let part = if whole { Parts::FAILED } else { Parts::PAYLOAD };
-                transaction.missing = self.gone.has(part);
+                transaction.missing = self.gone.intersects(part);
                 transaction.expired = !transaction.missing;
             }
             Some(rest) => match rest.row(offset)? {
@@ -327,9 +306,26 @@ impl Sealed {
         Ok(Some(transaction))
     }
 
-    /// Offset of the first transaction at or behind `offset`.
+    /// Offset of the first transaction at or after `offset`.
     pub(crate) fn next(&mut self, offset: u32) -> io::Result<Option<u32>> {
         let Some(meta) = &mut self.meta else { return Ok(None) };
         Ok(meta.next(offset)?.map(|(found, _)| found))
     }
+}
+
+/// The greatest sequence number in the last of these sealed segments that has any; 0 if none has.
+pub(crate) fn last_sequence(files: &Files, sealed: &BTreeSet<u32>) -> io::Result<u64> {
+    for number in sealed.iter().rev() {
+        let mut segment = Sealed::open(files, *number, Parts::default(), false)?;
+        let (mut offset, mut last) = (0, 0);
+        while let Some(found) = segment.next(offset)? {
+            last = segment.get(found)?.map_or(last, |one| last.max(one.sequence));
+            let Some(behind) = found.checked_add(1) else { break };
+            offset = behind;
+        }
+        if last > 0 {
+            return Ok(last);
+        }
+    }
+    Ok(0)
 }

@@ -1,29 +1,26 @@
-//! Dropping what is old, or what the budget does not allow: whole files, and nothing that a
-//! follower has not passed.
+//! Retention: drops files because of their age or the budget, but nothing that a follower has not
+//! read.
 //!
-//! By age each part goes on its own clock, the metadata with the last of the others. For the
-//! budget the oldest payloads of completed transactions go first; only when there are none left,
-//! the oldest failed transactions and metadata.
+//! Each part of a segment has its own retention; the metadata goes with the last part. For the
+//! budget the oldest payloads of completed transactions are dropped first, then the oldest failed
+//! transactions and metadata.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::background::{Inner, LaneState};
 use crate::failpoint;
-use crate::files::State;
-use crate::sealed::{Part, Summary};
+use crate::files::Part;
+use crate::journal_state::JournalState;
+use crate::lane_state::LaneState;
+use crate::os::unix_time;
+use crate::segment::sealed::Summary;
 
-/// Time since 1970.
-pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// When each sealed segment counts as recorded, by what the clock says now. One whose stamp lies in
-/// the future is as old as the next one whose stamp does not, and none is older than the one before
-/// it: either the clock was ahead then, or it was behind when later ones were recorded.
+/// The effective timestamp of each sealed segment. A timestamp in the future is replaced by the
+/// next one that is not, and none is older than the one before it: either the clock was ahead then,
+/// or it was behind later.
 fn stamps(sealed: &BTreeMap<u32, Summary>, now: Duration) -> Vec<(u32, u64)> {
     let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
     let mut latest = 0;
@@ -43,23 +40,23 @@ fn stamps(sealed: &BTreeMap<u32, Summary>, now: Duration) -> Vec<(u32, u64)> {
     stamps
 }
 
-impl Inner {
-    /// Drops what is to be dropped now.
-    pub(crate) fn retain(&self) -> io::Result<()> {
-        let now = now();
+impl JournalState {
+    /// Drops everything that is due.
+    pub(crate) fn enforce_retention(&self) -> io::Result<()> {
+        let now = unix_time();
         for lane in &self.lanes {
             self.drop_old(lane, now)?;
         }
-        while self.budget.short(self.lanes.len()) && self.drop_oldest()? {}
+        while self.budget.is_short(self.lanes.len()) && self.drop_oldest()? {}
         Ok(())
     }
 
     fn drop_old(&self, lane: &LaneState, now: Duration) -> io::Result<()> {
         let old = |stamp_us, keep| Duration::from_micros(stamp_us).saturating_add(keep) < now;
         loop {
-            let state = lane.files.state();
-            let found = stamps(&state.sealed, now).into_iter().find_map(|(number, stamp_us)| {
-                let summary = state.sealed.get(&number)?;
+            let segments = lane.catalog.read();
+            let found = stamps(&segments.sealed, now).into_iter().find_map(|(number, stamp_us)| {
+                let summary = segments.sealed.get(&number)?;
                 let there = |part: Part| summary.sizes[part as usize] > 0;
                 let completed = old(stamp_us, self.settings.keep_completed);
                 let failed = old(stamp_us, self.settings.keep_failed);
@@ -69,22 +66,24 @@ impl Inner {
                     () if completed && failed => Part::Meta,
                     () => return None,
                 };
-                self.checkpoints.have_passed(lane.files.lane, number).then_some((number, part))
+                self.checkpoints
+                    .all_have_read(lane.catalog.files.lane, number)
+                    .then_some((number, part))
             });
-            drop(state);
+            drop(segments);
             let Some((number, part)) = found else { return Ok(()) };
             self.drop_part(lane, number, part)?;
         }
     }
 
-    /// Drops one file to stay within the budget; false if there is none that may go.
+    /// Drops one file to stay within the budget; false if there is none that may be dropped.
     fn drop_oldest(&self) -> io::Result<bool> {
         let oldest = |payload: bool| {
             let of_lane = |lane: &LaneState| {
-                let state: &State = &lane.files.state();
-                let mut passed = state.sealed.iter().filter(|(number, summary)| {
+                let segments = lane.catalog.read();
+                let mut passed = segments.sealed.iter().filter(|(number, summary)| {
                     (!payload || summary.sizes[Part::Payload as usize] > 0)
-                        && self.checkpoints.have_passed(lane.files.lane, **number)
+                        && self.checkpoints.all_have_read(lane.catalog.files.lane, **number)
                 });
                 passed.next().map(|(number, summary)| (summary.stamp_us, *number, *summary))
             };
@@ -105,23 +104,24 @@ impl Inner {
     }
 
     fn drop_part(&self, lane: &LaneState, number: u32, part: Part) -> io::Result<()> {
-        lane.files.faults().check("retention.drop")?;
-        // Or it would be missed after a crash.
-        self.manifest.bring_up_to_date(&self.lanes, Some((lane.files.lane, number, Some(part))))?;
-        let mut state = lane.files.change();
-        match fs::remove_file(lane.files.path(number, part.extension())) {
+        let files = &lane.catalog.files;
+        files.faults.check("retention.drop")?;
+        // Otherwise the file would count as missing after a crash.
+        self.manifest.update(&self.lanes, Some((files.lane, number, Some(part))))?;
+        let mut segments = lane.catalog.write();
+        match fs::remove_file(files.path(number, part.extension())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         failpoint::pass("retention.dropped");
-        lane.files.damages.fails_no_more((number, part.extension()), 0..u64::MAX);
-        if let Some(summary) = state.sealed.get_mut(&number) {
-            self.budget.give_back(std::mem::take(&mut summary.sizes[part as usize]));
+        files.damage.clear_failures((number, part.extension()), 0..u64::MAX);
+        if let Some(summary) = segments.sealed.get_mut(&number) {
+            self.budget.release(std::mem::take(&mut summary.sizes[part as usize]));
         }
         if part == Part::Meta {
-            state.sealed.remove(&number);
+            segments.sealed.remove(&number);
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed);
+        self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -141,10 +141,10 @@ mod tests {
     fn what_counts_is_what_the_clock_of_now_can_have_said() {
         const NEVER: u64 = u64::MAX;
         assert_eq!(stamps_of(&[100, 110, 120], 130), [100, 110, 120]);
-        // It was ahead, and is right again.
+        // The clock was ahead, and is correct again.
         assert_eq!(stamps_of(&[100, 900, 120], 130), [100, 120, 120]);
         assert_eq!(stamps_of(&[100, 900], 130), [100, NEVER]);
-        // It is behind, and right again later.
+        // The clock is behind, and correct later.
         assert_eq!(stamps_of(&[100, 110, 3], 5), [3, 3, 3]);
         assert_eq!(stamps_of(&[100, 110, 3], 130), [100, 110, 110]);
     }

@@ -1,10 +1,11 @@
-//! A transaction as far as counting looks at it.
+//! The metered fields of a transaction.
 
+use super::field::fields;
+use super::{Outcome, Transaction};
 use crate::format::{Address, Position, u64_at};
-use crate::record::{Outcome, Transaction, fields};
 use crate::stage;
 
-/// A transaction as far as counting looks at it; fields as in [`Transaction`].
+/// The metered fields of a transaction, as in [`Transaction`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where they are written")]
 pub struct CallRecord<'a> {
@@ -15,27 +16,27 @@ pub struct CallRecord<'a> {
     pub consumer: &'a str,
     pub plan: &'a str,
     pub counted: u8,
-    /// It is an attempt to send a transaction again.
+    /// A resubmission.
     pub resubmitted: bool,
     pub retries: u8,
     pub outcome: Outcome,
     pub status: u16,
-    /// True lengths of the bodies.
+    /// Lengths of the bodies, as in [`super::BodyMetadata`].
     pub request_bytes: u64,
     pub response_bytes: u64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub micros: u32,
-    /// As of [`Transaction`].
-    pub unsure: Option<Position>,
+    /// As in [`Transaction`].
+    pub possible_end: Option<Position>,
 }
 
 impl<'a> CallRecord<'a> {
-    /// Reads the fields of a record that is a whole transaction; none if any of them is not what
-    /// this version writes.
+    /// Reads a record that is a complete transaction; none if a field is not as this version writes
+    /// it.
     pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
         let mut call = Self::default();
         let mut known = true;
-        // The closure is given slices of the payload by a shorter name.
+        // The slices that the closure gets have a shorter lifetime.
         let mut at = 0;
         let whole = fields(payload, |tag, value, field| {
             at += field.len();
@@ -68,7 +69,8 @@ impl<'a> CallRecord<'a> {
             37 => self.request_bytes = length(value)?,
             38 => self.response_bytes = length(value)?,
             49 => {
-                self.unsure = Some(Position::from_bits(u64::from_le_bytes(value.try_into().ok()?)));
+                self.possible_end =
+                    Some(Position::from_bits(u64::from_le_bytes(value.try_into().ok()?)));
             }
             48 => self.retries = *value.first()?,
             _ => {}
@@ -76,7 +78,7 @@ impl<'a> CallRecord<'a> {
         Some(())
     }
 
-    /// What a transaction says.
+    /// The metered fields of an assembled transaction.
     pub(crate) fn of(one: &'a Transaction) -> Self {
         let total = one.stages.iter().find(|(code, _)| *code == stage::TOTAL);
         Self {
@@ -94,12 +96,12 @@ impl<'a> CallRecord<'a> {
             request_bytes: one.request.length,
             response_bytes: one.response.length,
             micros: total.map_or(0, |(_, took)| *took),
-            unsure: one.unsure,
+            possible_end: one.possible_end,
         }
     }
 }
 
-/// The true length that facts of a body begin with.
+/// The length in the metadata of a body.
 fn length(facts: &[u8]) -> Option<u64> {
     (facts.len() >= 8).then(|| u64_at(facts, 0))
 }

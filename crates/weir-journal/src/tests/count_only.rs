@@ -1,14 +1,14 @@
 //! Segments in which everything was recorded to be counted are dropped instead of sealed.
 
 use super::*;
-use crate::{CallRecord, Room, counted};
+use crate::{CallRecord, Reservation, counted};
 use std::io::ErrorKind;
 
 fn call(journal: &Journal, lane: &mut Lane, id: u8) {
-    journal.inner().supply().unwrap();
+    journal.state().supply().unwrap();
     let received =
-        Received { plan: "gold", counted: counted::ALONE | counted::PLAN, ..request(id) };
-    lane.whole(&received, &Completed { retries: 2, ..answer() }).unwrap();
+        Received { plan: "gold", counted: counted::COUNT_ONLY | counted::PLAN, ..request(id) };
+    lane.append(&received, &Completed { retries: 2, ..answer() }).unwrap();
 }
 
 fn calls(journal: &Journal, lane: &mut Lane, count: u8) {
@@ -20,7 +20,7 @@ fn count(journal: &Journal) -> usize {
     let mut follower = journal.follower("counts").unwrap();
     let mut reader = journal.follow(&follower, 0);
     let found = std::iter::from_fn(|| reader.next_transaction().unwrap()).count();
-    follower.pass(&reader);
+    follower.advance(&reader);
     follower.commit().unwrap();
     found
 }
@@ -33,7 +33,7 @@ fn why_a_call_is_counted_comes_back() {
     whole(&journal, &mut lane, 2);
     let read = all(&journal);
     let told = |one: &Transaction| (one.plan.clone(), one.counted, one.retries, one.is_count());
-    assert_eq!(told(&read[0]), ("gold".to_owned(), counted::ALONE | counted::PLAN, 2, true));
+    assert_eq!(told(&read[0]), ("gold".to_owned(), counted::COUNT_ONLY | counted::PLAN, 2, true));
     assert_eq!(told(&read[1]), (String::new(), 0, 0, false));
 }
 
@@ -52,7 +52,7 @@ fn what_was_counted_is_dropped_and_what_follows_goes_on_behind_it() {
     assert!(statistics.dropped > 10 && statistics.unsealed == 0, "{statistics:?}");
     let (end, left) = (journal.end(0), all(&journal));
     assert!(left.len() < 20 && of_kind(data.path(), "carry").len() == 1);
-    let ticket = left.last().map(|one| one.ticket).unwrap();
+    let handle = left.last().map(|one| one.sequence).unwrap();
     drop((lane, journal));
 
     let (journal, mut lane, report) = open(data.path());
@@ -60,7 +60,7 @@ fn what_was_counted_is_dropped_and_what_follows_goes_on_behind_it() {
     assert!(journal.end(0) >= end, "segments are never numbered twice");
     call(&journal, &mut lane, 9);
     assert_eq!(count(&journal), 1);
-    assert_eq!(all(&journal).last().map(|one| one.ticket), Some(ticket + 1));
+    assert_eq!(all(&journal).last().map(|one| one.sequence), Some(handle + 1));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn numbers_go_on_when_nothing_at_all_is_left() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
     calls(&journal, &mut lane, 60);
-    lane.leave();
+    lane.close_segment();
     assert_eq!(count(&journal), 60);
     journal.work().unwrap();
     let end = journal.end(0);
@@ -77,7 +77,7 @@ fn numbers_go_on_when_nothing_at_all_is_left() {
     let (journal, mut lane, _) = open(data.path());
     call(&journal, &mut lane, 9);
     assert!(journal.end(0) > end);
-    assert_eq!(all(&journal).last().map(|one| one.ticket), Some(61));
+    assert_eq!(all(&journal).last().map(|one| one.sequence), Some(61));
     assert_eq!(count(&journal), 1);
 }
 
@@ -85,27 +85,28 @@ fn numbers_go_on_when_nothing_at_all_is_left() {
 fn what_was_promised_has_room_when_the_journal_is_full_and_is_dropped_like_others() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    let received = Received { counted: counted::ALONE | counted::PLAN, ..request(7) };
-    let record = |room: Room, lane: &mut Lane| lane.whole_in(room, &received, &answer());
-    let rooms: Vec<Room> = (0..3).map(|_| lane.promise(200).unwrap()).collect();
+    let received = Received { counted: counted::COUNT_ONLY | counted::PLAN, ..request(7) };
+    let record =
+        |room: Reservation, lane: &mut Lane| lane.append_reserved(room, &received, &answer());
+    let rooms: Vec<Reservation> = (0..3).map(|_| lane.reserve(200).unwrap()).collect();
     // Segments come and go, and it always has room in the one that is written to.
-    while lane.whole(&received, &answer()).is_ok() {}
-    assert_eq!(lane.promise(200), Err(Refused::Full));
-    assert!(lane.received(&request(1)).is_err());
+    while lane.append(&received, &answer()).is_ok() {}
+    assert_eq!(lane.reserve(200), Err(Refused::Full));
+    assert!(lane.start(&request(1)).is_err());
     for room in rooms {
         record(room, &mut lane).unwrap();
     }
     let all = count(&journal);
     journal.work().unwrap();
     // What is only promised keeps no segment from being dropped.
-    let room = lane.promise(200).unwrap();
+    let room = lane.reserve(200).unwrap();
     calls(&journal, &mut lane, 60);
     count(&journal);
     journal.work().unwrap();
     let statistics = journal.statistics();
     assert!(all > 3 && statistics.sealed == 0 && statistics.dropped > 3, "{statistics:?}");
     record(room, &mut lane).unwrap();
-    assert_eq!(lane.promise(2000), Err(Refused::Open), "more than a quarter of a segment");
+    assert_eq!(lane.reserve(2000), Err(Refused::Open), "more than a quarter of a segment");
 }
 
 #[test]
@@ -125,11 +126,11 @@ fn a_segment_with_anything_else_in_it_is_sealed() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
     let mut others = 0;
-    let long = lane.received(&request(200)).unwrap();
+    let long = lane.start(&request(200)).unwrap();
     for round in 0..30 {
         calls(&journal, &mut lane, 7);
         if round == 10 {
-            lane.completed(long, &answer()).unwrap();
+            lane.complete(long, &answer()).unwrap();
         }
         if round > 10 {
             whole(&journal, &mut lane, 100);
@@ -137,7 +138,7 @@ fn a_segment_with_anything_else_in_it_is_sealed() {
         }
     }
     count(&journal);
-    lane.leave();
+    lane.close_segment();
     journal.work().unwrap();
     let left = all(&journal);
     assert!(left.iter().any(|one| one.id[0] == 200 && !one.damaged));
@@ -220,18 +221,18 @@ fn seen(journal: &Journal, most: usize) -> Vec<Seen> {
 fn who_counts_sees_every_transaction_as_it_is_however_it_was_written() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());
-    let long = lane.received(&request(200)).unwrap();
+    let long = lane.start(&request(200)).unwrap();
     for id in 0..60 {
         call(&journal, &mut lane, id);
         let received = Received { received_us: 7, consumer: "acme", ..request(id) };
-        journal.inner().supply().unwrap();
-        let ticket = lane.received(&received).unwrap();
-        lane.part(ticket, Side::Request, b"asked").unwrap();
+        journal.state().supply().unwrap();
+        let handle = lane.start(&received).unwrap();
+        lane.part(handle, Side::Request, b"asked").unwrap();
         call(&journal, &mut lane, id);
-        journal.inner().supply().unwrap();
-        lane.completed(ticket, &Completed { outcome: Outcome::Failed, ..answer() }).unwrap();
+        journal.state().supply().unwrap();
+        lane.complete(handle, &Completed { outcome: Outcome::Failed, ..answer() }).unwrap();
     }
-    lane.completed(long, &answer()).unwrap();
+    lane.complete(long, &answer()).unwrap();
     let expected = |journal: &Journal| -> Vec<Seen> {
         let of = |one: Transaction| {
             let micros = one.stages.iter().find(|stage| stage.0 == crate::stage::TOTAL).unwrap().1;
@@ -247,7 +248,7 @@ fn who_counts_sees_every_transaction_as_it_is_however_it_was_written() {
         assert_eq!(seen(&journal, most), before, "{most}");
     }
     count(&journal);
-    lane.leave();
+    lane.close_segment();
     journal.work().unwrap();
     assert_eq!(seen(&journal, 100), expected(&journal));
 }

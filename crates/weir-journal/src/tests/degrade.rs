@@ -20,7 +20,7 @@ fn facts(id: u8) -> (Received<'static>, Completed<'static>) {
 /// Appends until there is no room; gives how many found some.
 fn fill(lane: &mut Lane, make: impl Fn(u8) -> (Received<'static>, Completed<'static>)) -> usize {
     let (received, end) = make(1);
-    (0..).take_while(|_| lane.whole(&received, &end).is_ok()).count()
+    (0..).take_while(|_| lane.append(&received, &end).is_ok()).count()
 }
 
 fn counts(journal: &Journal) -> usize {
@@ -43,12 +43,12 @@ fn bodies_go_first_then_headers_then_all_but_the_count() {
         lane.count_call(&call, &answer().reduced()).unwrap();
     }
     let statistics = journal.statistics();
-    assert!((1..500).contains(&statistics.waiting_counts), "{statistics:?}");
+    assert!((1..500).contains(&statistics.pending_counts), "{statistics:?}");
     assert!(statistics.records > before.records + 5, "some found room");
     // Those that wait are written once there is a segment.
     journal.work().unwrap();
     lane.tick();
-    assert_eq!((counts(&journal), journal.statistics().waiting_counts), (500, 0));
+    assert_eq!((counts(&journal), journal.statistics().pending_counts), (500, 0));
     assert!(fill(&mut lane, with_body) > 0);
 }
 
@@ -69,11 +69,11 @@ fn counts_that_wait_take_no_more_than_they_may() {
 fn an_end_without_room_keeps_its_figures_and_says_that_it_is_shortened() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open_with(data.path(), LARGER, &Faults::default());
-    let tickets: Vec<_> = (0..3).map(|id| lane.received(&request(id)).unwrap()).collect();
+    let handles: Vec<_> = (0..3).map(|id| lane.start(&request(id)).unwrap()).collect();
     fill(&mut lane, with_body);
-    while lane.part(tickets[0], Side::Request, b"x").is_ok() {}
-    for ticket in tickets {
-        lane.completed(ticket, &answer()).unwrap();
+    while lane.part(handles[0], Side::Request, b"x").is_ok() {}
+    for handle in handles {
+        lane.complete(handle, &answer()).unwrap();
     }
     let read: Vec<_> = all(&journal).into_iter().filter(|one| one.id[0] != 1).collect();
     assert_eq!(read.len(), 2);

@@ -1,0 +1,219 @@
+//! Decoding fields into a transaction.
+
+use super::field::{discarded, fields, is_payload};
+use super::{BodyMetadata, Discarded, Outcome, Transaction, Withheld};
+use crate::format::{Kind, Position, u64_at};
+
+/// Memory that a cleared transaction keeps of a head or a body.
+const KEPT: usize = 16 << 10;
+
+fn set(text: &mut String, value: &[u8]) {
+    text.clear();
+    text.push_str(&String::from_utf8_lossy(value));
+}
+
+fn replace(bytes: &mut Vec<u8>, value: &[u8]) {
+    bytes.clear();
+    bytes.extend_from_slice(value);
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn pair(value: &[u8]) -> Option<(String, String)> {
+    let (length, rest) = value.split_first_chunk::<2>()?;
+    let (name, value) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    Some((text(name), text(value)))
+}
+
+fn facts(value: &[u8]) -> Option<BodyMetadata> {
+    let value = value.first_chunk::<33>()?;
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&value[17..]);
+    Some(BodyMetadata {
+        length: u64_at(value, 0),
+        stored: u64_at(value, 8),
+        truncated: value[16] & 1 != 0,
+        withheld: (value[16] & 2 != 0).then(|| Withheld::from_code(value[16] >> 3)),
+        aborted: value[16] & 4 != 0,
+        masked: value[16] & 2 == 0 && value[16] >> 3 != 0,
+        hash,
+    })
+}
+
+impl Transaction {
+    /// Clears the transaction and keeps its memory for reuse.
+    pub(crate) fn clear(&mut self) {
+        // Every field by name: a new one must not be forgotten.
+        let Self {
+            address,
+            after,
+            sequence,
+            id,
+            received_us,
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            request_head,
+            level,
+            plan,
+            counted,
+            resubmission_of,
+            auth,
+            scopes,
+            https,
+            outcome,
+            status,
+            problem,
+            detail,
+            upstream,
+            response_head,
+            stages,
+            request,
+            response,
+            request_body,
+            response_body,
+            keys,
+            properties,
+            logs,
+            retries,
+            shortened,
+            possible_end,
+            damaged,
+            missing,
+            expired,
+            discarded,
+        } = self;
+        (*address, *after, *sequence) = (None, Position::START, 0);
+        (*id, *resubmission_of, *received_us) = ([0; 16], [0; 16], 0);
+        (*level, *counted, *status, *retries) = (0, 0, 0, 0);
+        (*outcome, *request, *response) = <_>::default();
+        (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
+        (*https, *missing, *possible_end) = (false, false, None);
+        for text in [
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            client,
+            method,
+            target,
+            plan,
+            auth,
+            scopes,
+            problem,
+            detail,
+            upstream,
+        ] {
+            text.clear();
+        }
+        for bytes in [request_head, response_head, request_body, response_body] {
+            bytes.clear();
+            bytes.shrink_to(KEPT);
+        }
+        stages.clear();
+        keys.clear();
+        properties.clear();
+        logs.clear();
+    }
+
+    /// Adds the fields of a frame, with or without payload.
+    pub(crate) fn take_over(&mut self, kind: Kind, record: &[u8], payload: bool) {
+        match kind {
+            Kind::Received | Kind::Completed => self.absorb(record, payload),
+            Kind::RequestPart if payload => self.request_body.extend_from_slice(record),
+            Kind::ResponsePart if payload => self.response_body.extend_from_slice(record),
+            Kind::RequestPart | Kind::ResponsePart => {}
+            Kind::Open => self.damaged = true,
+        }
+    }
+
+    /// Adds the fields of a record, with or without payload. A malformed one marks the transaction
+    /// as damaged.
+    pub(crate) fn absorb(&mut self, record: &[u8], payload: bool) {
+        let mut known = true;
+        let whole = fields(record, |tag, value, _| {
+            if payload || !is_payload(tag) {
+                known &= self.field(tag, value).is_some();
+            }
+        });
+        self.damaged |= !whole || !known;
+    }
+
+    /// Removes discarded fields.
+    fn discard(&mut self, discarded: Discarded) {
+        if discarded != Discarded::Nothing {
+            self.response_body.clear();
+        }
+        if discarded == Discarded::Payload {
+            self.discarded = true;
+            self.request_head.clear();
+            self.request_body.clear();
+        }
+    }
+
+    fn field(&mut self, tag: u8, value: &[u8]) -> Option<()> {
+        match tag {
+            1 => self.id = value.try_into().ok()?,
+            2 => self.received_us = u64::from_le_bytes(value.try_into().ok()?),
+            3 => set(&mut self.api, value),
+            4 => set(&mut self.operation, value),
+            5 => set(&mut self.transaction_type, value),
+            6 => set(&mut self.consumer, value),
+            7 => set(&mut self.principal, value),
+            8 => set(&mut self.client, value),
+            9 => set(&mut self.method, value),
+            10 => set(&mut self.target, value),
+            11 => replace(&mut self.request_head, value),
+            12 => self.level = *value.first()?,
+            13 => set(&mut self.plan, value),
+            14 => self.counted = *value.first()?,
+            15 => self.resubmission_of = value.try_into().ok()?,
+            16 => set(&mut self.auth, value),
+            17 => set(&mut self.scopes, value),
+            18 => self.https = *value.first()? != 0,
+            32 => {
+                let [outcome, a, b] = value.try_into().ok()?;
+                self.outcome = Outcome::from_code(outcome);
+                self.status = u16::from_le_bytes([a, b]);
+            }
+            33 => set(&mut self.problem, value),
+            34 => set(&mut self.upstream, value),
+            35 => replace(&mut self.response_head, value),
+            36 => {
+                let [code, a, b, c, d] = value.try_into().ok()?;
+                self.stages.push((code, u32::from_le_bytes([a, b, c, d])));
+            }
+            37 => self.request = facts(value)?,
+            38 => self.response = facts(value)?,
+            39 => self.request_body.extend_from_slice(value),
+            40 => self.response_body.extend_from_slice(value),
+            41 => self.keys.push(pair(value)?),
+            42 => self.properties.push(pair(value)?),
+            43 => self.logs.push(text(value)),
+            47 => self.discard(discarded(value)?),
+            48 => self.retries = *value.first()?,
+            49 => {
+                let position = u64::from_le_bytes(value.try_into().ok()?);
+                self.possible_end = Some(Position::from_bits(position));
+            }
+            50 => set(&mut self.detail, value),
+            44 => self.shortened = true,
+            45 => self.damaged = true,
+            46 => {
+                let (sequence, after) = value.split_first_chunk::<8>()?;
+                self.sequence = u64::from_le_bytes(*sequence);
+                self.after = Position::from_bits(u64::from_le_bytes(after.try_into().ok()?));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
