@@ -23,25 +23,24 @@ use weir_wire::{BodyError, Framing};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestBodyError {
     /// The client closed, reset the connection or cancelled the stream.
-    #[error("the client went away")]
+    #[error("the client closed the connection")]
     Gone,
     /// The framing is broken.
     #[error("{0}")]
     Malformed(#[from] BodyError),
     /// It is longer than the limit.
-    #[error("the body is longer than the limit")]
+    #[error("the body exceeds the limit")]
     TooLarge,
     /// No byte came in time.
-    #[error("the body did not arrive in time")]
+    #[error("the body was not received in time")]
     Late(Expired),
 }
 
 impl From<RequestBodyError> for Refusal {
     fn from(error: RequestBodyError) -> Self {
         match error {
-            RequestBodyError::Gone => {
-                Self { unheard: true, ..Self::new(Problem::BadBody) }.detail("the client went away")
-            }
+            RequestBodyError::Gone => Self { unheard: true, ..Self::new(Problem::BadBody) }
+                .detail("the client closed the connection"),
             RequestBodyError::Malformed(error) => {
                 Self::new(Problem::BadBody).detail(error.to_string())
             }

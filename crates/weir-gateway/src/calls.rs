@@ -171,11 +171,11 @@ fn came(
     let refusal = match answered {
         Ok(answer) if call.pass.contains(&answer.status) => return Ok(Came::Answer(answer)),
         Ok(answer) if !(200..300).contains(&answer.status) => {
-            failed(format!("`{}` answered with {}", call.name, answer.status))
+            failed(format!("`{}`: status {}", call.name, answer.status))
         }
         Ok(answer) => match value(call, answer) {
             Ok(value) => return Ok(Came::Value(value)),
-            Err(why) => failed(format!("what `{}` answered cannot be read: {why}", call.name)),
+            Err(why) => failed(format!("`{}`: unreadable response: {why}", call.name)),
         },
         Err(mut refusal) => {
             let why = match refusal.detail.take() {
@@ -209,13 +209,13 @@ fn value(call: &Call, answer: Fetched) -> Result<Vec<u8>, String> {
         found.map(|(_, value)| value.as_str())
     };
     if header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err("it is compressed".to_owned());
+        return Err("the body is compressed".to_owned());
     }
     let content_type = header("content-type");
     let Some(source) = Source::of(&call.from, content_type.map(str::as_bytes)) else {
         return Err(match content_type {
-            Some(_) => "its content type is another than is read".to_owned(),
-            None => "it has no content type".to_owned(),
+            Some(_) => "the content type does not match".to_owned(),
+            None => "the content type is missing".to_owned(),
         });
     };
     let json = source.json(answer.body).map_err(|error| error.to_string())?;

@@ -109,8 +109,8 @@ impl Complaint {
         let (more, ()) = self.throttle.due(now)?;
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Some(format!(
-            "weir: worker {worker}: no file descriptor was free for {more} requests; at most {limit} \
-             may be open (raise the hard limit, or lower limits.connections)"
+            "weir: worker {worker}: {more} requests rejected: all {limit} file descriptors are in \
+             use (raise the hard limit, or lower limits.connections)"
         ))
     }
 }
@@ -125,9 +125,9 @@ mod tests {
         let (mut complaint, now) = (Complaint::default(), Instant::now());
         assert_eq!(complaint.due(1, 0, now), None);
         let line = complaint.due(1, 3, now).expect("a line");
-        assert!(line.contains("worker 1") && line.contains("for 3 requests"), "{line}");
+        assert!(line.contains("worker 1") && line.contains("3 requests rejected"), "{line}");
         assert_eq!(complaint.due(1, 5, now), None);
         let line = complaint.due(1, 9, now + PAUSE).expect("a line");
-        assert!(line.contains("for 6 requests"), "{line}");
+        assert!(line.contains("6 requests rejected"), "{line}");
     }
 }

@@ -200,7 +200,7 @@ fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
     if method == Method::Other && exchange.request.method_name().contains(char::is_lowercase) {
         // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
         // what is no method here must not pass by a route for the method that it looks like.
-        let detail = "methods are case-sensitive, and no method has lower-case letters";
+        let detail = "methods are case-sensitive and have no lower-case letters";
         return Err(Refusal::new(Problem::NotImplemented).detail(detail.to_owned()));
     }
     let path = normalise(exchange)?;
@@ -318,16 +318,16 @@ fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
     let name = |auth: AuthId| config.auths[auth.0].name.as_str();
     let Some(auth) = failure.auth() else {
         let ways: Vec<&str> = route.access.any_of.iter().map(|rule| name(rule.auth)).collect();
-        return format!("no credential for {}", ways.join(", "));
+        return format!("no credential for the auths {}", ways.join(", "));
     };
     match failure.kind() {
-        FailureKind::Repeated => format!("auth {}: the credential is sent twice", name(auth)),
+        FailureKind::Repeated => format!("auth {}: the credential is repeated", name(auth)),
         FailureKind::InsufficientScope => {
             let rules = route.access.any_of.iter().filter(|rule| rule.auth == auth);
             let own = config.auths[auth.0].kind.token().map_or(&[][..], |token| &token.scopes);
             let wanted = own.iter().chain(rules.flat_map(|rule| &rule.scopes));
             let wanted: Vec<&str> = wanted.map(String::as_str).collect();
-            format!("auth {}: it wants the scopes {}", name(auth), wanted.join(" "))
+            format!("auth {}: required scopes: {}", name(auth), wanted.join(" "))
         }
         _ => format!("auth {}", name(auth)),
     }
@@ -414,7 +414,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             counter.add(1);
             let wait = rejection.standing.retry_after.unwrap_or_default();
             let limit = limits.policy_of(&rejection.standing);
-            let why = format!("limit {limit} is used up; the next request after {wait} s");
+            let why = format!("limit {limit} is exhausted; retry after {wait} s");
             Err(Refusal::new(rejection.problem).recorded(why))
         }
     }

@@ -43,7 +43,7 @@ pub enum GatewayError {
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
     /// The key for hashes of bodies cannot be read or made.
-    #[error("cannot open the key for hashes in {}: {source}", folder.display())]
+    #[error("cannot open the hash key in {}: {source}", folder.display())]
     HashKey {
         /// The data folder.
         folder: PathBuf,
@@ -405,7 +405,7 @@ impl Gateway {
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
             if let Err(error) = worker::run(worker, listeners, parting, orders, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
-                eprintln!("worker {index} cannot run: {error}");
+                eprintln!("worker {index} failed: {error}");
             }
         };
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?;

@@ -61,12 +61,12 @@ impl Failures {
         let listener = address(listener).map(|address| address.to_string()).unwrap_or_default();
         let reason = match reason {
             Reason::Error(error) => error.to_string(),
-            Reason::Timeout(after) => format!("not over after {} s", after.as_secs_f64()),
+            Reason::Timeout(after) => format!("timed out after {} s", after.as_secs_f64()),
         };
         let peer = peer.ip().to_canonical();
         Some(format!(
-            "weir: {server}: TLS handshakes with clients failed: {count}; the last, of {peer} with \
-             the listener {listener}: {}",
+            "weir: {server}: TLS handshakes with clients failed: {count}; last: {peer} at listener \
+             {listener}: {}",
             // Parts of it may come from the client.
             reason.escape_debug()
         ))
@@ -93,14 +93,11 @@ mod tests {
         failures.add(0, peer, &error);
         let line = due(now).expect("a line");
         assert!(line.starts_with("weir: worker 1: TLS"), "{line}");
-        assert!(
-            line.contains("failed: 2; the last, of 192.0.2.7 with the listener 127.0.0.1:8443"),
-            "{line}"
-        );
+        assert!(line.contains("failed: 2; last: 192.0.2.7 at listener 127.0.0.1:8443"), "{line}");
         assert!(line.contains("UnknownCA"), "{line}");
         failures.add_timeout(0, peer, Duration::from_secs(10));
         assert_eq!(due(now), None);
         let line = due(now + PAUSE).expect("a line");
-        assert!(line.contains("failed: 1;") && line.ends_with("not over after 10 s"), "{line}");
+        assert!(line.contains("failed: 1;") && line.ends_with("timed out after 10 s"), "{line}");
     }
 }

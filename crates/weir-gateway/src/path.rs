@@ -16,10 +16,10 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A percent sign without two hexadecimal digits, or `%00`.
-    #[error("the path has a broken or forbidden percent-escape")]
+    #[error("the path has an invalid or forbidden percent-escape")]
     Escape,
     /// More `..` than segments before it.
-    #[error("the path climbs above the root")]
+    #[error("the path leads above the root")]
     AboveRoot,
     /// Not in origin form.
     #[error("the path does not start with a slash")]
@@ -28,10 +28,10 @@ pub enum PathError {
     #[error("the path has dot segments and is ambiguous")]
     AmbiguousDotSegments,
     /// The route does not take paths with this.
-    #[error("the path has {0}, which servers read in more than one way")]
+    #[error("the path has {0}, which servers interpret differently")]
     Ambiguous(&'static str),
     /// Another reading of the path leads to a route that demands more, or to none.
-    #[error("the path is ambiguous: another reading of it leads elsewhere")]
+    #[error("the path is ambiguous: another interpretation matches another route")]
     StricterReading,
 }
 

@@ -176,12 +176,10 @@ async fn lease(exchange: &mut Exchange, pool: &Arc<Pool>) -> Result<Lease, Refus
 /// 503, and when to come again.
 fn turned_away(refused: Refused) -> Refusal {
     let (problem, retry, detail) = match refused {
-        Refused::Full { retry } => {
-            (Problem::PoolBusy, retry, "too many requests wait for an agent")
-        }
-        Refused::Expired { retry } => (Problem::PoolBusy, retry, "no agent became free in time"),
+        Refused::Full { retry } => (Problem::PoolBusy, retry, "the pool's queue is full"),
+        Refused::Expired { retry } => (Problem::PoolBusy, retry, "no agent was available in time"),
         Refused::Unavailable { retry } => {
-            (Problem::PoolUnavailable, retry, "agents cannot be started")
+            (Problem::PoolUnavailable, retry, "no agent can be started")
         }
     };
     let seconds = retry.max(Duration::from_secs(1)).as_secs();

@@ -1,18 +1,18 @@
-//! Problem documents (RFC 9457): what a client is told when weir itself answers with an error.
+//! Problem documents (RFC 9457): the error responses of weir itself.
 //!
-//! Every problem has a stable type, says who is at fault and whether sending the same request again
-//! is safe. `docs/reference/problems.md` lists them all; a test keeps it so.
+//! Every problem has a stable type, the side at fault and whether a retry is safe.
+//! `docs/reference/problems.md` lists all problems; a test compares both.
 
 use crate::negotiate;
 use weir_config::validation::Violation;
 use weir_wire::Headers;
 
-/// Who has to change something.
+/// The side that must act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is not acceptable as it is.
+    /// The request must change.
     Client,
-    /// weir, or its operator.
+    /// weir or its operator.
     Weir,
     /// The server behind weir.
     Upstream,
@@ -32,11 +32,11 @@ impl Fault {
 /// Whether the same request may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It would be refused again.
+    /// The request would be rejected again.
     Pointless,
-    /// Nothing was done with it: it may be sent again, after `Retry-After` if that is given.
+    /// The request had no effect: a retry is safe, after `Retry-After` if present.
     Safe,
-    /// The upstream may have acted on it: only if doing it twice does no harm.
+    /// The upstream may have processed the request: retry only idempotent requests.
     IfIdempotent,
 }
 
@@ -53,7 +53,7 @@ impl Retry {
 
 macro_rules! problems {
     ($($(#[$doc:meta])+ $name:ident = $status:literal $slug:literal $title:literal $fault:ident $retry:ident,)+) => {
-        /// Everything weir itself answers with an error.
+        /// An error response of weir itself.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Problem {
             $($(#[$doc])+ $name,)+
@@ -68,8 +68,7 @@ macro_rules! problems {
                 match self { $(Self::$name => $status,)+ }
             }
 
-            /// The last part of the type, `urn:weir:problem:<slug>`; stable, and fit for a metrics
-            /// label.
+            /// The last part of the type, `urn:weir:problem:<slug>`; stable, also a metrics label.
             pub fn slug(self) -> &'static str {
                 match self { $(Self::$name => $slug,)+ }
             }
@@ -79,7 +78,7 @@ macro_rules! problems {
                 match self { $(Self::$name => $title,)+ }
             }
 
-            /// Who is at fault.
+            /// The side at fault.
             pub fn fault(self) -> Fault {
                 match self { $(Self::$name => Fault::$fault,)+ }
             }
@@ -93,153 +92,151 @@ macro_rules! problems {
 }
 
 problems! {
-    /// The bytes are not an acceptable HTTP request; the detail says which rule is broken.
+    /// The bytes are not a valid HTTP request; the detail names the violated rule.
     BadRequest = 400 "bad-request" "Malformed request" Client Pointless,
-    /// Servers read the path in more than one way, and the route does not take such paths
+    /// Servers read the path in more than one way, and the route rejects such paths
     /// (`path_normalization`).
     AmbiguousPath = 400 "ambiguous-path" "Ambiguous path" Client Pointless,
-    /// The body ended before it was whole, or its coding is malformed.
+    /// The body ended early, or its coding is malformed.
     BadBody = 400 "bad-body" "Malformed request body" Client Pointless,
-    /// A route that maps its request body got something that is not JSON.
+    /// The route maps request bodies, and the body is not JSON.
     MalformedJson = 400 "malformed-json" "The request body is not valid JSON" Client Pointless,
-    /// A route that maps its request body got XML that cannot be read.
+    /// The route maps request bodies, and the XML of the body is malformed.
     MalformedXml = 400 "malformed-xml" "The request body is not readable XML" Client Pointless,
     /// The JSON is well formed, but the route's map cannot be applied to it.
     UnmappableBody = 422 "unmappable-body" "The request body cannot be mapped" Client Pointless,
-    /// Parameters or body of the request are not as the API's description says; `errors` tells
-    /// where and why.
-    InvalidRequest = 400 "invalid-request" "The request does not match the API's description" Client Pointless,
-    /// The route needs a credential and there is none.
+    /// Parameters or body violate the OpenAPI document; `errors` lists the violations.
+    InvalidRequest = 400 "invalid-request" "The request does not match the API description" Client Pointless,
+    /// The route requires a credential, and the request has none.
     MissingCredential = 401 "missing-credential" "A credential is required" Client Pointless,
-    /// The Authorization header, or the API key, is given more than once or in an unknown form.
+    /// The `Authorization` header or the API key is repeated or malformed.
     MalformedCredential = 401 "malformed-credential" "The credential is malformed" Client Pointless,
-    /// The token's time is over.
+    /// `exp` of the token has passed.
     TokenExpired = 401 "token-expired" "The token has expired" Client Pointless,
-    /// The token's time has not come.
+    /// `nbf` of the token is in the future.
     TokenNotYetValid = 401 "token-not-yet-valid" "The token is not valid yet" Client Pointless,
-    /// The token's signature is wrong.
+    /// The signature of the token is wrong.
     TokenSignature = 401 "token-signature" "The token's signature is invalid" Client Pointless,
-    /// No key of weir's fits the token.
+    /// No configured key matches the token.
     TokenKey = 401 "token-key" "The token is signed with an unknown key" Client Pointless,
-    /// The token is signed with an algorithm that is not accepted.
+    /// The signature algorithm of the token is not accepted.
     TokenAlgorithm = 401 "token-algorithm" "The token's algorithm is not accepted" Client Pointless,
-    /// The token is from another issuer.
+    /// The token has another issuer.
     TokenIssuer = 401 "token-issuer" "The token's issuer is not accepted" Client Pointless,
-    /// The token is for somebody else.
+    /// The token has another audience.
     TokenAudience = 401 "token-audience" "The token is for another audience" Client Pointless,
-    /// The token lacks a claim that is required.
+    /// The token lacks a required claim.
     TokenClaim = 401 "token-claim" "The token lacks a required claim" Client Pointless,
-    /// The authorization server says that the token is none, or none any more.
+    /// The authorization server reports the token as inactive (RFC 7662).
     TokenInactive = 401 "token-inactive" "The token is not active" Client Pointless,
-    /// The client's certificate has no name of the kind that the `auth` asks for.
-    CertificateName = 401 "certificate-name" "The certificate does not name its owner" Client Pointless,
-    /// The client's certificate has expired since the connection began.
+    /// The client certificate has no name of the kind that the `auth` requires.
+    CertificateName = 401 "certificate-name" "The certificate has no usable name" Client Pointless,
+    /// The client certificate has expired since the handshake.
     CertificateExpired = 401 "certificate-expired" "The certificate has expired" Client Pointless,
-    /// The API key is not known.
-    UnknownApiKey = 401 "unknown-api-key" "The API key is not known" Client Pointless,
-    /// The credential is good but may not do this.
-    Forbidden = 403 "forbidden" "Not allowed" Client Pointless,
-    /// Requests from the client's address are not let in.
-    AddressRefused = 403 "address-refused" "Not allowed from this address" Client Pointless,
-    /// The token lacks a scope that is required.
+    /// No consumer has the API key.
+    UnknownApiKey = 401 "unknown-api-key" "The API key is unknown" Client Pointless,
+    /// The credential is valid, but does not permit the request.
+    Forbidden = 403 "forbidden" "Access is denied" Client Pointless,
+    /// The IP allow and deny lists reject the client's address.
+    AddressRefused = 403 "address-refused" "Access from this address is denied" Client Pointless,
+    /// The token lacks a required scope.
     InsufficientScope = 403 "insufficient-scope" "The token lacks a required scope" Client Pointless,
-    /// The route's connections do not become WebSockets.
-    UpgradeRefused = 403 "upgrade-refused" "There is no WebSocket here" Client Pointless,
-    /// No API answers to this host.
-    UnknownHost = 404 "unknown-host" "No API answers to this host" Client Pointless,
-    /// No route has this path.
+    /// The route does not accept the upgrade, such as a WebSocket of another origin.
+    UpgradeRefused = 403 "upgrade-refused" "WebSocket upgrade is not allowed on this route" Client Pointless,
+    /// No API is configured for this host.
+    UnknownHost = 404 "unknown-host" "No API has this host" Client Pointless,
+    /// No route matches the path.
     NoRoute = 404 "no-route" "No route has this path" Client Pointless,
-    /// The folder that is served has no such file.
-    NoFile = 404 "no-file" "No such file" Client Pointless,
-    /// The path exists, but not with this method; `Allow` names those that do.
+    /// The served folder has no such file.
+    NoFile = 404 "no-file" "The file does not exist" Client Pointless,
+    /// The path exists, but not with this method; `Allow` lists the methods.
     MethodNotAllowed = 405 "method-not-allowed" "The method is not allowed on this path" Client Pointless,
-    /// None of the formats offered is acceptable.
+    /// No offered format is acceptable to the client.
     NotAcceptable = 406 "not-acceptable" "No acceptable representation" Client Pointless,
-    /// The request did not arrive in time.
-    RequestTimeout = 408 "request-timeout" "The request took too long to arrive" Client Safe,
-    /// The file is not in the state that the client names (`If-Match`, `If-Unmodified-Since`).
-    PreconditionFailed = 412 "precondition-failed" "A precondition does not hold" Client Pointless,
-    /// The body is larger than allowed.
+    /// The request did not arrive within the time limit.
+    RequestTimeout = 408 "request-timeout" "The request was not received in time" Client Safe,
+    /// The file does not fulfil the precondition (`If-Match`, `If-Unmodified-Since`).
+    PreconditionFailed = 412 "precondition-failed" "A precondition failed" Client Pointless,
+    /// The body exceeds `limits.body`.
     BodyTooLarge = 413 "body-too-large" "The request body is too large" Client Pointless,
-    /// The request target is longer than allowed.
+    /// The request target exceeds the limit.
     UrlTooLong = 414 "url-too-long" "The URL is too long" Client Pointless,
-    /// The route maps JSON and got another content type or coding.
+    /// The route cannot read the content type or coding of the body.
     UnsupportedMediaType = 415 "unsupported-media-type" "The content type is not supported" Client Pointless,
-    /// Nothing of the file lies in the range asked for; `Content-Range` says how long it is.
+    /// The requested range lies beyond the end of the file; `Content-Range` has the length.
     RangeNotSatisfiable = 416 "range-not-satisfiable" "The range is not satisfiable" Client Pointless,
     /// An `Expect` other than `100-continue`.
-    ExpectationFailed = 417 "expectation-failed" "The expectation cannot be met" Client Pointless,
-    /// The request head is larger than allowed, or has too many fields.
+    ExpectationFailed = 417 "expectation-failed" "The expectation is not supported" Client Pointless,
+    /// The request head is too large, or has too many fields.
     HeadersTooLarge = 431 "headers-too-large" "The request headers are too large" Client Pointless,
-    /// A rate limit is exhausted; `Retry-After` says for how long.
+    /// A rate limit is exhausted; `Retry-After` has the wait in seconds.
     RateLimited = 429 "rate-limited" "Too many requests" Client Safe,
-    /// Too many credentials from the client's address have failed; `Retry-After` says when another
-    /// is verified (`limits.failed_authentication`).
+    /// Too many authentications from the client's address have failed; `Retry-After` has the wait
+    /// (`limits.failed_authentication`).
     AuthenticationThrottled = 429 "authentication-throttled" "Too many failed authentications" Client Safe,
-    /// The plan's quota is used up; `Retry-After` says when the next period begins.
-    QuotaExhausted = 429 "quota-exhausted" "The quota is used up" Client Safe,
+    /// The quota of the plan is exhausted; `Retry-After` has the time until the next period.
+    QuotaExhausted = 429 "quota-exhausted" "The quota is exhausted" Client Safe,
     /// A fault in weir itself.
     Internal = 500 "internal" "Internal error" Weir IfIdempotent,
-    /// A file is there and cannot be read: permissions, the disk, or too many open files.
+    /// The file exists but cannot be read: permissions, the disk, or too many open files.
     FileUnreadable = 500 "file-unreadable" "The file cannot be read" Weir Safe,
-    /// A script threw, gave something that cannot be sent, or waits for what will never come. What
-    /// it threw is in the log and in the Tracker.
+    /// A script threw, returned an invalid result, or awaits a promise that never settles. The
+    /// error is in the log and in the Tracker.
     ScriptFailed = 500 "script-failed" "The script failed" Weir IfIdempotent,
-    /// A script was stopped because it used more CPU time than it may.
-    ScriptStopped = 500 "script-stopped" "The script took too long" Weir IfIdempotent,
-    /// The method is not one HTTP/1.1 servers implement here (CONNECT).
-    NotImplemented = 501 "not-implemented" "Not implemented" Client Pointless,
-    /// No connection to the upstream could be made.
+    /// A script was stopped because it exceeded its CPU time.
+    ScriptStopped = 500 "script-stopped" "The script exceeded its CPU time" Weir IfIdempotent,
+    /// The method is not supported (CONNECT).
+    NotImplemented = 501 "not-implemented" "The method is not implemented" Client Pointless,
+    /// No connection to the upstream could be established.
     UpstreamUnreachable = 502 "upstream-unreachable" "The upstream cannot be reached" Upstream Safe,
-    /// The upstream's answer is not acceptable HTTP.
-    UpstreamGarbage = 502 "upstream-garbage" "The upstream's answer is malformed" Upstream IfIdempotent,
-    /// The upstream closed the connection before its answer was whole.
-    UpstreamClosed = 502 "upstream-closed" "The upstream broke off" Upstream IfIdempotent,
-    /// The upstream's answer cannot be mapped: it is not JSON, or too large.
-    UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's answer cannot be mapped" Upstream IfIdempotent,
-    /// One of the route's `calls` was answered with a status, or a body, that it cannot use, and has no
-    /// fallback.
-    CallFailed = 502 "call-failed" "A call that the answer needs has failed" Upstream IfIdempotent,
-    /// The answer is larger than the route allows.
-    AnswerTooLarge = 502 "answer-too-large" "The answer is too large" Upstream IfIdempotent,
-    /// The handler's answer is not as the API's description says, and answers are held to that. What
-    /// is wrong with it is in the Tracker.
-    InvalidAnswer = 502 "invalid-answer" "The answer does not match the API's description" Upstream IfIdempotent,
-    /// The upstream has as many connections as it may.
-    UpstreamBusy = 503 "upstream-busy" "The upstream is busy" Upstream Safe,
-    /// Every agent of the pool has a request, and as many requests wait, or this one has waited as
-    /// long, as may; `Retry-After` says when to come again.
-    PoolBusy = 503 "pool-busy" "Every agent is busy" Upstream Safe,
-    /// No agent of the pool can be started; `Retry-After` says when that is tried again.
-    PoolUnavailable = 503 "pool-unavailable" "There is no agent" Upstream Safe,
-    /// The engine of the script used up its memory; every call it had in flight gets this.
+    /// The upstream's response violates the protocol.
+    UpstreamGarbage = 502 "upstream-garbage" "The upstream's response is malformed" Upstream IfIdempotent,
+    /// The upstream closed the connection before the end of the response.
+    UpstreamClosed = 502 "upstream-closed" "The upstream closed the connection early" Upstream IfIdempotent,
+    /// The upstream's response cannot be mapped: not JSON, or too large.
+    UpstreamUnmappable = 502 "upstream-unmappable" "The upstream's response cannot be mapped" Upstream IfIdempotent,
+    /// One of the route's `calls` has an unusable status or body, and no fallback.
+    CallFailed = 502 "call-failed" "A required upstream call failed" Upstream IfIdempotent,
+    /// The response exceeds the route's limit.
+    AnswerTooLarge = 502 "answer-too-large" "The response is too large" Upstream IfIdempotent,
+    /// The response violates the OpenAPI document, and `validate.responses` is `enforce`. The
+    /// violations are in the Tracker.
+    InvalidAnswer = 502 "invalid-answer" "The response does not match the API description" Upstream IfIdempotent,
+    /// All `connections` to the upstream are in use, and the queue is full or the connect timeout
+    /// has passed.
+    UpstreamBusy = 503 "upstream-busy" "All connections to the upstream are in use" Upstream Safe,
+    /// All agents of the pool are busy, and the queue is full or the queue timeout has passed;
+    /// `Retry-After` is set.
+    PoolBusy = 503 "pool-busy" "All agents of the pool are busy" Upstream Safe,
+    /// No agent of the pool can be started; `Retry-After` has the time of the next start.
+    PoolUnavailable = 503 "pool-unavailable" "No agent of the pool is running" Upstream Safe,
+    /// The script engine ran out of memory; all calls in flight fail.
     ScriptMemory = 503 "script-memory" "The script engine ran out of memory" Weir IfIdempotent,
-    /// The route's script was stopped three times in a minute and is not called for a while.
+    /// The circuit breaker of the route's script is open: three stops within a minute.
     ScriptSuspended = 503 "script-suspended" "The script is suspended" Weir Safe,
-    /// The script has a thread of its own, which has as many calls as it takes.
-    ScriptBusy = 503 "script-busy" "The script is busy" Weir Safe,
-    /// The keys that verify tokens are fetched from a URL, and it gives none.
-    KeysUnavailable = 503 "keys-unavailable" "The keys that verify tokens are not available" Weir Safe,
-    /// The authorization server that tokens are asked about gives no answer, or too many questions
-    /// are under way.
-    IntrospectionUnavailable = 503 "introspection-unavailable" "The token cannot be verified now" Weir Safe,
-    /// The process has as many file descriptors open as it may, or only those left that are kept in
-    /// reserve for saying so.
-    DescriptorsExhausted = 503 "descriptors-exhausted" "No file descriptor is free" Weir Safe,
-    /// The request could not be recorded, and the journal is to refuse such.
+    /// The call queue of the script's own thread is full.
+    ScriptBusy = 503 "script-busy" "The script's call queue is full" Weir Safe,
+    /// The key set for token verification cannot be fetched from its URL.
+    KeysUnavailable = 503 "keys-unavailable" "The keys for token verification are unavailable" Weir Safe,
+    /// The authorization server does not respond, or too many introspections are in flight.
+    IntrospectionUnavailable = 503 "introspection-unavailable" "Token introspection is unavailable" Weir Safe,
+    /// The process has reached its limit of open file descriptors, apart from the reserve for
+    /// error responses.
+    DescriptorsExhausted = 503 "descriptors-exhausted" "No file descriptors are available" Weir Safe,
+    /// The request cannot be recorded, and `journal.when_full` is `refuse`.
     JournalFull = 503 "journal-full" "The journal is full" Weir Safe,
-    /// weir is stopping.
-    ShuttingDown = 503 "shutting-down" "Shutting down" Weir Safe,
-    /// The upstream did not answer in time.
-    UpstreamTimeout = 504 "upstream-timeout" "The upstream took too long" Upstream IfIdempotent,
-    /// The whole request took longer than it may.
-    DeadlineExceeded = 504 "deadline-exceeded" "The request took too long" Upstream IfIdempotent,
+    /// weir is shutting down.
+    ShuttingDown = 503 "shutting-down" "weir is shutting down" Weir Safe,
+    /// The upstream's response did not arrive within its time limit.
+    UpstreamTimeout = 504 "upstream-timeout" "The upstream did not respond in time" Upstream IfIdempotent,
+    /// The request exceeded `limits.request`.
+    DeadlineExceeded = 504 "deadline-exceeded" "The request exceeded its time limit" Upstream IfIdempotent,
 }
 
-/// What every problem type starts with.
+/// Prefix of every problem type.
 const TYPE_PREFIX: &str = "urn:weir:problem:";
 
-/// The media types a problem can be sent in.
+/// Media types of problem documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemFormat {
     /// `application/problem+json`.
@@ -249,8 +246,8 @@ pub enum ProblemFormat {
 }
 
 impl ProblemFormat {
-    /// By the request's `Accept`; JSON when it accepts neither, since an error about an error helps
-    /// nobody. A client that accepts `application/xml` means this kind, too.
+    /// Negotiated by `Accept`. JSON if the client accepts neither: a 406 would hide the problem.
+    /// `application/xml` includes `application/problem+xml`.
     pub fn negotiated(request: &Headers) -> Self {
         const OFFERED: [(&str, ProblemFormat); 4] = [
             ("application/problem+json", ProblemFormat::Json),
@@ -271,12 +268,12 @@ impl ProblemFormat {
     }
 }
 
-/// What tells one occurrence of a problem apart. Neither holds credentials or bodies.
+/// Details of one occurrence, without credentials and bodies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail<'a> {
     /// A sentence.
     pub text: Option<&'a str>,
-    /// Where and how the request does not match: `errors`.
+    /// Violations of the OpenAPI document: `errors`.
     pub violations: &'a [Violation],
 }
 
@@ -286,8 +283,7 @@ impl Problem {
         matches!(self, Self::RequestTimeout | Self::UpstreamTimeout | Self::DeadlineExceeded)
     }
 
-    /// weir turned the request away: who calls is not let in, a limit is used up, or there is no
-    /// room for the request now.
+    /// weir rejected the request: authentication, limit or overload.
     #[must_use]
     pub fn is_rejection(self) -> bool {
         matches!(self.status(), 401 | 403 | 429 | 503)
@@ -301,8 +297,8 @@ impl Problem {
 
     /// Appends the document to `out`.
     ///
-    /// `detail` tells this occurrence apart and must hold neither credentials nor bodies;
-    /// `transaction` is the id that is sent as `weir-transaction-id`, too.
+    /// `detail` must contain neither credentials nor bodies; `transaction` is the id that is also
+    /// sent as `weir-transaction-id`.
     pub fn render(
         self,
         format: ProblemFormat,
@@ -408,7 +404,7 @@ fn status_digits(status: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("500")
 }
 
-/// The text as it stands between the quotes of a JSON string.
+/// Appends the content of a JSON string, without the quotes.
 fn push_json(text: &str, out: &mut Vec<u8>) {
     for character in text.chars() {
         match character {
@@ -424,7 +420,7 @@ fn push_json(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The text as XML character data; characters XML 1.0 cannot hold become U+FFFD.
+/// Appends XML character data; characters that XML 1.0 excludes become U+FFFD.
 fn push_xml(text: &str, out: &mut Vec<u8>) {
     for character in text.chars() {
         match character {

@@ -184,7 +184,7 @@ fn switch(
         .zip(upgrade)
         .and_then(|(settings, protocol)| upgrade::accept(exchange, connection, protocol, settings));
     switched.ok_or_else(|| {
-        Refusal::new(Problem::UpstreamGarbage).detail("it agreed to an upgrade nobody asked for")
+        Refusal::new(Problem::UpstreamGarbage).detail("unrequested 101 from the upstream")
     })
 }
 

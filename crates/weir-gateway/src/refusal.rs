@@ -118,7 +118,7 @@ impl From<Expired> for Refusal {
                 | Wait::Linger,
             ) => Self::new(Problem::RequestTimeout),
             Expired::Wait(Wait::Connect) => {
-                Self::new(Problem::UpstreamUnreachable).detail("connecting took too long")
+                Self::new(Problem::UpstreamUnreachable).detail("connect timeout")
             }
             Expired::Wait(Wait::Agent) => Self::new(Problem::PoolBusy),
             Expired::Wait(Wait::FirstByte | Wait::UpstreamBody) => {

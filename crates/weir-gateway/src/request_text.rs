@@ -34,13 +34,13 @@ impl std::fmt::Debug for RequestText {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestTextError {
     /// A method, target or header has a character that ends it, so it cannot be sent.
-    #[error("{0} has a line break or a NUL, so it cannot be sent")]
+    #[error("{0} contains a line break or NUL")]
     Unwritable(String),
     /// The target is neither a path nor a URL with http or https.
-    #[error("the target is neither a path that begins with / nor a URL with http or https")]
+    #[error("the target must be a path that begins with / or an http or https URL")]
     Target,
     /// There is no such listener.
-    #[error("no listener has the address or port {asked}; there are: {known}")]
+    #[error("no listener has the address or port {asked}; listeners: {known}")]
     Listener {
         /// The one that was asked for.
         asked: String,
@@ -51,10 +51,10 @@ pub enum RequestTextError {
     #[error("the configuration has no listener")]
     NoListener,
     /// Too many ask at once.
-    #[error("as many requests are being explained as are at once")]
+    #[error("too many concurrent explain requests")]
     Busy,
     /// It took too long, or weir is stopping.
-    #[error("it was not explained in time")]
+    #[error("explain timed out")]
     Late,
 }
 
@@ -184,18 +184,18 @@ fn choose(
     }
     if let Some(asked) = &ask.listener {
         let found = find(&|l| l.addr.to_string() == *asked || l.addr.port().to_string() == *asked);
-        return found.map(|at| (at, "it was asked for")).ok_or_else(|| {
+        return found.map(|at| (at, "selected in the request")).ok_or_else(|| {
             let known: Vec<_> = config.listen.iter().map(|l| l.addr.to_string()).collect();
             RequestTextError::Listener { asked: asked.clone(), known: known.join(", ") }
         });
     }
-    let Some(https) = url.https else { return Ok((0, "the first, as nothing says which")) };
+    let Some(https) = url.https else { return Ok((0, "first listener; none selected")) };
     let same = |l: &Listener| l.tls.is_some() == https;
     if let Some(at) = find(&|l| same(l) && Some(l.addr.port()) == url.port()) {
         return Ok((at, "scheme and port of the URL"));
     }
     match find(&same) {
-        Some(at) => Ok((at, "scheme of the URL; none has its port")),
-        None => Ok((0, "the first, as none has the scheme of the URL")),
+        Some(at) => Ok((at, "scheme of the URL; no listener has the port")),
+        None => Ok((0, "first listener; none has the scheme of the URL")),
     }
 }

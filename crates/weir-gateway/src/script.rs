@@ -151,20 +151,20 @@ fn say(exchange: &Exchange, script: &Script, level: &'static str, text: &str) {
 fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> Refusal {
     let (problem, why) = match end {
         End::Answer(_) | End::Changed(_) => {
-            (Problem::ScriptFailed, "it gives what cannot be used here".to_owned())
+            (Problem::ScriptFailed, "the result is invalid here".to_owned())
         }
         End::Threw(what) => (Problem::ScriptFailed, what),
         End::Stuck => {
-            let why = "it waits for a promise that nothing can settle any more";
+            let why = "the script awaits a promise that never settles";
             (Problem::ScriptFailed, why.to_owned())
         }
         End::Stopped => {
             place.guard.stopped();
-            (Problem::ScriptStopped, "stopped: it used more CPU time than it may".to_owned())
+            (Problem::ScriptStopped, "stopped: CPU time limit exceeded".to_owned())
         }
         End::OutOfMemory => {
             place.guard.stopped();
-            (Problem::ScriptMemory, "the engine ran out of memory and is made anew".to_owned())
+            (Problem::ScriptMemory, "the engine ran out of memory and is restarted".to_owned())
         }
     };
     tell(exchange, script, problem, &why)

@@ -28,7 +28,7 @@ pub enum TlsError {
         source: io::Error,
     },
     /// No self-signed certificate could be made.
-    #[error("cannot make a self-signed certificate: {0}")]
+    #[error("cannot create a self-signed certificate: {0}")]
     Make(#[from] rcgen::Error),
     /// rustls refuses a certificate or key.
     #[error(transparent)]

@@ -141,12 +141,12 @@ pub(crate) async fn response<'a>(
 /// A request whose body cannot be mapped as it is.
 pub(crate) fn compressed() -> Refusal {
     let refusal = Refusal::new(Problem::UnsupportedMediaType);
-    refusal.detail("a body that is mapped must not be compressed")
+    refusal.detail("compressed bodies cannot be mapped")
 }
 
 /// An answer whose body cannot be mapped as it is.
 pub(crate) fn unreadable() -> Refusal {
-    Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is compressed")
+    Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's response is compressed")
 }
 
 /// Of an answer to HEAD: what is said about a body is true of the mapped one, whose length nobody

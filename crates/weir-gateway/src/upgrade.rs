@@ -63,15 +63,15 @@ pub(crate) fn wanted(
     };
     if chosen == WEBSOCKET && !is_admitted(exchange, proxy) {
         exchange.worker.stats.upgrades_refused.add(1);
-        let why = "pages of this origin may not open WebSockets here";
+        let why = "WebSockets are not allowed from this origin (`origins`)";
         return Err(Refusal::new(Problem::UpgradeRefused).detail(why));
     }
     if !bodiless {
-        let why = "a request that asks for an upgrade has no body";
+        let why = "an upgrade request must not have a body";
         return Err(Refusal::new(Problem::BadRequest).detail(why));
     }
     if chosen == WEBSOCKET && exchange.request.method != Method::Get {
-        return Err(Refusal::new(Problem::BadRequest).detail("a WebSocket is asked for with GET"));
+        return Err(Refusal::new(Problem::BadRequest).detail("a WebSocket handshake requires GET"));
     }
     Ok(Some(chosen))
 }

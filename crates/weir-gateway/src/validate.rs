@@ -50,7 +50,7 @@ pub(crate) async fn request<'a>(
     }
     if is_encoded(&exchange.request.headers) {
         let refusal = Refusal::new(Problem::UnsupportedMediaType)
-            .detail("a body that is validated must not be compressed");
+            .detail("compressed bodies cannot be validated");
         return lenient(exchange, validation.requests, refusal).map(|()| body);
     }
     if let Some(bytes) = body.whole_at_hand()? {
@@ -185,7 +185,7 @@ pub(crate) async fn response<'a>(
     let short = body.length().is_some_and(|length| length <= limit);
     if is_encoded(&exchange.response.headers) || !(enforced || short) {
         if enforced {
-            let detail = "a compressed body cannot be looked into".to_owned();
+            let detail = "compressed bodies cannot be validated".to_owned();
             let name = "content-encoding".to_owned();
             let pointer = String::new();
             let violation = Violation { place: Place::Header, name, pointer, detail };

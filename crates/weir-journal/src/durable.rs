@@ -9,7 +9,7 @@ use crate::os::thread_waker::ThreadWaker;
 
 /// The disk failed to store what was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the disk did not take the record")]
+#[error("the record cannot be written to disk")]
 pub struct NotDurable;
 
 /// How far a lane is durable. A worker and the syncing thread share the lock, which is held for a

@@ -66,7 +66,7 @@ impl FailureKind {
 
 /// Nobody is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not admitted: {kind:?}")]
+#[error("authentication failed: {kind:?}")]
 pub struct AuthFailure {
     kind: FailureKind,
     /// The auth whose credential failed; `None` when there was no credential.

@@ -53,28 +53,28 @@ pub(crate) struct BodyEnd {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AnswerError {
     /// The upstream closed or reset the connection.
-    #[error("the upstream broke off")]
+    #[error("the upstream closed the connection early")]
     UpstreamClosed,
     /// The upstream's framing is broken.
-    #[error("the upstream's answer is malformed: {0}")]
+    #[error("the upstream's response is malformed: {0}")]
     UpstreamGarbage(#[from] BodyError),
     /// What an agent sends is no FastCGI.
-    #[error("the agent's answer is malformed: {0}")]
+    #[error("the agent's response is malformed: {0}")]
     AgentGarbage(FastCgiError),
     /// No byte came in time.
-    #[error("the upstream took too long")]
+    #[error("the upstream did not respond in time")]
     Late(Expired),
     /// A file cannot be read on, or is not any more what it was at the beginning.
     #[error("the file cannot be read, or has changed")]
     File,
     /// The encoder failed.
-    #[error("the answer could not be compressed")]
+    #[error("the response cannot be compressed")]
     Compression,
     /// It is longer than it may be.
-    #[error("the answer is too large")]
+    #[error("the response is too large")]
     TooLarge,
     /// It is whole, but its record is not on the disk.
-    #[error("the disk did not take the record")]
+    #[error("the record cannot be written to disk")]
     NotKept,
 }
 
@@ -323,7 +323,7 @@ impl<'a> Body<'a> {
         limit: u64,
     ) -> Result<Vec<u8>, Refusal> {
         let too_large = || {
-            Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's answer is too large")
+            Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's response is too large")
         };
         let length = self.length().unwrap_or(0);
         if length > limit {

@@ -15,10 +15,10 @@ const FILE: &str = "hash.key";
 /// Length of the key in bytes.
 const KEY: usize = 32;
 
-/// What is said where it is damaged: what is lost with it, and how to go on.
-const HINT: &str = "it is damaged. Only with it hashes of bodies recorded before can be compared \
-    with those of later ones; `weir repair --data DIR` moves it aside, and the next start makes \
-    another one";
+/// Hint for a damaged key: consequences and repair.
+const HINT: &str = "the key is damaged. Without the key, hashes of bodies recorded before and \
+    later cannot be compared. `weir repair --data DIR` moves the file aside, and the next start \
+    creates a new key";
 
 /// Whether a data folder has a key that can be used, or none at all.
 ///
@@ -55,7 +55,7 @@ impl HashKey {
             Err(error) => return Err(error),
         };
         if key.len() != KEY {
-            let message = format!("{} is no key of {KEY} bytes: {HINT}", path.display());
+            let message = format!("{} is not a key of {KEY} bytes: {HINT}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(Self(Key::new(HMAC_SHA256, &key)))

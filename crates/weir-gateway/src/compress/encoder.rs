@@ -151,7 +151,7 @@ pub struct Gzip {
 
 /// The encoder's state was lost; cannot happen unless it is used after its end, or memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the encoder was used after it had finished, or has no memory")]
+#[error("the encoder is finished or out of memory")]
 pub struct EncoderError;
 
 impl Gzip {

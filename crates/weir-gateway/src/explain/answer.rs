@@ -73,13 +73,13 @@ fn decision(exchange: &Exchange, refused: Option<&steps::Refused>, sent: bool) -
         return Decision { kind: Kind::Refused, status, problem, why };
     }
     if sent {
-        let why = "It passes every policy; the rest is up to whom it goes to.".to_owned();
+        let why = "The request passes every policy and is forwarded.".to_owned();
         return Decision { kind: Kind::HandedOn, why, ..Decision::default() };
     }
     let why = if exchange.matched().is_some() {
-        "It passes every policy, and weir answers it."
+        "The request passes every policy; weir sends the response."
     } else {
-        "weir answers it for the route: a preflight, or a question about methods."
+        "weir sends the response: a preflight or OPTIONS request."
     };
     let status = Some(exchange.response.status);
     Decision { kind: Kind::Answered, status, problem: None, why: why.to_owned() }
@@ -150,21 +150,24 @@ fn captured(exchange: &Exchange) -> Captured {
     };
     let (word, mut why) = match level {
         CaptureLevel::None if !tracker.enabled => {
-            ("none", "nothing: `tracker.enabled` is off".to_owned())
+            ("none", "nothing: `tracker.enabled` is false".to_owned())
         }
-        CaptureLevel::None => ("none", "nothing: its route says so".to_owned()),
-        CaptureLevel::Meta => ("meta", "who, what, when and how it ended".to_owned()),
-        CaptureLevel::Headers => ("headers", "headers of request and answer, too".to_owned()),
-        CaptureLevel::Body => {
-            ("body", format!("headers, and {} bytes of each body", tracker.body_limit))
+        CaptureLevel::None => ("none", "nothing: `capture` of the route is none".to_owned()),
+        CaptureLevel::Meta => ("meta", "metadata: caller, request, times, outcome".to_owned()),
+        CaptureLevel::Headers => {
+            ("headers", "metadata and headers of request and response".to_owned())
         }
+        CaptureLevel::Body => (
+            "body",
+            format!("metadata, headers, and up to {} bytes of each body", tracker.body_limit),
+        ),
     };
     if level > CaptureLevel::Meta {
         if let Some(when) = capture.when {
-            let slow = when.slow.map(|slow| format!("took longer than {slow:?}"));
-            let error = when.error.then(|| "ended with an error".to_owned());
+            let slow = when.slow.map(|slow| format!("is slower than {slow:?}"));
+            let error = when.error.then(|| "ends with an error".to_owned());
             let ways: Vec<String> = error.into_iter().chain(slow).collect();
-            why.push_str(&format!("; kept only if it {}", ways.join(" or ")));
+            why.push_str(&format!("; kept only if the request {}", ways.join(" or ")));
         }
         if !tracker.masked_bodies.is_empty() {
             why.push_str("; bodies masked");

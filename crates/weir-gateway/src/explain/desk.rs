@@ -56,7 +56,7 @@ impl Desk {
             match runtime {
                 Ok(runtime) => runtime.block_on(serve(worker, receiver, control)),
                 // Whoever asks is told that it took too long.
-                Err(error) => eprintln!("requests cannot be explained: {error}"),
+                Err(error) => eprintln!("explain is unavailable: {error}"),
             }
         })?;
         Ok(Self { orders, _control: None })

@@ -61,21 +61,21 @@ fn compare(
     let takes_path = matches!(found, Found::Route { .. } | Found::OtherMethods { .. });
     let takes_method = matches!(found, Found::Route { .. });
     let why = if !knows_host {
-        format!("its API answers to {}, not to {host}", api.hosts.join(", "))
+        format!("the API has the hosts {}, not {host}", api.hosts.join(", "))
     } else if below.is_none() {
-        format!("the path is not below the base {} of its API", api.base)
+        format!("the path is not below the API's base {}", api.base)
     } else if takes_method && matched {
-        "it fits, too; the one that matched is more exact, or stands before it".to_owned()
+        "also matches, with a lower priority".to_owned()
     } else if takes_method {
-        "it fits, but another API answers under this path".to_owned()
+        "also matches, but another API owns the path".to_owned()
     } else if takes_path {
-        format!("it takes {}, not {method}", route.methods.join(", "))
+        format!("accepts {}, not {method}", route.methods.join(", "))
     } else if shared < route.path.segments.len() && shared < segments {
-        format!("segment {} below {} is another", shared + 1, api.base)
+        format!("segment {} below {} differs", shared + 1, api.base)
     } else if shared < route.path.segments.len() {
-        "the path ends too soon".to_owned()
+        "the path is shorter".to_owned()
     } else {
-        "the path goes on".to_owned()
+        "the path is longer".to_owned()
     };
     ((knows_host, below.is_some(), takes_path, takes_method, shared), why)
 }

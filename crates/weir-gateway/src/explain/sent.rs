@@ -194,8 +194,8 @@ fn of_calls(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part>
         let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
         let time = call.timeout.map(|time| format!("at most {time:?}"));
         let else_ = match call.fallback {
-            Some(_) => "has a fallback",
-            None => "the request fails with it",
+            Some(_) => "with fallback",
+            None => "required: no fallback",
         };
         let why = time.into_iter().chain([else_.to_owned()]).collect::<Vec<_>>().join(", ");
         Part { name, outcome: "later".to_owned(), why }

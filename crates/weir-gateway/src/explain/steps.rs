@@ -43,7 +43,8 @@ struct Course<'a> {
 pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     let stage = exchange.trace.as_ref().map(|trace| trace.stage).unwrap_or_default();
     let course = Course { exchange, stage, refused };
-    let mut steps = vec![course.step("head", Stage::Head, "limits of size, number and length")];
+    let mut steps =
+        vec![course.step("head", Stage::Head, "limits of head size, field count and URL length")];
     steps.push(course.routing());
     let Some((api, route)) = exchange.matched() else { return steps };
     steps.push(course.clients(route));
@@ -57,7 +58,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     steps.push(course.handler(route));
     steps.push(course.response_map(route));
     let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
-    let setting = format!("answers: {}", word(checked));
+    let setting = format!("responses: {}", word(checked));
     let on = checked != Enforcement::Off;
     steps.push(course.later("response-validation", on, Stage::ResponseValidation, &setting));
     let edits = &route.response_headers;
@@ -69,7 +70,7 @@ pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
     let setting = format!("{codings}, from {} bytes on", route.compress.min_size);
     steps.push(course.later("compress", route.compress.enabled, Stage::Over, &setting));
     let setting = api.cors.as_ref().map(|cors| match &cors.origins {
-        Origins::Any => "every origin".to_owned(),
+        Origins::Any => "all origins".to_owned(),
         Origins::List(origins) => format!("origins: {}", origins.join(", ")),
     });
     let on = setting.is_some();
@@ -98,7 +99,7 @@ impl Course<'_> {
         let outcome = self.outcome(stage);
         let why = match outcome {
             Outcome::Refused => self.why(),
-            Outcome::Passed => "within them".to_owned(),
+            Outcome::Passed => "within the limits".to_owned(),
             _ => String::new(),
         };
         Step { name: name.to_owned(), setting: setting.to_owned(), outcome, why, parts: vec![] }
@@ -131,10 +132,10 @@ impl Course<'_> {
             return step;
         }
         step.why = match self.exchange.matched() {
-            Some((api, route)) => format!("{} {} fits best", api.name, api.path_of(route)),
+            Some((api, route)) => format!("best match: {} {}", api.name, api.path_of(route)),
             None => {
                 step.outcome = Outcome::Answered;
-                "a preflight, or OPTIONS where no route says otherwise".to_owned()
+                "preflight, or OPTIONS without a route".to_owned()
             }
         };
         step
@@ -173,9 +174,9 @@ impl Course<'_> {
         let mut step = self.step(name, stage, setting);
         if self.stage == Stage::Handler && self.refused.is_none() {
             step.outcome = Outcome::Later;
-            step.why = "the answer is not known".to_owned();
+            step.why = "the response is unknown".to_owned();
         } else if step.outcome == Outcome::Passed {
-            step.why = "applied to the answer, as far as that asks for it".to_owned();
+            step.why = "applied to the response where applicable".to_owned();
         }
         step
     }
@@ -187,10 +188,10 @@ impl Course<'_> {
             access.any_of.iter().map(|rule| config.auths[rule.auth.0].name.as_str()).collect();
         if names.is_empty() {
             let mut step = Self::off("auth");
-            step.why = "nobody has to prove who he is".to_owned();
+            step.why = "no authentication required".to_owned();
             return step;
         }
-        let anonymous = if access.anonymous { ", or nobody in particular" } else { "" };
+        let anonymous = if access.anonymous { ", or anonymous" } else { "" };
         let setting = format!("any of {}{anonymous}", names.join(", "));
         let mut step = self.step("auth", Stage::Auth, &setting);
         if step.outcome == Outcome::NotReached {
@@ -201,8 +202,8 @@ impl Course<'_> {
             let principal = self.exchange.principal.as_deref();
             let auth = principal.and_then(|p| p.auth()).map(|id| &config.auths[id.0].name);
             step.why = auth.map_or_else(
-                || "no credential, and none is needed".to_owned(),
-                |auth| format!("{auth} accepts the credential"),
+                || "anonymous: no credential".to_owned(),
+                |auth| format!("credential accepted by {auth}"),
             );
         }
         step
@@ -230,27 +231,27 @@ impl Course<'_> {
         let wanted: Vec<&str> = of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
         let scopes = match wanted.is_empty() {
             true => String::new(),
-            false => format!("; wants the scopes {}", wanted.join(" ")),
+            false => format!("; required scopes: {}", wanted.join(" ")),
         };
         let (outcome, why) = match tried {
             Tried::Absent if matches!(auth.kind, AuthKind::Certificate(_)) => {
-                ("absent", "a certificate is shown in the handshake, which is not there".to_owned())
+                ("absent", "no TLS handshake, so no client certificate".to_owned())
             }
-            Tried::Absent => ("absent", "the request has no credential of this kind".to_owned()),
+            Tried::Absent => ("absent", "no credential of this kind".to_owned()),
             Tried::Refused(FailureKind::NotAsked) => {
-                let why = "a real request asks the authorization server about the token first";
+                let why = "a live request introspects the token first";
                 ("refused", why.to_owned())
             }
             Tried::Granted(principal) => {
                 let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
-                let consumer = consumer.unwrap_or("no consumer of the configuration");
-                ("granted", format!("it is {consumer}'s"))
+                let consumer = consumer.unwrap_or("none");
+                ("granted", format!("consumer: {consumer}"))
             }
             Tried::Refused(kind) => {
                 let title = crate::auth::AuthFailure::of(kind, rule.auth).problem().title();
                 let fetched = match &auth.kind {
                     AuthKind::Jwt(jwt) if jwt.remote.is_some() => {
-                        "; a real request may have the key set fetched first"
+                        "; a live request may fetch the key set first"
                     }
                     _ => "",
                 };
@@ -268,10 +269,12 @@ impl Course<'_> {
         for Looked { which, outcome } in looked {
             let (name, setting) = self.named(which, route, &mut number);
             let (word, why) = match outcome {
-                Ok(standing) => ("room", format!("{} left after it", standing.remaining)),
+                Ok(standing) => {
+                    ("room", format!("{} remaining after the request", standing.remaining))
+                }
                 Err(rejection) => {
                     let wait = rejection.standing.retry_after.unwrap_or_default();
-                    ("exhausted", format!("none left; one again in {wait} s"))
+                    ("exhausted", format!("exhausted; retry after {wait} s"))
                 }
             };
             let why = format!("{setting}: {why}");
@@ -281,9 +284,9 @@ impl Course<'_> {
         match step.outcome {
             Outcome::Passed if count == 0 => {
                 step.outcome = Outcome::Off;
-                step.why = "no limit applies to this caller".to_owned();
+                step.why = "no limit applies to the caller".to_owned();
             }
-            Outcome::Passed => step.why = "every limit has room; nothing is taken".to_owned(),
+            Outcome::Passed => step.why = "within every limit; nothing is charged".to_owned(),
             _ => {}
         }
         step.setting = "rate of the plan, limits of API and route, quota of the plan".to_owned();
@@ -337,8 +340,8 @@ impl Course<'_> {
                 let noted = self.exchange.notes.as_deref().map(|notes| notes.logs.as_slice());
                 let noted = noted.unwrap_or_default();
                 step.why = match noted.is_empty() {
-                    true => "as the API's description says".to_owned(),
-                    false => "not as the API's description says, which is only noted".to_owned(),
+                    true => "matches the OpenAPI document".to_owned(),
+                    false => "violates the OpenAPI document; only logged".to_owned(),
                 };
                 let part = |line: &String| Part {
                     name: "noted".to_owned(),
@@ -357,12 +360,11 @@ impl Course<'_> {
         let mut step = self.step("request-map", Stage::RequestMap, &mapping("request", map));
         if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
             step.outcome = Outcome::Later;
-            step.why =
-                "called by real requests only: it is shown as if it changed nothing".to_owned();
+            step.why = "not run by explain; shown as if it changed nothing".to_owned();
         } else if step.outcome == Outcome::Passed {
             let body = self.exchange.trace.as_ref().and_then(|trace| trace.body.as_deref());
             let length = body.unwrap_or_default().len();
-            step.why = format!("the mapped body has {length} bytes");
+            step.why = format!("mapped body: {length} bytes");
             let text = super::text_of(body.unwrap_or_default()).text.unwrap_or_default();
             step.parts.push(Part {
                 name: "body".to_owned(),
@@ -377,26 +379,26 @@ impl Course<'_> {
     fn cache(&self, route: &Route) -> Step {
         let Some(cache) = &route.cache else { return Self::off("cache") };
         let credentials = match cache.credentials {
-            Credentials::None => "not with credentials",
-            Credentials::Shared => "one answer for whoever is let in",
-            Credentials::Each => "answers of each caller apart",
+            Credentials::None => "not for requests with credentials",
+            Credentials::Shared => "shared by all callers",
+            Credentials::Each => "separate for each caller",
         };
         let setting = format!("bodies up to {} bytes; {credentials}", cache.entry);
         let mut step = self.step("cache", Stage::Handler, &setting);
         if step.outcome != Outcome::NotReached {
             step.outcome = Outcome::Later;
-            step.why = "a real request may be given a stored answer here".to_owned();
+            step.why = "a live request may get a cached response".to_owned();
         }
         step
     }
 
     fn response_map(&self, route: &Route) -> Step {
         let Some(map) = &route.response_map else { return Self::off("response-map") };
-        let setting = mapping("answer", map);
+        let setting = mapping("response", map);
         let mut step = self.later("response-map", true, Stage::ResponseMap, &setting);
         if step.outcome == Outcome::Passed && matches!(map, BodyMap::Script(_)) {
             step.outcome = Outcome::Later;
-            step.why = "called by real requests only: the answer is shown without it".to_owned();
+            step.why = "not run by explain; the response is shown without this map".to_owned();
         }
         step
     }
@@ -405,7 +407,7 @@ impl Course<'_> {
         let config = &self.exchange.live().site.config;
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
-            Handler::Files(files) => format!("files of {}", files.root.display()),
+            Handler::Files(files) => format!("files from {}", files.root.display()),
             Handler::Proxy(proxy) => {
                 let id = self.exchange.upstream_of(proxy).0;
                 let instead = self.exchange.instead.is_some();
@@ -415,7 +417,7 @@ impl Course<'_> {
             }
             Handler::Calls(calls) => match calls.len() {
                 1 => "one call".to_owned(),
-                several => format!("{several} calls at once"),
+                several => format!("{several} concurrent calls"),
             },
             Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
             Handler::Script(script) => format!("script {}", script.program.name()),
@@ -424,8 +426,8 @@ impl Course<'_> {
         if step.outcome == Outcome::Passed {
             let own = matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
             step.outcome = if own { Outcome::Answered } else { Outcome::Later };
-            let answers = format!("weir answers with {}", self.exchange.response.status);
-            step.why = if own { answers } else { "asked by real requests only".to_owned() };
+            let answers = format!("weir responds with {}", self.exchange.response.status);
+            step.why = if own { answers } else { "not called by explain".to_owned() };
             if let Handler::Proxy(proxy) = &route.handler {
                 step.parts = upstream::targets(self.exchange, proxy);
             }
@@ -440,10 +442,10 @@ impl Course<'_> {
 fn mapping(what: &str, map: &BodyMap) -> String {
     match map {
         BodyMap::Structure(_) => format!("maps the {what}"),
-        BodyMap::Script(script) => format!("maps the {what} by {}", script.program.name()),
+        BodyMap::Script(script) => format!("maps the {what} with {}", script.program.name()),
     }
 }
 
 fn rate(rate: Rate) -> String {
-    format!("{} per {:?}, {} at once", rate.requests, rate.per, rate.burst)
+    format!("{} per {:?}, burst {}", rate.requests, rate.per, rate.burst)
 }

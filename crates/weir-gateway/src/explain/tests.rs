@@ -420,8 +420,8 @@ fn nothing_is_sent_counted_or_taken() {
         assert_eq!(explained.decision.kind, Kind::HandedOn);
         let limit = explained.steps.iter().find(|step| step.name == "limit").unwrap();
         let whys: Vec<&str> = limit.parts.iter().map(|part| part.why.as_str()).collect();
-        assert!(whys[0].ends_with("38 left after it"), "{whys:?}");
-        assert!(whys[1].ends_with("13 left after it"), "{whys:?}");
+        assert!(whys[0].ends_with("38 remaining after the request"), "{whys:?}");
+        assert!(whys[1].ends_with("13 remaining after the request"), "{whys:?}");
         let refused = gateway.explain(ask("/guarded/me", "wrong")).unwrap();
         assert_eq!(refused.decision.problem.as_deref(), Some("unknown-api-key"));
     }
@@ -459,7 +459,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     assert_eq!(masked, ["authorization", "x-api-key", "x-inner"]);
     assert!(!serde_json::to_string(&told).unwrap().contains("s3cret"));
     let near = &told.others[0];
-    assert_eq!((near.path.as_str(), near.why.as_str()), ("/items/{id}", "it takes GET, not POST"));
+    assert_eq!((near.path.as_str(), near.why.as_str()), ("/items/{id}", "accepts GET, not POST"));
     let names: Vec<&str> = told.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names[..5], ["head", "route", "clients", "auth", "limit"]);
     let later = RequestText { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };

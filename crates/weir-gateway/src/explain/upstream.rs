@@ -6,48 +6,45 @@ use weir_config::{Protocol, Proxy, RetriedMethods, Upstream};
 
 /// How requests are forwarded, to this upstream `instead` of the proxy's own or not.
 pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> String {
-    let mut text = format!("proxy to the upstream {}", upstream.name);
+    let mut text = format!("proxy to upstream {}", upstream.name);
     if instead {
         text.push_str(", by `instead`");
     }
     if upstream.protocol == Protocol::Http2 {
-        text.push_str(" by HTTP/2");
+        text.push_str(" over HTTP/2");
     }
     if let Some(upgrade) = &proxy.upgrade {
-        text.push_str(&format!("; may become {}", upgrade.protocols.join(" or ")));
+        text.push_str(&format!("; upgrade to {} allowed", upgrade.protocols.join(" or ")));
     }
     match &upstream.retries {
         Some(retries) => {
             let whose = match retries.methods {
                 RetriedMethods::Any => "",
-                RetriedMethods::Idempotent => " of what does no harm when done twice",
+                RetriedMethods::Idempotent => " for idempotent requests",
             };
             let share = f64::from(retries.budget) / 100.0;
-            text.push_str(&format!(
-                "; {} tries{whose}, {share} % at most are repeats",
-                retries.tries
-            ));
+            text.push_str(&format!("; {} attempts{whose}, retry budget {share} %", retries.tries));
             if let Some(hedge) = retries.hedge {
-                text.push_str(&format!("; another target is asked, too, after {hedge:?}"));
+                text.push_str(&format!("; hedged after {hedge:?}"));
             }
         }
-        None => text.push_str("; not sent again, but where nothing had been sent"),
+        None => text.push_str("; retried only before anything is sent"),
     }
     let health = &upstream.health;
     if health.failures > 0 {
         let pause = health.pause;
         text.push_str(&format!(
-            "; {} failures in a row take a target out for {pause:?}",
+            "; ejection after {} consecutive failures for {pause:?}",
             health.failures
         ));
     }
     if let Some(errors) = &health.errors {
-        text.push_str(&format!("; so do {} % of 5xx", f64::from(errors.share) / 100.0));
+        text.push_str(&format!("; ejection at {} % of 5xx", f64::from(errors.share) / 100.0));
     }
     if let Some(check) = &health.check {
         // Its query may have a credential.
         let path = check.path.split('?').next().unwrap_or_default();
-        text.push_str(&format!("; each is checked by GET {path} every {:?}", check.every));
+        text.push_str(&format!("; health check GET {path} every {:?}", check.every));
     }
     text
 }
@@ -58,8 +55,8 @@ pub(super) fn copies(exchange: &Exchange, proxy: &Proxy) -> String {
         let mirror = &proxy.mirrors[*index];
         let name = &exchange.live().site.config.upstreams[mirror.upstream.0].name;
         match mirror.part {
-            10_000.. => format!("; a copy goes to {name}"),
-            part => format!("; in {} % of cases a copy goes to {name}", f64::from(part) / 100.0),
+            10_000.. => format!("; mirrored to {name}"),
+            part => format!("; {} % mirrored to {name}", f64::from(part) / 100.0),
         }
     };
     exchange.mirrors.iter().map(copy).collect()

@@ -26,7 +26,7 @@ impl From<proxy::Failure> for Failure {
             proxy::Failure::Client(error) => Self::Client(error),
             proxy::Failure::Closed { answered } => Self::Closed { answered },
             proxy::Failure::Garbage(error) => Self::Garbage(error.to_string()),
-            proxy::Failure::Interim => Self::Garbage("unexpected interim answers".to_owned()),
+            proxy::Failure::Interim => Self::Garbage("unexpected interim responses".to_owned()),
             proxy::Failure::Late(expired) => Self::Late(expired),
         }
     }

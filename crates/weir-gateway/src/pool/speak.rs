@@ -175,7 +175,7 @@ async fn start(
     let mut process = match started {
         Ok(process) => process,
         Err(error) => {
-            pool.log(&format!("a program cannot be started: {error}"));
+            pool.log(&format!("the program cannot be started: {error}"));
             let _ = lease.settle(Outcome::Unused { connected: false });
             return Err(Problem::PoolUnavailable.into());
         }
@@ -280,9 +280,9 @@ impl Reading {
         match output.end() {
             Some(Some(end)) if end.protocol == ProtocolStatus::Overloaded => Failure::Overloaded,
             Some(Some(end)) if end.protocol != ProtocolStatus::Complete => {
-                Failure::Garbage("the agent did not take the request".to_owned())
+                Failure::Garbage("the agent did not accept the request".to_owned())
             }
-            Some(Some(_)) => Failure::Garbage("the answer has no head".to_owned()),
+            Some(Some(_)) => Failure::Garbage("the response has no head".to_owned()),
             _ => Failure::Closed { answered: !self.head.is_empty() },
         }
     }
@@ -291,7 +291,7 @@ impl Reading {
 fn text(error: HeadError) -> String {
     match error {
         // What the start line of HTTP is, is the status of CGI.
-        HeadError::StartLine => "the answer has no head, or no valid status".to_owned(),
+        HeadError::StartLine => "the response has no head or no valid status".to_owned(),
         error => error.to_string(),
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn failed(target: &Target, failure: Failure) -> Lost {
             final_one(Refusal::new(Problem::UpstreamGarbage).detail(error.to_string()))
         }
         Failure::Interim => {
-            final_one(Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim answers"))
+            final_one(Refusal::new(Problem::UpstreamGarbage).detail("unexpected interim responses"))
         }
         Failure::Late(Expired::Request) => final_one(Expired::Request.into()),
         Failure::Late(expired) => {

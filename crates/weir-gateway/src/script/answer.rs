@@ -99,7 +99,7 @@ pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], Unfit> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
     if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
-        let why = format!("the header `{name}` has characters that HTTP does not have");
+        let why = format!("the header `{name}` contains characters that are invalid in HTTP");
         return Err(Unfit::Malformed(why));
     }
     Ok(value.trim_matches([' ', '\t']).as_bytes())

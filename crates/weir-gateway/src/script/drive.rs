@@ -65,14 +65,8 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, mut fetch: Fetc
     let found = script.fetch.iter().find(|(name, _)| *name == fetch.upstream);
     let Some(&(_, upstream)) = found else {
         let names: Vec<&str> = script.fetch.iter().map(|(name, _)| name.as_str()).collect();
-        let why = match names.is_empty() {
-            true => format!("the route lets its script fetch nothing, `{}` either", fetch.upstream),
-            false => format!(
-                "the route does not let its script fetch `{}`, but {}",
-                fetch.upstream,
-                names.join(", ")
-            ),
-        };
+        let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        let why = format!("upstream `{}` is not allowed; `fetch` lists {allowed}", fetch.upstream);
         return Box::pin(std::future::ready(Outcome::Failed(why)));
     };
     let (live, limit) = (Rc::clone(exchange.live()), route.body_limit);

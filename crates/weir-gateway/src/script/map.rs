@@ -131,7 +131,7 @@ fn edit(exchange: &mut Exchange, remove: &[String], set: &[(String, String)]) ->
     let names = remove.iter().chain(set.iter().map(|(name, _)| name));
     for name in names {
         if name == "host" || answer::is_ours(name) {
-            let why = format!("weir itself decides about the header `{name}` of a request");
+            let why = format!("the request header `{name}` is managed by weir");
             return Err(Unfit::Malformed(why));
         }
     }

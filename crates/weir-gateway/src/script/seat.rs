@@ -175,7 +175,7 @@ impl Thread {
                 }
             })
             .map_err(|error| EngineError::Setup(error.to_string()))?;
-        let lost = || EngineError::Setup("its thread has ended".to_owned());
+        let lost = || EngineError::Setup("the script thread has ended".to_owned());
         is_made.recv().map_err(|_| lost())??;
         Ok(thread)
     }

@@ -100,7 +100,7 @@ pub(crate) enum TakeError {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     /// It took longer than the connect timeout.
-    #[error("cannot connect in time")]
+    #[error("connect timeout")]
     Late(Expired),
     /// As many connections as there may be, and too many requests waiting for one.
     #[error("all connections are in use")]
@@ -267,7 +267,7 @@ impl Target {
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
         let stream = Stream::client_tls(connector.connect(name.clone(), tcp).await?);
         if self.sessions.is_some() && stream.protocol().as_deref() != Some(b"h2") {
-            return Err(io::Error::other("it does not speak HTTP/2"));
+            return Err(io::Error::other("the server does not support HTTP/2"));
         }
         Ok(stream)
     }
@@ -276,7 +276,7 @@ impl Target {
     /// that is left, so that there is some for the next.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
         let end = Instant::now() + self.connect_timeout;
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         let mut addresses = self.addresses().await?.into_iter().peekable();
         while let Some(address) = addresses.next() {
             let connecting = TcpStream::connect(address);

@@ -30,12 +30,12 @@ fn check(error: &CertificateError) -> &'static str {
             "is not valid for the host of the target"
         }
         CertificateError::UnknownIssuer => {
-            "is not signed by an authority that is trusted here (`tls: {ca: …}` of the upstream)"
+            "is not signed by a trusted authority (`tls: {ca: …}` of the upstream)"
         }
         CertificateError::Revoked => "has been revoked",
-        CertificateError::BadSignature => "has a signature that does not verify",
+        CertificateError::BadSignature => "has an invalid signature",
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "is not one for servers"
+            "is not a server certificate"
         }
         CertificateError::BadEncoding => "cannot be read",
         _ => "is not acceptable",

@@ -132,7 +132,7 @@ impl Target {
         let mut addresses: Vec<SocketAddr> = found.collect();
         addresses.dedup();
         if addresses.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host name has no address"));
         }
         Ok(vec![Server { priority: 0, weight: 0, addresses }])
     }

@@ -89,7 +89,7 @@ impl Service {
         let servers: Vec<Server> =
             records.iter().filter_map(|record| server(record, &hosts)).collect();
         if servers.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the service has no server"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the SRV records list no server"));
         }
         Ok(servers)
     }

@@ -34,7 +34,7 @@ impl OverBudget {
     pub(crate) fn due(&self, worker: usize, now: Instant) -> Option<String> {
         let (count, Last { side, route, detail }) = self.0.borrow_mut().due(now)?;
         Some(format!(
-            "weir: worker {worker}: validations over their budget: {count}; the last, of a {side} of \
+            "weir: worker {worker}: validations over budget: {count}; last: {side} of \
              `{route}`: {detail}"
         ))
     }

@@ -132,7 +132,7 @@ fn accept_rest(worker: &'static Worker, index: usize, socket: &std::net::TcpList
 /// Tells a client why, as far as that goes without waiting.
 fn refuse(tcp: &TcpStream) {
     const BODY: &str = "{\"type\":\"urn:weir:problem:descriptors-exhausted\",\
-        \"title\":\"No file descriptor is free\",\"status\":503}";
+        \"title\":\"No file descriptors are available\",\"status\":503}";
     let text = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
          connection: close\r\ncontent-length: {}\r\n\r\n{BODY}",

@@ -198,8 +198,8 @@ fn the_admin_listener_speaks_tls_and_commands_speak_it_too() {
         plain.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (rest, _) = plain.rest_or_reset();
         assert!(!rest.starts_with(b"HTTP/"), "nothing without TLS");
-        let line = "weir: admin: TLS handshakes with clients failed: 1; the last, of 127.0.0.1 with \
-                    the listener 127.0.0.1:";
+        let line = "weir: admin: TLS handshakes with clients failed: 1; last: 127.0.0.1 at \
+                    listener 127.0.0.1:";
         eventually("it is logged", || server.stderr().contains(line));
         let reason = "received corrupt message of type InvalidContentType";
         assert!(server.stderr().contains(reason), "{}", server.stderr());

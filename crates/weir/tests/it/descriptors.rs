@@ -116,7 +116,7 @@ fn clients_are_told_when_no_descriptor_is_free_for_the_upstream_and_served_later
     for _ in 0..20 {
         connect_until_told(&server, &mut kept);
     }
-    eventually("it is logged", || server.stderr().contains("no file descriptor was free"));
+    eventually("it is logged", || server.stderr().contains("file descriptors are in use"));
     is_over.store(true, SeqCst);
     let clients: Vec<Client> = waiting.into_iter().map(|t| t.join().expect("no panic")).collect();
     assert!(responses.try_iter().any(|response| response.text() == "up"));

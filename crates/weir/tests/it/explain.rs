@@ -129,7 +129,7 @@ fn a_recorded_transaction_is_explained_by_what_happened_to_it() {
     server.reload(&config(""));
     for (response, code, detail) in [
         (&expired, "token-expired", "auth idp"),
-        (&scope, "insufficient-scope", "auth idp: it wants the scopes read"),
+        (&scope, "insufficient-scope", "auth idp: required scopes: read"),
         (&limited, "rate-limited", "is used up"),
         (&lost, "missing-credential", "no credential for idp"),
     ] {

@@ -174,7 +174,7 @@ fn the_time_that_a_client_gives_a_call_ends_it() {
     let weir = before(&[responding()], "");
     let late = call(&weir, Call::new("/0/Never").message("x").header("grpc-timeout", "200m"));
     assert_eq!((late.status, late.header("grpc-status")), (200, "4"));
-    assert_eq!(late.header("grpc-message"), "The request took too long");
+    assert_eq!(late.header("grpc-message"), "The request exceeded its time limit");
 }
 
 /// APIs that refuse for a reason each.

@@ -145,7 +145,7 @@ fn plain_bytes_on_a_tls_listener_harm_nobody() {
     client.rest();
     let failures = || server.metric("weir_tls_handshake_failures_total", &[]);
     eventually("it is counted", || failures() == 1.0);
-    let line = "TLS handshakes with clients failed: 1; the last, of 127.0.0.1 with the listener";
+    let line = "TLS handshakes with clients failed: 1; last: 127.0.0.1 at listener";
     eventually("it is logged", || server.stderr().contains(line));
     let reason = "received corrupt message of type InvalidContentType";
     assert!(server.stderr().contains(reason), "{}", server.stderr());
@@ -265,7 +265,7 @@ apis:
     .start();
     for (name, check) in [
         // The names of both authorities are the same, their keys are not.
-        ("stranger", "has a signature that does not verify"),
+        ("stranger", "has an invalid signature"),
         ("misnamed", "is not valid for the host of the target"),
     ] {
         let response = front.connect().get(&format!("/{name}"));

@@ -115,7 +115,7 @@ fn takes_no_connection() {
     for _ in 0..2 {
         let response = weir.connect().get("/x");
         assert_problem(&response, 502, "upstream-unreachable", "nobody accepts");
-        assert_eq!(response.json()["detail"], "connecting took too long");
+        assert_eq!(response.json()["detail"], "connect timeout");
     }
     let count = "http_client_request_duration_seconds_count";
     assert_eq!(weir.metric(count, &["error_type=\"connect-timeout\""]), 2.0);

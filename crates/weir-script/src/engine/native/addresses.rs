@@ -104,7 +104,9 @@ pub(super) fn request(
             return Err(format!("weir itself decides about the header `{name}`"));
         }
         if !is_field(&name, &value) {
-            return Err(format!("the header `{name}` has characters that HTTP does not have"));
+            return Err(format!(
+                "the header `{name}` contains characters that are invalid in HTTP"
+            ));
         }
         headers.push((name, value));
     }

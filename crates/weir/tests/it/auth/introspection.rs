@@ -184,6 +184,6 @@ fn explain_asks_nobody() {
         &["explain", "GET", "/", "-H", "authorization: Bearer one", "weir.yaml"],
     );
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(text.contains("a real request asks the authorization server"), "{text}");
+    assert!(text.contains("a live request introspects the token"), "{text}");
     assert_eq!(idp.count(), 0);
 }

@@ -137,7 +137,7 @@ fn what_is_over_budget_passes_where_it_is_only_noted_and_is_logged() {
     // It passes: the echo itself takes no more than 1 MiB.
     assert_eq!(post(&server, "/list", &body).status, 413);
     assert_eq!(server.metric("weir_validation_over_budget_requests_total", &[]), 1.0);
-    let line = "validations over their budget: 1; the last, of a request of `a list`: body: ";
+    let line = "validations over budget: 1; last: request of `a list`: body: ";
     eventually("the operator is told", || server.stderr().contains(line));
     server.kill();
     let logs: Vec<String> =

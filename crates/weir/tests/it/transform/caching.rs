@@ -268,7 +268,7 @@ fn the_record_and_explain_tell_of_it() {
     assert!(status(&hit).contains("hit"), "`ttl` is for answers that say nothing");
     let said = crate::harness::weir(server.dir(), &["explain", "GET", "/public/a", "weir.yaml"]);
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(text.contains("a real request may be given a stored answer here"), "{text}");
+    assert!(text.contains("a live request may get a cached response"), "{text}");
     assert_eq!(asked.load(SeqCst), 1);
     server.kill();
     let all = transactions(&server.data());

@@ -179,11 +179,11 @@ fn what_would_be_asked_is_explained_and_nobody_is() {
     };
     let told = explain(&["-H", "content-type: application/json", "--body", "{\"x\":1}"]);
     for part in [
-        "2 calls at once",
+        "2 concurrent calls",
         "a: GET /v2/7 of one",
-        "has a fallback",
+        "with fallback",
         "b: POST /b of two",
-        "at most 1s, the request fails with it",
+        "at most 1s, required: no fallback",
     ] {
         assert!(told.contains(part), "{part} is not in {told}");
     }
