@@ -1,9 +1,7 @@
 //! Who may ask what: the token of a request, or its session, and the role that an endpoint needs.
 
-use crate::api::BASE;
-use crate::audit::AuditEntry;
+use crate::audit::Audit;
 use crate::denials::Denials;
-use crate::pages::Sources;
 use crate::problem::{Denied, Problem};
 use crate::role::Role;
 use crate::session::{CSRF_HEADER, Proof, Recognised, Sessions};
@@ -16,6 +14,8 @@ use axum::routing::MethodRouter;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Path of the admin API; its own paths go on from there.
+pub(crate) const BASE: &str = "/v1";
 /// Name of the query parameter with a ticket.
 const TICKET: &str = "ticket";
 /// Wrong tokens in a row that are answered with 401; those beyond get 429.
@@ -25,9 +25,17 @@ const REFILL: Duration = Duration::from_secs(1);
 /// How long the answer to a wrong token is held back.
 const SLOWED: Duration = Duration::from_millis(100);
 
+/// Tokens and audit of the admin API.
+pub struct Access {
+    /// The tokens.
+    pub tokens: Arc<Tokens>,
+    /// The audit.
+    pub audit: Arc<Audit>,
+}
+
 /// The tokens, and how many wrong ones came lately.
 pub(crate) struct Guard {
-    sources: Arc<Sources>,
+    audit: Arc<Audit>,
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
     denials: Denials,
@@ -74,9 +82,10 @@ impl Wrong {
 }
 
 impl Guard {
-    pub(crate) fn new(sources: Arc<Sources>, tokens: Arc<Tokens>, sessions: Arc<Sessions>) -> Self {
+    pub(crate) fn new(access: &Access, sessions: Arc<Sessions>) -> Self {
         let wrong = Mutex::new(Wrong { left: BURST, since: Instant::now() });
-        Self { sources, tokens, sessions, denials: Denials::default(), wrong }
+        let (audit, tokens) = (Arc::clone(&access.audit), Arc::clone(&access.tokens));
+        Self { audit, tokens, sessions, denials: Denials::default(), wrong }
     }
 
     /// Whose session a request without a token has. A ticket is taken out of the request's URL.
@@ -114,15 +123,9 @@ impl Guard {
     /// if that cannot be done.
     async fn denied(&self, caller: Option<&Caller>, request: &str, reason: &str) {
         if let Some(entry) = self.denials.entry(caller, request, reason, Instant::now()) {
-            let sources = Arc::clone(&self.sources);
-            let _ = tokio::task::spawn_blocking(move || note(&sources, &entry)).await;
+            let audit = Arc::clone(&self.audit);
+            let _ = tokio::task::spawn_blocking(move || (audit.note)(&entry)).await;
         }
-    }
-}
-
-fn note(sources: &Sources, entry: &AuditEntry) {
-    if let Some(access) = &sources.access {
-        let _ = (access.audit.note)(entry);
     }
 }
 

@@ -19,14 +19,14 @@ mod transaction;
 mod trial;
 mod usage;
 
-use crate::access::{self, Grant, Guard, needs};
-use crate::audit::{self as noted, Action, Audit};
+use crate::access::{self, Access, Grant, Guard, needs};
+use crate::audit::{self as noted, Action};
 use crate::live::Live;
-use crate::pages::Sources;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::session::Sessions;
-use crate::tokens::{Caller, Tokens};
+use crate::sources::Sources;
+use crate::tokens::Caller;
 use crate::tracker::{Failure, Tracker};
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -52,14 +52,6 @@ const JOBS: usize = 4;
 const CONSOLES: usize = 24;
 /// Most exports and verifications at once.
 const LONG: usize = 2;
-
-/// What the admin API needs of its data folder.
-pub struct Access {
-    /// Who may ask.
-    pub tokens: Arc<Tokens>,
-    /// Where it is noted who saw what.
-    pub audit: Audit,
-}
 
 /// What endpoints share.
 pub(crate) struct Api {
@@ -172,9 +164,6 @@ impl utoipa::Modify for Names {
     }
 }
 
-/// Where the admin API is; its own paths go on from there.
-pub(crate) const BASE: &str = "/v1";
-
 /// How the admin listener is reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -188,8 +177,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         return Router::new().fallback(unavailable);
     };
     let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
-    let tokens = Arc::clone(&access.tokens);
-    let guard = Arc::new(Guard::new(Arc::clone(&sources), tokens, Arc::clone(&sessions)));
+    let guard = Arc::new(Guard::new(access, Arc::clone(&sessions)));
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         sessions,
@@ -274,11 +262,8 @@ impl Api {
 
     /// Notes who does what, before it is done.
     async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
-        self.access()?;
-        let (sources, entry) = (Arc::clone(&self.sources), noted::entry(caller, action));
-        let noted = tokio::task::spawn_blocking(move || {
-            sources.access.as_ref().map_or(Ok(()), |access| (access.audit.note)(&entry))
-        });
+        let (audit, entry) = (Arc::clone(&self.access()?.audit), noted::entry(caller, action));
+        let noted = tokio::task::spawn_blocking(move || (audit.note)(&entry));
         let noted = noted.await.unwrap_or_else(|_| Err("it was broken off".to_owned()));
         noted.map_err(|error| Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,

@@ -1,41 +1,39 @@
-//! What the admin API tells of the configuration, and whom it asks.
+//! The configuration in the admin API: texts, reloads, findings.
 //!
-//! The doors are handed in by whoever puts the program together, like those of
-//! [`crate::tracker`]; a reload is done by whoever watches files, and waited for.
+//! The control thread, which watches the files, reloads; a caller waits for the result.
 
+mod history;
 mod routes;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use utoipa::ToSchema;
-use weir_config::Config;
 use weir_config::finding::{self, Findings, Severity};
 
+pub use history::ReloadHistory;
 pub(crate) use routes::{ApiInfo, apis};
 
-/// Reloads that are remembered.
-pub const MOST_RELOADS: usize = 50;
+/// Reloads in the history.
+const MAX_RELOADS: usize = 50;
 /// Findings of one that are told.
 const MOST_FINDINGS: usize = 200;
 
-/// The doors to the configuration.
+/// The configuration and its reloads.
 pub struct Configuration {
-    /// The one in force.
-    pub config: Box<dyn Fn() -> Arc<Config> + Send + Sync>,
-    /// What it was made of, and what became of those after it.
-    pub state: Box<dyn Fn() -> ConfigurationState + Send + Sync>,
-    /// Takes orders to load it again. One order waits at most.
-    pub reload: mpsc::Sender<ReloadOrder>,
+    /// Texts of the configuration in force, and past reloads.
+    pub history: Arc<ReloadHistory>,
+    /// Takes commands to reload. At most one command waits.
+    pub reload: mpsc::Sender<ReloadCommand>,
 }
 
-/// Load the configuration again.
+/// Reload the configuration.
 #[derive(Debug)]
-pub struct ReloadOrder {
-    /// Who wants it.
-    pub who: String,
-    /// Who waits for what became of it.
-    pub tell: oneshot::Sender<Reload>,
+pub struct ReloadCommand {
+    /// Name of the token that asks for it.
+    pub by: String,
+    /// Takes the result.
+    pub done: oneshot::Sender<Reload>,
 }
 
 /// What the configuration in force was made of.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 use weir_gateway::door::Tried;
-use weir_gateway::explain::{Explanation, Pair};
-use weir_gateway::request_text::{RequestText, RequestTextError};
+use weir_gateway::explain::Pair;
+use weir_gateway::request_text::RequestText;
 
 /// A request to be explained: by its parts, or as a curl command.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -71,14 +71,6 @@ impl Explain {
         Ok(RequestText { listener: self.listener, client: self.client, ..ask })
     }
 }
-
-/// Who explains. Handed in by the binary; it may block.
-pub type Explainer =
-    Box<dyn Fn(RequestText) -> Result<Explanation, RequestTextError> + Send + Sync>;
-
-/// Who serves a request of an operator's, whose name comes with it. Handed in by the binary; it
-/// blocks until the answer is there.
-pub type Attempt = Box<dyn Fn(RequestText, &str) -> Result<Tried, RequestTextError> + Send + Sync>;
 
 /// The answer to a request that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

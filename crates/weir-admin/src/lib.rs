@@ -27,12 +27,13 @@ pub mod resubmit;
 mod role;
 mod server;
 mod session;
+mod sources;
 mod tokens;
 pub mod tracker;
 
-pub use api::Access;
+pub use access::Access;
 pub use audit::{Audit, AuditEntry, AuditWanted};
-pub use pages::{Readiness, Sources};
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};
+pub use sources::Sources;
 pub use tokens::{TokenError, TokenInfo, Tokens, first_token};

@@ -11,7 +11,7 @@ mod rejections;
 mod traffic;
 
 use crate::gap::Missing;
-use crate::pages::{Readiness, Sources};
+use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
 use history::Past;
 use pools::PoolPast;
@@ -226,7 +226,7 @@ impl Live {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ticks.tick().await;
         let mut before =
-            Before { totals: Totals::of(&(self.sources.gateway)()), ..Before::default() };
+            Before { totals: Totals::of(&self.sources.gateway.stats()), ..Before::default() };
         loop {
             ticks.tick().await;
             let live = Arc::clone(&self);
@@ -240,23 +240,23 @@ impl Live {
     }
 
     fn tick(&self, before: &mut Before) {
-        let snapshot = (self.sources.gateway)();
+        let snapshot = self.sources.gateway.stats();
         let totals = Totals::of(&snapshot);
         let now_ms = unix_ms();
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.add(now_ms / 1000, &totals, snapshot.active);
         drop(past);
-        let pools = (self.sources.pools.status)();
+        let pools = self.sources.gateway.pools();
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms / 1000, &pools);
         if self.told.receiver_count() > 0 {
             let mut pulse = totals.since(&before.totals);
             pulse.at_ms = now_ms;
-            pulse.ready = (self.sources.readiness)() == Readiness::Ready;
+            pulse.ready = self.sources.readiness() == Readiness::Ready;
             pulse.in_flight = snapshot.active;
             pulse.connections = snapshot.connections;
             pulse.apis.truncate(MOST_APIS);
             pulse.targets = rates::targets(&snapshot).take(MOST_TARGETS).collect();
-            pulse.throttled = throttled(&(self.sources.limits)(), &mut before.refused);
+            pulse.throttled = throttled(&self.sources.gateway.limits(), &mut before.refused);
             pulse.lost = rates::lost(&snapshot);
             if before.seconds.is_multiple_of(JOURNAL_EVERY) {
                 before.journal = self.journal();

@@ -1,20 +1,13 @@
 //! The pages: one handler each.
 
-use crate::api::{self, Access, Origin};
-use crate::configuration::Configuration;
+use crate::access::BASE;
+use crate::api::{self, Origin};
 use crate::console;
-use crate::events::Events;
-use crate::explain::{Attempt, Explainer};
 use crate::host;
-use crate::invoice::Billing;
-use crate::lab::Lab;
 use crate::live::Live;
-use crate::metrics::{self, Family};
-use crate::monitor::Monitor;
-use crate::pools::Doors;
+use crate::metrics;
 use crate::problem::Problem;
-use crate::resubmit::Resubmission;
-use crate::tracker::Tracker;
+use crate::sources::{Readiness, Sources};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
@@ -23,55 +16,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_gateway::limit::LimitStandings;
-use weir_gateway::snapshot::Snapshot;
-
-/// Whether traffic should be sent here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// Yes.
-    Ready,
-    /// No: it finishes what it has and stops.
-    Draining,
-    /// No: these pools have no agent, because none can be started.
-    Pools(Vec<String>),
-}
-
-/// Where the pages get what they show.
-pub struct Sources {
-    /// Whether traffic should be sent here.
-    pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
-    /// Every family to be shown, each name once.
-    pub metrics: Arc<dyn Fn() -> Vec<Family> + Send + Sync>,
-    /// What the gateway has counted.
-    pub gateway: Box<dyn Fn() -> Snapshot + Send + Sync>,
-    /// How everybody stands with their limits.
-    pub limits: Box<dyn Fn() -> LimitStandings + Send + Sync>,
-    /// What pools are doing, and what is done to them.
-    pub pools: Doors,
-    /// What would be done with a request.
-    pub explain: Explainer,
-    /// How requests of operators are served.
-    pub attempt: Attempt,
-    /// The configuration, if somebody answers for it.
-    pub configuration: Option<Configuration>,
-    /// Who may use the admin API; nobody without it.
-    pub access: Option<Access>,
-    /// What is to be paid, if calls are counted.
-    pub billing: Option<Billing>,
-    /// What is told to others, if anything may be.
-    pub events: Option<Events>,
-    /// The Lab, if there is a folder for its results.
-    pub lab: Option<Lab>,
-    /// What was recorded, if anything is.
-    pub tracker: Option<Tracker>,
-    /// What was counted, if anything is.
-    pub monitor: Option<Monitor>,
-    /// What is missing of what was recorded and counted, if anything is.
-    pub gaps: Option<crate::gap::Gaps>,
-    /// How it is sent again.
-    pub resubmission: Option<Resubmission>,
-}
 
 /// Where a connection arrived, for the check of Host.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +36,7 @@ pub(crate) fn router(
         .route("/metrics", get(metrics_page))
         .fallback(unknown)
         .with_state(sources)
-        .nest(api::BASE, api)
+        .nest(BASE, api)
         .layer(middleware::map_response(harden))
         .layer(middleware::from_fn_with_state(Arc::new(hosts), check_host))
 }
@@ -102,7 +46,7 @@ async fn health() -> &'static str {
 }
 
 async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
-    match (sources.readiness)() {
+    match sources.readiness() {
         Readiness::Ready => "ready\n".into_response(),
         Readiness::Draining => Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,

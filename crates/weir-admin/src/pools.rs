@@ -139,13 +139,3 @@ fn times(spread: Spread) -> Times {
     let Spread { count, mean, max, p50, p95, p99, .. } = spread;
     Times { count, mean, max, p50, p95, p99 }
 }
-
-/// What is done to a pool, and what tells of them. Handed in by the binary.
-pub struct Doors {
-    /// What every pool is doing and has done.
-    pub status: Box<dyn Fn() -> Vec<PoolSnapshot> + Send + Sync>,
-    /// Has every agent of a pool replaced; whether there is such a pool.
-    pub recycle: Box<dyn Fn(&str) -> bool + Send + Sync>,
-    /// Stops agents that have nothing to do, down to `min`; whether there is such a pool.
-    pub trim: Box<dyn Fn(&str) -> bool + Send + Sync>,
-}

@@ -4,7 +4,8 @@ mod tls;
 
 use crate::api::Origin;
 use crate::live::Live;
-use crate::pages::{self, Arrived, Sources};
+use crate::pages::{self, Arrived};
+use crate::sources::Sources;
 use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -109,7 +110,7 @@ impl Bound {
             let Ok(permit) = Arc::clone(&open).try_acquire_owned() else { continue };
             let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
             let router = router.clone().layer(Extension(Arrived(local)));
-            match self.tls.as_mut().map(|tls| tls.acceptor(&sources)) {
+            match self.tls.as_mut().map(|tls| tls.acceptor(sources.gateway.config())) {
                 None => drop(tokio::spawn(connection(stream, router, permit))),
                 Some(acceptor) => {
                     let failures = Arc::clone(&failures);

@@ -271,6 +271,11 @@ impl Gateway {
         self.shared.log.reopen();
     }
 
+    /// Whether [`Gateway::start_draining`] was called.
+    pub fn is_draining(&self) -> bool {
+        self.control.borrow().phase >= Phase::Draining
+    }
+
     /// From now on every answer ends its connection. Connections are still accepted, so that
     /// load balancers have time to look elsewhere.
     pub fn start_draining(&self) {

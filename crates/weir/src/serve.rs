@@ -11,7 +11,6 @@ mod events;
 mod gaps;
 mod journal;
 mod lab;
-mod loaded;
 mod messages;
 mod metrics;
 mod monitor;

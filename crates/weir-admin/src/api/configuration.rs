@@ -3,7 +3,7 @@
 use super::{Api, busy};
 use crate::audit::Action;
 use crate::configuration::{
-    ApiInfo, Checked, Configuration, ConfigurationState, FindingInfo, Reload, ReloadOrder, apis,
+    ApiInfo, Checked, ConfigurationState, FindingInfo, Reload, ReloadCommand, apis,
 };
 use crate::problem::Problem;
 use crate::tokens::Caller;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Those in force.", body = Vec<ApiInfo>)))]
 pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
-    Ok(Json(apis(&(doors(&api)?.config)())))
+    Ok(Json(apis(&api.sources.gateway.config())))
 }
 
 /// The OpenAPI document of an API
@@ -40,7 +40,7 @@ pub(super) async fn openapi(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    let config = (doors(&api)?.config)();
+    let config = api.sources.gateway.config();
     let found = config.apis.iter().find(|api| api.name == name);
     let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| Problem {
         status: StatusCode::NOT_FOUND,
@@ -56,10 +56,8 @@ pub(super) async fn openapi(
 #[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))),
     responses((status = 200, description = "Texts without secrets, and reloads.", body = ConfigurationState)))]
-pub(super) async fn state(
-    State(api): State<Arc<Api>>,
-) -> Result<Json<ConfigurationState>, Problem> {
-    Ok(Json((doors(&api)?.state)()))
+pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationState> {
+    Json(api.sources.configuration.history.state())
 }
 
 /// Check a draft
@@ -100,19 +98,14 @@ pub(super) async fn reload(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Reload>, Problem> {
-    let doors = doors(&api)?;
     api.audit(&caller, Action::Reload).await?;
-    let (tell, told) = oneshot::channel();
-    let order = ReloadOrder { who: caller.name, tell };
-    doors.reload.try_send(order).map_err(|_| busy("reloads"))?;
-    match tokio::time::timeout(PATIENCE, told).await {
+    let (done, reload) = oneshot::channel();
+    let command = ReloadCommand { by: caller.name, done };
+    api.sources.configuration.reload.try_send(command).map_err(|_| busy("reloads"))?;
+    match tokio::time::timeout(PATIENCE, reload).await {
         Ok(Ok(reload)) => Ok(Json(reload)),
         _ => Err(unavailable()),
     }
-}
-
-fn doors(api: &Api) -> Result<&Configuration, Problem> {
-    api.sources.configuration.as_ref().ok_or_else(unavailable)
 }
 
 fn unavailable() -> Problem {

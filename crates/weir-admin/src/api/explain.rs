@@ -35,7 +35,8 @@ pub(super) async fn explain(
     let asked: Explain = super::resubmit::read(&body)?;
     let ask = asked.ask().map_err(Problem::from)?;
     api.audit(&caller, Action::Explain(subject(&ask))).await?;
-    let explained = api.asked(&api.turns, stopping, move |sources| Some((sources.explain)(ask)));
+    let explained =
+        api.asked(&api.turns, stopping, move |sources| Some(sources.gateway.explain(ask)));
     explained.await.map(Json)
 }
 

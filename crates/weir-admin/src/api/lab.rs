@@ -175,9 +175,8 @@ async fn with<T: Send + 'static>(
     api: &Arc<Api>,
     question: impl FnOnce(&Lab) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let ask = |sources: &crate::pages::Sources| {
-        sources.lab.as_ref().map(|lab| Ok::<T, Failure>(question(lab)))
-    };
+    let ask =
+        |sources: &crate::Sources| sources.lab.as_ref().map(|lab| Ok::<T, Failure>(question(lab)));
     api.asked(&api.turns, super::no_access, ask).await
 }
 

@@ -11,5 +11,5 @@ use std::sync::Arc;
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "What is left to each consumer of its plan, and what each limit has refused.", body = Limits)))]
 pub(super) async fn limits(State(api): State<Arc<Api>>) -> Json<Limits> {
-    Json(Limits::of((api.sources.limits)()))
+    Json(Limits::of(api.sources.gateway.limits()))
 }

@@ -9,13 +9,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
+use weir_gateway::Gateway;
 
 /// What every pool is doing and has done
 #[utoipa::path(get, path = "/v1/pools", tag = "pools",
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Agents by state, the queue, times, and what was counted.", body = Pools)))]
 pub(super) async fn pools(State(api): State<Arc<Api>>) -> Json<Pools> {
-    Json(Pools::of((api.sources.pools.status)()))
+    Json(Pools::of(api.sources.gateway.pools()))
 }
 
 /// Replace the agents of a pool, or stop those it does not need
@@ -32,17 +33,17 @@ pub(super) async fn act(
     Extension(caller): Extension<Caller>,
     Path((pool, action)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let pools = &api.sources.pools;
-    let (action, act) = match action.as_str() {
-        "recycle" => ("recycle", &pools.recycle),
-        "trim" => ("trim", &pools.trim),
+    let gateway = &api.sources.gateway;
+    let (action, act): (_, fn(&Gateway, &str) -> bool) = match action.as_str() {
+        "recycle" => ("recycle", Gateway::recycle_pool),
+        "trim" => ("trim", Gateway::trim_pool),
         _ => return Err(none("POST /v1/pools/{pool}/ has recycle and trim.")),
     };
-    if (pools.status)().iter().all(|known| known.name != pool) {
+    if gateway.pools().iter().all(|known| known.name != pool) {
         return Err(none("GET /v1/pools lists those that there are."));
     }
     api.audit(&caller, Action::Pool(action, pool.clone())).await?;
-    if act(&pool) {
+    if act(gateway, &pool) {
         Ok(StatusCode::ACCEPTED)
     } else {
         Err(none("GET /v1/pools lists those that there are."))

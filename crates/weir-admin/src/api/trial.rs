@@ -47,7 +47,7 @@ pub(super) async fn attempt(
     api.audit(&caller, Action::Try(subject)).await?;
     let by = caller.name.clone();
     let tried = api.asked(&api.resubmissions, unavailable, move |sources| {
-        Some((sources.attempt)(ask, &by).map_err(Failed))
+        Some(sources.gateway.attempt(ask, &by).map_err(Failed))
     });
     tried.await.map(|tried| Json(TriedAnswer::of(tried)))
 }

@@ -1,46 +1,45 @@
 //! Requests over a real socket.
 
 use super::*;
-use crate::Readiness;
+use crate::configuration::{Configuration, ReloadHistory};
 use crate::metrics::{Family, Kind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use weir_config::Config;
+use weir_gateway::Gateway;
 
-/// A server on a free port, and the switch that makes it drain.
-async fn start() -> (SocketAddr, Arc<AtomicBool>) {
+/// A server on a free port, and the gateway behind it.
+async fn start() -> (SocketAddr, Arc<Gateway>) {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "listen: [\"127.0.0.1:0\"]\nworkers: 1\n\
+        apis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
+    let (config, findings) = weir_config::load_text("weir.yaml", text).unwrap();
+    let config = Arc::new(Config { data: dir.path().to_owned(), ..config });
+    let gateway = Gateway::bind(&config).unwrap().start(config, Vec::new()).unwrap();
+    let gateway = Arc::new(gateway);
     let hosts = vec!["ops.example.com".to_owned()];
     let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
     let bound = bind(&admin, Path::new("")).unwrap();
     let addr = bound.addr();
-    let draining = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&draining);
     let sources = Sources {
-        gaps: None,
-        resubmission: None,
-        readiness: Box::new(move || {
-            if seen.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
-        }),
+        gateway: Arc::clone(&gateway),
         metrics: Arc::new(|| vec![Family::single(Kind::Counter, "weir_test_total", "Test.", 7.0)]),
-        gateway: Box::new(Default::default),
-        limits: Box::new(Default::default),
-        explain: Box::new(|_| Err(weir_gateway::request_text::RequestTextError::Late)),
-        lab: None,
-        attempt: Box::new(|_, _| Err(weir_gateway::request_text::RequestTextError::Late)),
-        configuration: None,
+        configuration: Configuration {
+            history: Arc::new(ReloadHistory::new(Path::new("weir.yaml"), &findings)),
+            reload: mpsc::channel(1).0,
+        },
         access: None,
         billing: None,
         events: None,
+        lab: None,
         tracker: None,
         monitor: None,
-        pools: crate::pools::Doors {
-            status: Box::new(Vec::new),
-            recycle: Box::new(|_| false),
-            trim: Box::new(|_| false),
-        },
+        gaps: None,
+        resubmission: None,
     };
     tokio::spawn(bound.serve(sources, Arc::new(|_| ())));
-    (addr, draining)
+    (addr, gateway)
 }
 
 /// Sends one request and gives everything that comes back.
@@ -58,9 +57,9 @@ async fn get(addr: SocketAddr, path: &str, host: &str) -> String {
 
 #[tokio::test]
 async fn readiness_fails_while_draining_and_health_does_not() {
-    let (addr, draining) = start().await;
+    let (addr, gateway) = start().await;
     assert!(get(addr, "/readyz", "localhost").await.starts_with("HTTP/1.1 200 "));
-    draining.store(true, Ordering::Relaxed);
+    gateway.start_draining();
     let answer = get(addr, "/readyz", "localhost").await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("urn:weir:problem:draining"), "{answer}");

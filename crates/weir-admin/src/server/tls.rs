@@ -1,6 +1,5 @@
 //! TLS of the admin listener, set up like that of every other listener.
 
-use crate::pages::Sources;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -27,22 +26,15 @@ impl AdminTls {
 
     /// For the next connection. The first one after a reload gets the certificates of the new
     /// configuration; those before stay if the new ones cannot be used.
-    pub(super) fn acceptor(&mut self, sources: &Sources) -> TlsAcceptor {
-        if let Some(configuration) = &sources.configuration {
-            let config = (configuration.config)();
-            let is_known = self.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config));
-            if !is_known {
-                let made = config
-                    .admin
-                    .tls
-                    .as_ref()
-                    .map(|tls| ServerTls::new(tls, None, &self.data, Some(&self.server)));
-                if let Some(Ok(server)) = made {
-                    self.acceptor = acceptor(&server);
-                    self.server = server;
-                }
-                self.config = Some(config);
+    pub(super) fn acceptor(&mut self, config: Arc<Config>) -> TlsAcceptor {
+        if !self.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
+            let tls = config.admin.tls.as_ref();
+            let server = tls.map(|tls| ServerTls::new(tls, None, &self.data, Some(&self.server)));
+            if let Some(Ok(server)) = server {
+                self.acceptor = acceptor(&server);
+                self.server = server;
             }
+            self.config = Some(config);
         }
         TlsAcceptor::from(Arc::clone(&self.acceptor))
     }

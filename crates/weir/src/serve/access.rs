@@ -30,5 +30,5 @@ fn try_open(data: &Path) -> anyhow::Result<Opened> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let (tokens, first_token) = Tokens::open(data)?;
     let audit = crate::audit::open(data)?;
-    Ok(Opened { access: Access { tokens: Arc::new(tokens), audit }, first_token })
+    Ok(Opened { access: Access { tokens: Arc::new(tokens), audit: Arc::new(audit) }, first_token })
 }

@@ -2,7 +2,6 @@
 
 use super::delivery::Handle;
 use super::events::Events;
-use super::loaded::Loaded;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
@@ -13,11 +12,10 @@ use crate::exit::Exit;
 use crate::tracker::Tracker;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use weir_admin::configuration::{Configuration, Reload, ReloadOrder};
-use weir_admin::{Access, Readiness, Sources};
+use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
+use weir_admin::{Access, Sources};
 use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
 use weir_gateway::Gateway;
@@ -36,9 +34,9 @@ pub(crate) struct Control {
     events: Events,
     messages: Messages,
     reloads: Arc<Reloads>,
-    loaded: Arc<Loaded>,
-    /// Orders of the admin listener to reload; the sender is for that.
-    orders: (mpsc::Sender<ReloadOrder>, mpsc::Receiver<ReloadOrder>),
+    history: Arc<ReloadHistory>,
+    /// Commands of the admin listener to reload, with the sender for it.
+    commands: (mpsc::Sender<ReloadCommand>, mpsc::Receiver<ReloadCommand>),
     signals: Signals,
     watch: Watch,
     /// Posts events, if any may be made.
@@ -46,8 +44,6 @@ pub(crate) struct Control {
     /// Tells a collector, and what it has told.
     telemetry: Option<Arc<Telemetry>>,
     told: Arc<Counters>,
-    /// Readiness has failed for good.
-    draining: Arc<AtomicBool>,
     /// What is counted, by the Config that the gateway serves.
     counts: Option<(Monitor, Prices)>,
 }
@@ -90,14 +86,13 @@ impl Control {
         events: Events,
         messages: Messages,
     ) -> std::io::Result<Self> {
-        let loaded = Arc::new(Loaded::first(&source.path, warnings));
+        let history = Arc::new(ReloadHistory::new(&source.path, warnings));
         let (reloads, signals) = (Arc::new(Reloads::start()), Signals::new()?);
         let (mut watch, problem) = Watch::new();
         if let Some(problem) = problem {
             events.note(&format!("cannot watch files ({problem}); SIGHUP still reloads"));
         }
         watch.set(config.sources.clone(), State::default());
-        let draining = Arc::new(AtomicBool::new(false));
         Ok(Self {
             source,
             config,
@@ -105,14 +100,13 @@ impl Control {
             events,
             messages,
             reloads,
-            loaded,
-            orders: mpsc::channel(1),
+            history,
+            commands: mpsc::channel(1),
             signals,
             watch,
             delivery: None,
             telemetry: None,
             told: Arc::default(),
-            draining,
             counts: None,
         })
     }
@@ -164,28 +158,6 @@ impl Control {
         let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
             Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger, gaps.clone()).doors()
         });
-        let draining = Arc::clone(&self.draining);
-        let gateway = Arc::clone(&self.gateway);
-        let readiness = move || {
-            if draining.load(Ordering::Relaxed) {
-                return Readiness::Draining;
-            }
-            let down = gateway.pools().into_iter().filter(|pool| !pool.ready);
-            match down.map(|pool| pool.name).collect::<Vec<_>>() {
-                names if names.is_empty() => Readiness::Ready,
-                names => Readiness::Pools(names),
-            }
-        };
-        let limits = {
-            let gateway = Arc::clone(&self.gateway);
-            Box::new(move || gateway.limits())
-        };
-        let statistics = {
-            let gateway = Arc::clone(&self.gateway);
-            Box::new(move || gateway.stats())
-        };
-        let pools = self.pools();
-        let (explainer, trier) = (Arc::clone(&self.gateway), Arc::clone(&self.gateway));
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
         let events = delivery.clone().map(Handle::doors);
@@ -207,14 +179,12 @@ impl Control {
             families
         };
         Sources {
-            readiness: Box::new(readiness),
+            gateway: Arc::clone(&self.gateway),
             metrics: Arc::new(metrics),
-            gateway: statistics,
-            limits,
-            pools,
-            explain: Box::new(move |ask| explainer.explain(ask)),
-            attempt: Box::new(move |ask, by| trier.attempt(ask, by)),
-            configuration: Some(self.configuration()),
+            configuration: Configuration {
+                history: Arc::clone(&self.history),
+                reload: self.commands.0.clone(),
+            },
             access,
             billing,
             lab: None,
@@ -231,26 +201,6 @@ impl Control {
         super::lab::doors(&self.config.data, listening, &self.gateway)
     }
 
-    fn pools(&self) -> weir_admin::pools::Doors {
-        let (status, recycle, trim) =
-            (Arc::clone(&self.gateway), Arc::clone(&self.gateway), Arc::clone(&self.gateway));
-        weir_admin::pools::Doors {
-            status: Box::new(move || status.pools()),
-            recycle: Box::new(move |name| recycle.recycle_pool(name)),
-            trim: Box::new(move |name| trim.trim_pool(name)),
-        }
-    }
-
-    /// The configuration, as the admin listener asks for it.
-    fn configuration(&self) -> Configuration {
-        let (gateway, loaded) = (Arc::clone(&self.gateway), Arc::clone(&self.loaded));
-        Configuration {
-            config: Box::new(move || gateway.config()),
-            state: Box::new(move || loaded.tell()),
-            reload: self.orders.0.clone(),
-        }
-    }
-
     /// Reacts until it is stopped; gives how that went.
     pub(crate) async fn run(&mut self) -> Exit {
         loop {
@@ -259,10 +209,10 @@ impl Control {
                 _ = self.signals.interrupt.recv() => break,
                 _ = self.signals.hangup.recv() => drop(self.reload("signal").await),
                 () = self.watch.changed() => drop(self.reload("files").await),
-                Some(order) = self.orders.1.recv() => {
-                    let became = self.reload(&order.who).await;
-                    // Who asked may be gone.
-                    let _ = order.tell.send(became);
+                Some(command) = self.commands.1.recv() => {
+                    let reload = self.reload(&command.by).await;
+                    // The client may have disconnected.
+                    let _ = command.done.send(reload);
                 }
                 _ = self.signals.reopen.recv() => self.gateway.reopen_logs(),
             }
@@ -280,7 +230,7 @@ impl Control {
             Ok(loaded) => loaded.and_then(|(config, warnings)| self.allowed(config, warnings)),
             Err(error) => {
                 self.events.note(&format!("the reload failed: {error}"));
-                return self.loaded.failed(by, error.to_string());
+                return self.history.failed(by, error.to_string());
             }
         };
         let files = match &loaded {
@@ -295,7 +245,7 @@ impl Control {
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
-                self.loaded.refused(by, &found)
+                self.history.rejected(by, &found)
             }
         }
     }
@@ -316,14 +266,14 @@ impl Control {
                 self.config = config;
                 self.reloads.taken();
                 self.events.reloaded(warnings);
-                return self.loaded.taken(by, warnings);
+                return self.history.applied(by, warnings);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         self.reloads.refused();
         self.events.reload_failed(&error);
-        self.loaded.failed(by, error)
+        self.history.failed(by, error)
     }
 
     /// Whether a Config can follow the one in force without a restart.
@@ -340,7 +290,6 @@ impl Control {
 
     /// Drains; another SIGINT ends everything at once.
     async fn stop(&mut self) -> Exit {
-        self.draining.store(true, Ordering::Relaxed);
         self.events.draining();
         self.gateway.start_draining();
         let drain = self.config.drain;

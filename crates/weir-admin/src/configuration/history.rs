@@ -1,0 +1,94 @@
+//! Texts of the configuration in force, and past reloads.
+
+use super::{ConfigurationFile, ConfigurationState, FindingInfo, MAX_RELOADS, Reload};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_config::finding::Findings;
+
+/// The configuration in force and the last reloads.
+pub struct ReloadHistory {
+    path: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    files: Vec<ConfigurationFile>,
+    /// The newest first.
+    reloads: VecDeque<Reload>,
+}
+
+impl ReloadHistory {
+    /// The configuration of the start, with its warnings.
+    #[must_use]
+    pub fn new(path: &Path, found: &Findings) -> Self {
+        let history = Self { path: path.display().to_string(), state: Mutex::default() };
+        history.applied("start", found);
+        history
+    }
+
+    /// Another configuration is in force.
+    pub fn applied(&self, by: &str, found: &Findings) -> Reload {
+        self.state_mut().files = ConfigurationFile::all(found);
+        self.add(Reload { taken: true, findings: FindingInfo::all(found), ..reload(by) })
+    }
+
+    /// A configuration with errors was rejected.
+    pub fn rejected(&self, by: &str, found: &Findings) -> Reload {
+        self.add(Reload { findings: FindingInfo::all(found), ..reload(by) })
+    }
+
+    /// A configuration without errors could not be applied.
+    pub fn failed(&self, by: &str, error: String) -> Reload {
+        self.add(Reload { error: Some(error), ..reload(by) })
+    }
+
+    pub(crate) fn state(&self) -> ConfigurationState {
+        let state = self.state_mut();
+        ConfigurationState {
+            path: self.path.clone(),
+            files: state.files.clone(),
+            reloads: state.reloads.iter().cloned().collect(),
+        }
+    }
+
+    fn add(&self, reload: Reload) -> Reload {
+        let mut state = self.state_mut();
+        state.reloads.truncate(MAX_RELOADS - 1);
+        state.reloads.push_front(reload.clone());
+        reload
+    }
+
+    fn state_mut(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reload(by: &str) -> Reload {
+    Reload { time: jiff::Timestamp::now().to_string(), by: by.to_owned(), ..Reload::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_is_bounded_and_texts_have_no_secrets() {
+        let text = "apis: {a: {base: /, resubmit: {headers: {set: {authorization: \"Bearer hush\"}}}, \
+            routes: [{get: /, reply: {text: x}}]}}\n";
+        let found = match weir_config::load_text("weir.yaml", text) {
+            Ok((_, found)) | Err(found) => found,
+        };
+        let history = ReloadHistory::new(Path::new("weir.yaml"), &found);
+        let state = history.state();
+        assert!(state.files[0].text.contains("authorization"), "{state:?}");
+        assert!(!state.files[0].text.contains("hush"), "{state:?}");
+        for number in 0..2 * MAX_RELOADS {
+            history.failed(&number.to_string(), "no".to_owned());
+        }
+        let state = history.state();
+        assert_eq!(state.reloads.len(), MAX_RELOADS);
+        assert_eq!(state.reloads[0].by, (2 * MAX_RELOADS - 1).to_string());
+    }
+}
