@@ -119,6 +119,7 @@ pub struct Stage {
 
 /// What is known of a body, whether it was recorded or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = BodyFacts)]
 pub struct BodyMetadata {
     /// Its true length in bytes.
     pub length: u64,
