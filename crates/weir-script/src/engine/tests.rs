@@ -277,7 +277,7 @@ fn a_fetch_that_fails_is_an_error_the_script_can_catch() {
         ("fetch('ftp://one/')", "names no upstream"),
         ("fetch('http://one/', {method: 'CONNECT'})", "no method"),
         ("fetch('http://one/', {headers: {host: 'x'}})", "weir itself decides"),
-        ("fetch('http://one/', {headers: {'x': 'a\\r\\nb'}})", "HTTP does not have"),
+        ("fetch('http://one/', {headers: {'x': 'a\\r\\nb'}})", "invalid in HTTP"),
     ] {
         let text = format!("export default () => {call}.catch((e) => e.message)");
         let message = result(&text);
