@@ -1,6 +1,7 @@
 //! Access log: one line a request, written by a thread of its own, never waited for.
 
-use crate::exchange::Exchange;
+use crate::problem::Problem;
+use crate::transaction::Transaction;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -29,7 +30,7 @@ pub(crate) struct AccessLog {
 
 /// What a line tells.
 pub(crate) struct Line<'a> {
-    pub(crate) exchange: &'a Exchange,
+    pub(crate) transaction: &'a Transaction<'a>,
     pub(crate) duration: Duration,
     /// The answer was not sent whole.
     pub(crate) aborted: bool,
@@ -208,25 +209,23 @@ impl Line<'_> {
     }
 
     fn fields(&self) -> Fields<'_> {
-        let exchange = self.exchange;
-        let config = &exchange.live().site.config;
-        let matched = exchange.matched();
-        let consumer = exchange.consumer();
+        let transaction = self.transaction;
+        let request = &transaction.request;
         Fields {
             time: jiff::Timestamp::now().to_string(),
-            id: exchange.id.as_str(),
-            client: exchange.client.address.to_string(),
-            method: exchange.request.method_name(),
-            host: &exchange.host,
-            path: exchange.request.path(),
-            protocol: exchange.version_name(),
-            status: exchange.response.status,
-            bytes: exchange.sent,
+            id: transaction.id.as_str(),
+            client: request.client.address.to_string(),
+            method: request.head.method_name(),
+            host: request.host,
+            path: request.head.path(),
+            protocol: transaction.version,
+            status: transaction.response.status,
+            bytes: transaction.sent,
             duration_ms: self.duration.as_secs_f64() * 1e3,
-            api: exchange.api.map(|api| config.apis[api].name.as_str()),
-            operation: matched.map(|(_, route)| route.operation.as_str()),
-            consumer: consumer.map(|id| config.consumers[id.0].name.as_str()),
-            problem: exchange.problem.map(crate::problem::Problem::slug),
+            api: request.api.map(|api| api.name.as_str()),
+            operation: request.route.map(|route| route.operation.as_str()),
+            consumer: request.consumer_name(),
+            problem: transaction.problem.map(Problem::slug),
             aborted: self.aborted,
         }
     }

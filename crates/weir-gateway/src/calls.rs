@@ -86,7 +86,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Ref
     let upstream = &exchange.live().site.config.upstreams[call.upstream.0];
     let mut target = fill(exchange, &call.path);
     let computed = call.query.iter().any(|(_, given)| matches!(given, Given::Expr(_)));
-    let scope = if computed { exchange.scope() } else { Default::default() };
+    let scope = if computed { exchange.view().scope() } else { Default::default() };
     let mut before = '?';
     for (name, given) in &call.query {
         let value = match given {

@@ -1,113 +1,85 @@
 //! What of a transaction goes into the journal, and when.
 //!
 //! `received` is written when a request has been admitted, just before anything is done about it;
-//! bytes of bodies follow as they pass; `completed` is written before the last byte of the answer
-//! leaves. A declared reply to a request without a body waits for nothing in between, so all of it
+//! bytes of bodies follow as they pass; `completed` is written before the last byte of the response
+//! leaves. A static response to a request without a body waits for nothing in between, so all of it
 //! is one record at the end. A request that is rejected leaves one record without headers or body.
 //!
 //! What is not recorded but counted leaves one small record at the end.
 //!
 //! Where the journal has no room for all of it, bodies are left out first, then headers, then all but
-//! the count of the call; unless requests are to be refused then.
+//! the count of the call; unless requests are to be rejected then.
 //!
 //! Where headers and bodies are kept only of what went wrong, they are written all the same, and
-//! the end says whether they count: nothing has to wait in memory for it. Where bodies are masked,
+//! the end says whether they count: nothing has to wait in memory for it. Where bodies are redacted,
 //! each does have to, until it is over.
 
+mod body;
 mod counting;
 mod durable;
-mod heads;
 mod mask;
-mod passing;
+mod recorder;
 mod rest;
 mod stages;
-mod urls;
+mod write;
 
-pub(crate) use counting::admitted;
-pub(crate) use durable::{NotKept, poll_kept};
-pub(crate) use heads::Masks;
-pub(crate) use passing::Tee;
+pub(crate) use body::Tee;
+pub(crate) use durable::NotKept;
+pub(crate) use recorder::{Common, Recorder};
 pub use rest::hash_key_is_whole;
 
 use crate::clock;
-use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::worker::Worker;
-use passing::Passing;
-use rest::HashKey;
+use crate::transaction::Transaction;
+use body::BodyCapture;
 use stages::Stages;
-use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Capture, CaptureLevel, Config, Handler, Route, WhenFull};
-use weir_journal::{
-    BodyMetadata, Completed, Discarded, Lane, Outcome, Position, Received, Reservation, Side,
-    TransactionHandle, counted, stage,
-};
-use weir_script::Notes;
+use weir_config::{Capture, CaptureLevel, Handler, Route, WhenFull};
+use weir_journal::{Outcome, Position, Received, Reservation, Side, TransactionHandle, stage};
 use weir_wire::Framing;
 
-/// Most bytes of an answer's body that are written with its end: a record has to fit into a
+/// Most bytes of a response's body that are written with its end: a record has to fit into a
 /// segment.
-const PIECE: usize = 1 << 20;
+const LAST_BYTES: usize = 1 << 20;
 
 /// Most bytes of a record that is there to be counted, beside its names.
 const COUNT_LENGTH: usize = 384;
 
-/// What all workers share of recording.
-#[derive(Debug, Default)]
-pub(crate) struct Common {
-    budget: mask::Budget,
-    /// There if transactions are recorded.
-    key: Option<HashKey>,
-}
-
-impl Common {
-    /// Opens what is needed to record.
-    ///
-    /// # Errors
-    /// The data folder cannot be read or written.
-    pub(crate) fn open(config: &Config) -> io::Result<Self> {
-        let key = config.tracker.enabled.then(|| HashKey::open(&config.data)).transpose()?;
-        Ok(Self { key, ..Self::default() })
-    }
-}
-
 /// How far the record of one transaction has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recording {
+    recorder: &'static Recorder,
     state: State,
     capture: Capture,
-    request: Option<Rc<RefCell<Passing>>>,
-    response: Option<Passing>,
-    /// Parts of another answer are in the journal.
-    void: bool,
+    request: Option<Rc<RefCell<BodyCapture>>>,
+    response: Option<BodyCapture>,
+    /// Parts of another response are in the journal.
+    discarded: bool,
     /// It failed, whatever its status.
     failed: bool,
     stages: Stages,
-    /// Why it is counted: bits of the record, told in [`counted`].
+    /// Why it is counted: bits of the record, described in `weir_journal::counted`.
     counted: u8,
     /// It is recorded only if it is counted, and then to be counted and for nothing else.
-    alone: bool,
+    count_only: bool,
     /// How often it was sent to an upstream again.
     retries: u8,
-    /// The record is written up to here, and the answer waits until that is on the disk.
+    /// The record is written up to here, and the response waits until that is on the disk.
     until: Option<Position>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing is recorded, or nothing more.
-    #[default]
     Off,
     /// The request has not been admitted.
     Rejected,
     /// One record at the end will say it all.
     Whole,
     /// So it will, and there is room for it.
-    Promised(Reservation),
+    Reserved(Reservation),
     /// `received` is written.
     Open(TransactionHandle),
     /// There was no room for headers and bodies: one record at the end says the rest.
@@ -115,11 +87,28 @@ enum State {
 }
 
 impl Recording {
-    /// For a request that has just come.
-    pub(crate) fn start(worker: &Worker) -> Self {
-        let state = if worker.lane.is_some() { State::Rejected } else { State::Off };
-        let alone = !worker.live().site.config.tracker.enabled;
-        Self { state, alone, ..Self::default() }
+    /// Of no transaction yet.
+    pub(crate) fn new(recorder: &'static Recorder) -> Self {
+        Self {
+            recorder,
+            state: State::Off,
+            capture: Capture::default(),
+            request: None,
+            response: None,
+            discarded: false,
+            failed: false,
+            stages: Stages::default(),
+            counted: 0,
+            count_only: false,
+            retries: 0,
+            until: None,
+        }
+    }
+
+    /// For a request that has just come; `shown` if the Tracker is on.
+    pub(crate) fn start(recorder: &'static Recorder, shown: bool) -> Self {
+        let state = if recorder.lane.is_some() { State::Rejected } else { State::Off };
+        Self { state, count_only: !shown, ..Self::new(recorder) }
     }
 
     /// A stage has ended that did something: now, and the one before it or the request at `start`.
@@ -147,7 +136,7 @@ impl Recording {
         }
     }
 
-    /// The head of an upstream's answer has come to a request made at `called`.
+    /// The head of an upstream's response has come to a request made at `called`.
     pub(crate) fn answered(&mut self, called: Instant) {
         if self.is_shown() {
             self.stages.answered(called, clock::now());
@@ -173,412 +162,186 @@ impl Recording {
 
     /// Whether the Tracker shows it.
     pub(crate) fn is_shown(&self) -> bool {
-        self.state != State::Off && !self.alone
+        self.state != State::Off && !self.count_only
     }
-}
 
-/// The route of a request is known, and with it what is recorded.
-pub(crate) fn found(exchange: &mut Exchange, route: &Route) {
-    let recording = &mut exchange.recording;
-    recording.capture = route.capture;
-    recording.alone |= route.capture.level == CaptureLevel::None;
-    if recording.alone {
-        recording.capture = Capture { level: CaptureLevel::None, when: None };
-    }
-}
-
-/// The request is admitted: what is durable of it begins. `framing` is that of its body.
-///
-/// # Errors
-/// The journal is full, and requests are to be refused then.
-pub(crate) fn begin(
-    exchange: &mut Exchange,
-    route: &Route,
-    framing: Framing,
-) -> Result<Option<Tee>, Problem> {
-    let Recording { alone, counted, .. } = exchange.recording;
-    if alone && counted == 0 {
-        exchange.recording.state = State::Off;
-    }
-    if exchange.recording.state == State::Off {
-        return Ok(None);
-    }
-    let level = exchange.recording.capture.level;
-    // Where a request must not be answered without a record, room for it is made sure of first.
-    let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    let waits_for_nothing = alone || matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
-    if sheds && waits_for_nothing && framing.is_empty() {
-        exchange.recording.state = State::Whole;
-        return Ok(None);
-    }
-    let handle = if alone {
-        exchange.recording.state = if sheds { State::Whole } else { promised(exchange)? };
-        None
-    } else {
-        match open(exchange) {
-            None if sheds && framing.is_empty() => return Ok(None),
-            None if !sheds => return Err(Problem::JournalFull),
-            handle => handle,
+    /// The route of the request is known, and with it what is recorded.
+    pub(crate) fn found(&mut self, route: &Route) {
+        self.capture = route.capture;
+        self.count_only |= route.capture.level == CaptureLevel::None;
+        if self.count_only {
+            self.capture = Capture { level: CaptureLevel::None, when: None };
         }
-    };
-    let level = if handle.is_some() || alone { level } else { CaptureLevel::Meta };
-    let live = Rc::clone(exchange.live());
-    let settings = &live.site.config.tracker;
-    let body = Passing::new(exchange.worker, level, settings, &exchange.request.headers);
-    let body = Rc::new(RefCell::new(body.of_request(framing)));
-    exchange.recording.request = Some(Rc::clone(&body));
-    Ok(Some(Tee { handle, body, live }))
-}
-
-/// Bytes of the answer's body pass, but for the last ones, which go to [`end`].
-pub(crate) fn pass(exchange: &mut Exchange, bytes: &[u8]) {
-    if exchange.recording.state == State::Whole && !exchange.recording.alone {
-        // What was to be one record turns out to pass in pieces.
-        open(exchange);
     }
-    match exchange.recording.state {
-        State::Open(handle) => {
-            let live = Rc::clone(exchange.live());
-            let mut body = take_response(exchange, exchange.recording.capture.level);
-            body.pass(handle, Side::Response, bytes, &live.site.config.tracker);
-            exchange.recording.response = Some(body);
+
+    /// Limits have let the call pass.
+    pub(crate) fn admitted(&mut self, of: &Transaction<'_>) {
+        self.counted = counting::admitted(of);
+    }
+
+    /// The request is admitted: what is durable of it begins. `framing` is that of its body.
+    ///
+    /// # Errors
+    /// The journal is full, and requests are to be rejected then.
+    pub(crate) fn begin(
+        &mut self,
+        of: &Transaction<'_>,
+        route: &Route,
+        framing: Framing,
+    ) -> Result<Option<Tee>, Problem> {
+        let (count_only, counted) = (self.count_only, self.counted);
+        if count_only && counted == 0 {
+            self.state = State::Off;
         }
-        State::Whole | State::Promised(_) | State::Shed => {
-            let mut body = take_response(exchange, CaptureLevel::None);
-            body.count(bytes);
-            exchange.recording.response = Some(body);
+        if self.state == State::Off {
+            return Ok(None);
         }
-        State::Off | State::Rejected => {}
-    }
-}
-
-/// So many bytes have passed each way of a connection that became something else; none is kept.
-pub(crate) fn tunnelled(exchange: &mut Exchange, up: u64, down: u64) {
-    if exchange.recording.state == State::Off {
-        return;
-    }
-    if let Some(request) = &exchange.recording.request {
-        request.borrow_mut().passed(up);
-    }
-    let mut response = take_response(exchange, CaptureLevel::Meta);
-    response.passed(down);
-    exchange.recording.response = Some(response);
-}
-
-/// Keeps room for the one record of what is only counted.
-fn promised(exchange: &mut Exchange) -> Result<State, Problem> {
-    let Some(lane) = &exchange.worker.lane else { return Ok(State::Off) };
-    let Received { api, operation, consumer, plan, .. } =
-        who_and_what(exchange, &exchange.live().site.config);
-    let names = api.len() + operation.len() + consumer.len() + plan.len();
-    let room = lane.borrow_mut().reserve(names + COUNT_LENGTH);
-    room.map(State::Promised).map_err(|_| {
-        exchange.recording.state = State::Off;
-        not_written(exchange);
-        Problem::JournalFull
-    })
-}
-
-/// Writes `received`. Where there is no room for it the request is refused, or its headers and
-/// bodies are not recorded, as the configuration says.
-fn open(exchange: &mut Exchange) -> Option<TransactionHandle> {
-    let lane = exchange.worker.lane.as_ref()?;
-    let level = exchange.recording.capture.level;
-    let written = with_received(exchange, level, |received| lane.borrow_mut().start(received));
-    let sheds = exchange.live().site.config.journal.when_full == WhenFull::Shed;
-    exchange.recording.state = match &written {
-        Ok(handle) => State::Open(*handle),
-        Err(_) if sheds => State::Shed,
-        Err(_) => State::Off,
-    };
-    if written.is_err() && !sheds {
-        not_written(exchange);
-    }
-    written.ok()
-}
-
-/// There was no room for a record: that is counted, and whether a call is not counted for it.
-fn not_written(exchange: &Exchange) {
-    let (stats, recording) = (&exchange.worker.stats, &exchange.recording);
-    if !recording.alone {
-        stats.unrecorded.add(1);
-    }
-    if recording.counted != 0 {
-        stats.uncounted.add(1);
-    }
-}
-
-/// Writes the end of a transaction, or all of it.
-fn write_record(exchange: &Exchange, state: State, level: CaptureLevel, completed: &Completed<'_>) {
-    let Some(lane) = &exchange.worker.lane else { return };
-    let written = match state {
-        State::Open(handle) => lane.borrow_mut().complete(handle, completed).map(|_| ()),
-        State::Whole | State::Rejected | State::Shed => {
-            write_whole(exchange, lane, level, completed);
-            Ok(())
+        let level = self.capture.level;
+        // Where a request must not be answered without a record, room for it is made sure of first.
+        let sheds = of.request.config.journal.when_full == WhenFull::Shed;
+        let waits_for_nothing =
+            count_only || matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
+        if sheds && waits_for_nothing && framing.is_empty() {
+            self.state = State::Whole;
+            return Ok(None);
         }
-        State::Promised(room) => {
-            let write = |received: &Received<'_>| {
-                lane.borrow_mut().append_reserved(room, received, completed)
-            };
-            with_received(exchange, level, write).map(|_| ())
-        }
-        State::Off => Ok(()),
-    };
-    if written.is_err() {
-        not_written(exchange);
+        let handle = if count_only {
+            self.state = if sheds { State::Whole } else { self.reserved(of)? };
+            None
+        } else {
+            match self.open(of) {
+                None if sheds && framing.is_empty() => return Ok(None),
+                None if !sheds => return Err(Problem::JournalFull),
+                handle => handle,
+            }
+        };
+        let level = if handle.is_some() || count_only { level } else { CaptureLevel::Meta };
+        let headers = &of.request.head.headers;
+        let body = BodyCapture::new(self.recorder, level, of.bodies, headers);
+        let body = Rc::new(RefCell::new(body.of_request(framing)));
+        self.request = Some(Rc::clone(&body));
+        Ok(Some(Tee { handle, body, settings: Rc::clone(of.bodies) }))
     }
-}
 
-/// Writes a transaction in one record, or what there is room for: without headers and bodies, or
-/// else that there was a call.
-fn write_whole(
-    exchange: &Exchange,
-    lane: &RefCell<Lane>,
-    level: CaptureLevel,
-    completed: &Completed<'_>,
-) {
-    let write = |level, completed: &Completed<'_>| {
-        let write = |received: &Received<'_>| lane.borrow_mut().append(received, completed);
-        with_received(exchange, level, write).is_ok()
-    };
-    let Recording { alone, counted, .. } = exchange.recording;
-    if !alone {
-        let reduced = completed.reduced();
-        if write(level, completed) || write(CaptureLevel::Meta, &reduced) {
+    /// Bytes of the response's body pass, but for the last ones, which go to [`Recording::end`].
+    pub(crate) fn pass(&mut self, of: &Transaction<'_>, bytes: &[u8]) {
+        if self.state == State::Whole && !self.count_only {
+            // What was to be one record turns out to pass in parts.
+            self.open(of);
+        }
+        match self.state {
+            State::Open(handle) => {
+                let mut body = self.take_response(of, self.capture.level);
+                body.pass(handle, Side::Response, bytes, of.bodies);
+                self.response = Some(body);
+            }
+            State::Whole | State::Reserved(_) | State::Shed => {
+                let mut body = self.take_response(of, CaptureLevel::None);
+                body.count(bytes);
+                self.response = Some(body);
+            }
+            State::Off | State::Rejected => {}
+        }
+    }
+
+    /// So many bytes have passed each way of a connection that became something else; none is kept.
+    pub(crate) fn tunnelled(&mut self, of: &Transaction<'_>, up: u64, down: u64) {
+        if self.state == State::Off {
             return;
         }
-        exchange.worker.stats.unrecorded.add(1);
-    }
-    if counted == 0 {
-        return;
-    }
-    let config = &exchange.live().site.config;
-    let call = Completed { problem: "", upstream: "", shortened: false, ..completed.reduced() };
-    if lane.borrow_mut().count_call(&who_and_what(exchange, config), &call).is_err() {
-        exchange.worker.stats.uncounted.add(1);
-    }
-}
-
-/// The answer's body so far; it begins when its headers are known.
-fn take_response(exchange: &mut Exchange, level: CaptureLevel) -> Passing {
-    exchange.recording.response.take().unwrap_or_else(|| {
-        let settings = &exchange.live().site.config.tracker;
-        Passing::new(exchange.worker, level, settings, &exchange.response.headers)
-    })
-}
-
-/// Nothing of the answer has left, and another one is given instead.
-pub(crate) fn restart(exchange: &mut Exchange) {
-    let before = exchange.recording.response.take();
-    exchange.recording.void |= before.is_some_and(|body| body.is_stored());
-}
-
-/// Everything about the answer is known; `last` are the bytes of its body that have not
-/// [`pass`]ed.
-pub(crate) fn end(exchange: &mut Exchange, last: &[u8], now: Instant, total: Duration) {
-    if exchange.recording.state == State::Off {
-        return;
-    }
-    let (front, last) = last.split_at(last.len().saturating_sub(PIECE));
-    front.chunks(PIECE).for_each(|piece| pass(exchange, piece));
-    let outcome = if exchange.response.status >= 500 || exchange.recording.failed {
-        Outcome::Failed
-    } else {
-        Outcome::Completed
-    };
-    write_end(exchange, outcome, last, now, total);
-    exchange.recording.until = durable::wanted(exchange.worker);
-}
-
-/// The answer broke off; by the upstream if `upstream`, else by the client.
-pub(crate) fn break_off(exchange: &mut Exchange, upstream: bool, now: Instant, total: Duration) {
-    if exchange.recording.state == State::Off {
-        return;
-    }
-    let mut body = take_response(exchange, exchange.recording.capture.level);
-    body.broke_off();
-    exchange.recording.response = Some(body);
-    let outcome = if upstream { Outcome::Failed } else { Outcome::Interrupted };
-    write_end(exchange, outcome, b"", now, total);
-}
-
-fn write_end(
-    exchange: &mut Exchange,
-    outcome: Outcome,
-    last: &[u8],
-    now: Instant,
-    total: Duration,
-) {
-    let live = Rc::clone(exchange.live());
-    let state = std::mem::take(&mut exchange.recording.state);
-    if state == State::Rejected {
-        exchange.recording.counted = counting::rejected(exchange);
-    }
-    let alone = exchange.recording.alone;
-    if alone && exchange.recording.counted == 0 {
-        return;
-    }
-    let Capture { level, .. } = exchange.recording.capture;
-    let error = outcome != Outcome::Completed || exchange.response.status >= 400;
-    let stored = !matches!(state, State::Rejected | State::Shed) && !alone;
-    let kept = stored && exchange.recording.capture.keeps(error, total);
-    let discarded = match state {
-        State::Open(_) if !kept && level >= CaptureLevel::Headers => Discarded::Payload,
-        State::Open(_) if exchange.recording.void => Discarded::Response,
-        _ => Discarded::Nothing,
-    };
-    let level = match (alone, kept) {
-        (true, _) => CaptureLevel::None,
-        (false, true) => level,
-        (false, false) => CaptureLevel::Meta,
-    };
-    let bodies = bodies(exchange, kept, level, last, &live.site.config);
-    let mut stages = exchange.recording.stages;
-    let exchange = &*exchange;
-    let mut head = crate::buffer::take_vec();
-    if level >= CaptureLevel::Headers {
-        live.site.masks.write(&exchange.response.headers, &mut head);
-    }
-    let none = Notes::EMPTY;
-    let said = exchange.notes.as_deref().filter(|_| !alone).unwrap_or(&none);
-    let logs: Vec<&str> = said.logs.iter().map(String::as_str).collect();
-    let completed = Completed {
-        outcome,
-        status: exchange.response.status,
-        problem: exchange.problem.filter(|_| !alone).map(Problem::slug).unwrap_or_default(),
-        detail: exchange.reason.as_deref().filter(|_| !alone).unwrap_or_default(),
-        upstream: if alone { "" } else { upstream_name(exchange) },
-        head: &head,
-        stages: stages.finish(now, total),
-        request: bodies.request,
-        response: bodies.response,
-        request_body: &bodies.request_body,
-        response_body: &bodies.response_body,
-        discarded,
-        keys: &pairs(&said.keys),
-        properties: &pairs(&said.properties),
-        logs: &logs,
-        retries: exchange.recording.retries,
-        shortened: state == State::Shed,
-        possible_end: None,
-    };
-    write_record(exchange, state, level, &completed);
-    crate::buffer::give_back_vec(head);
-}
-
-/// What is written of the bodies with the end of a transaction.
-#[derive(Default)]
-struct Bodies<'b> {
-    request: BodyMetadata,
-    request_body: Cow<'b, [u8]>,
-    response: BodyMetadata,
-    response_body: Cow<'b, [u8]>,
-}
-
-fn bodies<'b>(
-    exchange: &mut Exchange,
-    kept: bool,
-    level: CaptureLevel,
-    last: &'b [u8],
-    config: &Config,
-) -> Bodies<'b> {
-    let settings = &config.tracker;
-    let mut bodies = Bodies::default();
-    let response = take_response(exchange, level);
-    if kept {
-        (bodies.response, bodies.response_body) = response.finish(last, settings);
-    } else {
-        bodies.response = response.forget(last);
-    }
-    if let Some(request) = exchange.recording.request.take() {
-        // What is left of it passes unseen.
-        let nothing =
-            Passing::new(exchange.worker, CaptureLevel::Meta, settings, &exchange.request.headers);
-        let request = request.replace(nothing);
-        if kept {
-            (bodies.request, bodies.request_body) = request.finish(b"", settings);
-        } else {
-            bodies.request = request.forget(b"");
+        if let Some(request) = &self.request {
+            request.borrow_mut().passed(up);
         }
+        let mut response = self.take_response(of, CaptureLevel::Meta);
+        response.passed(down);
+        self.response = Some(response);
     }
-    bodies
-}
 
-/// Puts together what is known of a request before its answer.
-fn with_received<T>(
-    exchange: &Exchange,
-    level: CaptureLevel,
-    write: impl FnOnce(&Received<'_>) -> T,
-) -> T {
-    let live = exchange.live();
-    let (config, masks) = (&live.site.config, &live.site.masks);
-    let recording = &exchange.recording;
-    if recording.alone {
-        let received = Received {
-            counted: recording.counted | counted::COUNT_ONLY,
-            ..who_and_what(exchange, config)
+    /// Keeps room for the one record of what is only counted.
+    fn reserved(&mut self, of: &Transaction<'_>) -> Result<State, Problem> {
+        let Some(lane) = &self.recorder.lane else { return Ok(State::Off) };
+        let Received { api, operation, consumer, plan, .. } = self.metering_fields(of);
+        let names = api.len() + operation.len() + consumer.len() + plan.len();
+        let room = lane.borrow_mut().reserve(names + COUNT_LENGTH);
+        room.map(State::Reserved).map_err(|_| {
+            self.state = State::Off;
+            self.not_written();
+            Problem::JournalFull
+        })
+    }
+
+    /// Writes `received`. Where there is no room for it the request is rejected, or its headers and
+    /// bodies are not recorded, as the configuration says.
+    fn open(&mut self, of: &Transaction<'_>) -> Option<TransactionHandle> {
+        let lane = self.recorder.lane.as_ref()?;
+        let level = self.capture.level;
+        let written = self.with_received(of, level, |received| lane.borrow_mut().start(received));
+        let sheds = of.request.config.journal.when_full == WhenFull::Shed;
+        self.state = match &written {
+            Ok(handle) => State::Open(*handle),
+            Err(_) if sheds => State::Shed,
+            Err(_) => State::Off,
         };
-        return write(&received);
-    }
-    let mut head = crate::buffer::take_vec();
-    if level >= CaptureLevel::Headers {
-        masks.write(&exchange.request.headers, &mut head);
-    }
-    let target = masks.target(exchange.request.target());
-    let mut address = [0; crate::forwarded::LONGEST_ADDRESS];
-    let client = crate::forwarded::display(exchange.client.address, &mut address);
-    let principal = exchange.principal.as_deref();
-    let result = write(&Received {
-        principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
-        client: std::str::from_utf8(client).unwrap_or_default(),
-        https: exchange.client.https,
-        method: exchange.request.method_name(),
-        target: &target,
-        head: &head,
-        level: level as u8,
-        auth: principal.and_then(|p| p.auth()).map_or("", |id| &config.auths[id.0].name),
-        scopes: principal.map(|p| p.granted()).unwrap_or_default(),
-        ..who_and_what(exchange, config)
-    });
-    crate::buffer::give_back_vec(head);
-    result
-}
-
-/// What counting needs to know.
-fn who_and_what<'a>(exchange: &'a Exchange, config: &'a Config) -> Received<'a> {
-    let consumer = exchange.consumer();
-    let (api, operation) = match (exchange.matched(), exchange.api) {
-        (Some((api, route)), _) => (api.name.as_str(), route.operation.as_str()),
-        (None, Some(api)) => (config.apis[api].name.as_str(), ""),
-        (None, None) => ("", ""),
-    };
-    Received {
-        id: exchange.id.bytes(),
-        received_us: exchange.received_us,
-        api,
-        operation,
-        consumer: consumer.map_or("", |id| config.consumers[id.0].name.as_str()),
-        plan: counting::plan(exchange).map_or("", |plan| plan.name.as_str()),
-        counted: exchange.recording.counted,
-        resubmission_of: exchange.resubmission.as_ref().map_or([0; 16], |again| again.of),
-        ..Received::default()
-    }
-}
-
-/// Names and values as a record has them.
-fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
-    list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-}
-
-fn upstream_name(exchange: &Exchange) -> &str {
-    match exchange.matched() {
-        Some((_, Route { handler: Handler::Proxy(proxy), .. })) => {
-            &exchange.live().site.config.upstreams[exchange.upstream_of(proxy).0].name
+        if written.is_err() && !sheds {
+            self.not_written();
         }
-        Some((_, Route { handler: Handler::Pool(handler), .. })) => {
-            &exchange.live().site.config.pools[handler.pool.0].name
+        written.ok()
+    }
+
+    /// There was no room for a record: that is counted, and whether a call is not counted for it.
+    fn not_written(&self) {
+        let stats = &self.recorder.stats;
+        if !self.count_only {
+            stats.unrecorded.add(1);
         }
-        _ => "",
+        if self.counted != 0 {
+            stats.uncounted.add(1);
+        }
+    }
+
+    /// The response's body so far; it begins when its headers are known.
+    fn take_response(&mut self, of: &Transaction<'_>, level: CaptureLevel) -> BodyCapture {
+        let headers = &of.response.headers;
+        let recorder = self.recorder;
+        let new = || BodyCapture::new(recorder, level, of.bodies, headers);
+        self.response.take().unwrap_or_else(new)
+    }
+
+    /// Nothing of the response has left, and another one is given instead.
+    pub(crate) fn restart(&mut self) {
+        let before = self.response.take();
+        self.discarded |= before.is_some_and(|body| body.is_stored());
+    }
+
+    /// Everything about the response is known; `last` are the bytes of its body that have not
+    /// passed.
+    pub(crate) fn end(&mut self, of: &Transaction<'_>, last: &[u8], now: Instant, total: Duration) {
+        if self.state == State::Off {
+            return;
+        }
+        let (front, last) = last.split_at(last.len().saturating_sub(LAST_BYTES));
+        front.chunks(LAST_BYTES).for_each(|chunk| self.pass(of, chunk));
+        let failed = of.response.status >= 500 || self.failed;
+        let outcome = if failed { Outcome::Failed } else { Outcome::Completed };
+        self.write_end(of, outcome, last, now, total);
+        self.until = self.recorder.position_to_wait_for();
+    }
+
+    /// The response broke off; by the upstream if `upstream`, else by the client.
+    pub(crate) fn break_off(
+        &mut self,
+        of: &Transaction<'_>,
+        upstream: bool,
+        now: Instant,
+        total: Duration,
+    ) {
+        if self.state == State::Off {
+            return;
+        }
+        let mut body = self.take_response(of, self.capture.level);
+        body.broke_off();
+        self.response = Some(body);
+        let outcome = if upstream { Outcome::Failed } else { Outcome::Interrupted };
+        self.write_end(of, outcome, b"", now, total);
     }
 }

@@ -4,6 +4,7 @@
 //! [`Wall`] tells how often the wall clock was set back.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -94,6 +95,32 @@ fn unix_time() -> Duration {
 
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The wall clock as one worker reads it: once a second, as it may be set meanwhile.
+#[derive(Debug)]
+pub(crate) struct WallReader {
+    wall: Arc<Wall>,
+    /// One moment on both clocks, from which nearby moments are told.
+    last: Cell<(Instant, Duration)>,
+}
+
+impl WallReader {
+    pub(crate) fn new(wall: &Arc<Wall>) -> Self {
+        Self { wall: Arc::clone(wall), last: Cell::new((Instant::now(), wall.read())) }
+    }
+
+    /// Time since 1970 at `now`.
+    pub(crate) fn unix_time(&self, now: Instant) -> Duration {
+        let (then, unix) = self.last.get();
+        let since = now.saturating_duration_since(then);
+        if since < Duration::from_secs(1) {
+            return unix + since;
+        }
+        let unix = self.wall.read();
+        self.last.set((now, unix));
+        unix
+    }
 }
 
 #[cfg(test)]

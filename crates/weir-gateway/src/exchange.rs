@@ -1,9 +1,11 @@
 //! One request in flight, from its head to the last byte of its answer.
 
+use crate::access_log::Line;
 use crate::auth::Principal;
 use crate::auth::certificate::Certificate;
 use crate::body::{AnswerError, BodyEnd};
-use crate::capture::{self, Recording};
+use crate::capture::{NotKept, Recording, Tee};
+use crate::client_request::ClientRequest;
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::explain::{Stage, Trace};
@@ -11,12 +13,12 @@ use crate::forwarded::Client;
 use crate::grpc;
 use crate::headers::{filter_trailers, is_edited};
 use crate::limit::Standing;
-use crate::path;
 use crate::problem::{Fault, Problem};
 use crate::refusal::Refusal;
 use crate::replay::Replay;
 use crate::spans::Open;
 use crate::trace_context::TraceContext;
+use crate::transaction::Transaction;
 use crate::transaction_id::TransactionId;
 use crate::upgrade::Upgraded;
 use crate::upstream::Call;
@@ -25,12 +27,13 @@ use http::HeaderMap;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Api, ConsumerId, Proxy, Route, Segment, UpstreamId};
-use weir_wire::{RequestHead, ResponseHead, Version};
+use weir_config::{Api, ConsumerId, Handler, Proxy, Route, UpstreamId};
+use weir_wire::{Framing, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
-/// [`Worker::exchange`].
+/// [`Exchange::take`].
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) worker: &'static Worker,
@@ -108,9 +111,52 @@ pub(crate) enum Protocol {
     InProcess,
 }
 
+/// Most exchanges kept for reuse by one worker.
+const KEPT_EXCHANGES: usize = 256;
+
+/// The exchanges of a worker that have no connection.
+#[derive(Default)]
+struct Pool {
+    /// The last used one last: the one the cache still holds.
+    #[expect(clippy::vec_box, reason = "an exchange is handed out without being copied")]
+    free: RefCell<Vec<Box<Exchange>>>,
+    /// Their deadline.
+    no_deadline: Rc<Deadline>,
+}
+
+thread_local! {
+    static POOL: Pool = Pool::default();
+}
+
 impl Exchange {
+    /// One for a connection that has something to say.
+    pub(crate) fn take(
+        worker: &'static Worker,
+        peer: SocketAddr,
+        protocol: Protocol,
+        deadline: &Rc<Deadline>,
+    ) -> Box<Self> {
+        let mut exchange = POOL.with(|pool| {
+            let kept = pool.free.borrow_mut().pop();
+            kept.unwrap_or_else(|| Box::new(Self::new(worker, Rc::clone(&pool.no_deadline))))
+        });
+        exchange.assign(peer, protocol, Rc::clone(deadline));
+        exchange
+    }
+
+    /// Keeps one that is over for the next request.
+    pub(crate) fn give_back(mut self: Box<Self>) {
+        POOL.with(|pool| {
+            let mut free = pool.free.borrow_mut();
+            if free.len() < KEPT_EXCHANGES {
+                self.deadline = Rc::clone(&pool.no_deadline);
+                free.push(self);
+            }
+        });
+    }
+
     /// A new one, for no connection yet.
-    pub(crate) fn new(worker: &'static Worker, deadline: Rc<Deadline>) -> Self {
+    fn new(worker: &'static Worker, deadline: Rc<Deadline>) -> Self {
         let peer = SocketAddr::from(([0; 4], 0));
         let nobody = Client { address: peer.ip(), trusted: false, https: false, host: None };
         Self {
@@ -130,7 +176,7 @@ impl Exchange {
             instead: None,
             mirrors: Vec::new(),
             standing: None,
-            recording: Recording::default(),
+            recording: Recording::new(&worker.recorder),
             span: None,
             resubmission: None,
             admitted: false,
@@ -151,7 +197,7 @@ impl Exchange {
     }
 
     /// Goes to a connection.
-    pub(crate) fn assign(&mut self, peer: SocketAddr, protocol: Protocol, deadline: Rc<Deadline>) {
+    fn assign(&mut self, peer: SocketAddr, protocol: Protocol, deadline: Rc<Deadline>) {
         self.peer = peer;
         self.protocol = protocol;
         self.deadline = deadline;
@@ -164,7 +210,7 @@ impl Exchange {
     pub(crate) fn begin(&mut self, listener: usize, https: bool) {
         let worker = self.worker;
         self.started = clock::now();
-        let now = worker.unix_time(self.started);
+        let now = worker.wall.unix_time(self.started);
         self.id = TransactionId::new(now.as_millis() as u64);
         let live = worker.live();
         let listener = &live.site.config.listen[listener];
@@ -176,7 +222,7 @@ impl Exchange {
     /// Starts on a request that weir itself sends again; its head is in `request`.
     pub(crate) fn begin_replay(&mut self, id: [u8; 16], client: Client, replay: Replay) {
         self.started = clock::now();
-        let now = self.worker.unix_time(self.started);
+        let now = self.worker.wall.unix_time(self.started);
         self.id = TransactionId::of(uuid::Uuid::from_bytes(id));
         self.client = client;
         crate::forwarded::strip(&mut self.request.headers, &[]);
@@ -187,7 +233,8 @@ impl Exchange {
     fn start(&mut self, live: Rc<Live>, now: Duration) {
         self.unix = now.as_secs();
         self.received_us = now.as_micros() as u64;
-        self.recording = Recording::start(self.worker);
+        let shown = live.site.config.tracker.enabled;
+        self.recording = Recording::start(&self.worker.recorder, shown);
         crate::console_cookie::strip_request(&mut self.request.headers);
         self.host.clear();
         let authority = self.client.host.as_deref().unwrap_or(self.request.authority());
@@ -196,7 +243,9 @@ impl Exchange {
         self.deadline.progress();
         self.span = live.traces().and_then(|traces| {
             let incoming = (&self.request.headers, live.site.config.workers);
-            Open::begin(self.worker, traces, incoming, (self.started, self.unix))
+            let worker = self.worker;
+            let moment = (self.started, self.unix);
+            Open::begin(&worker.sampler, &worker.stats.spans, traces, incoming, moment)
         });
         self.live = Some(live);
         self.api = None;
@@ -236,9 +285,89 @@ impl Exchange {
         Some((api, &api.routes[route]))
     }
 
+    /// The request, to read.
+    pub(crate) fn view(&self) -> ClientRequest<'_> {
+        let principal = self.principal.as_deref();
+        let (api, route) = (self.api, self.route);
+        self.live().view((&self.request, &self.host, &self.client), (api, route), principal)
+    }
+
     /// The consumer who calls, if that is known.
     pub(crate) fn consumer(&self) -> Option<ConsumerId> {
         self.principal.as_deref().and_then(Principal::consumer)
+    }
+
+    /// Gives the recording the transaction as it is now; `None` once it is over.
+    fn record<T>(
+        &mut self,
+        act: impl FnOnce(&mut Recording, &Transaction<'_>, &Live) -> T,
+    ) -> Option<T> {
+        let live = self.live.as_ref()?;
+        let principal = self.principal.as_deref();
+        let head = (&self.request, self.host.as_str(), &self.client);
+        let request = live.view(head, (self.api, self.route), principal);
+        let config = &live.site.config;
+        let upstream = match request.route.map(|route| &route.handler) {
+            Some(Handler::Proxy(proxy)) => {
+                let id = self.instead.unwrap_or(proxy.upstream);
+                &config.upstreams[id.0].name
+            }
+            Some(Handler::Pool(handler)) => &config.pools[handler.pool.0].name,
+            _ => "",
+        };
+        let transaction = Transaction {
+            id: &self.id,
+            received_us: self.received_us,
+            request,
+            version: version_name(self.protocol, self.request.version),
+            response: &self.response,
+            sent: self.sent,
+            problem: self.problem,
+            reason: self.reason.as_deref(),
+            upstream,
+            notes: self.notes.as_deref(),
+            resubmission_of: self.resubmission.as_ref().map(|replay| replay.of),
+            redaction: &live.site.redaction,
+            bodies: &live.bodies,
+        };
+        Some(act(&mut self.recording, &transaction, live))
+    }
+
+    /// Limits have let the call pass.
+    pub(crate) fn count_admitted(&mut self) {
+        self.record(|recording, transaction, _| recording.admitted(transaction));
+    }
+
+    /// The request is admitted: what is durable of it begins. `framing` is that of its body.
+    ///
+    /// # Errors
+    /// The journal is full, and requests are to be rejected then.
+    pub(crate) fn begin_record(
+        &mut self,
+        route: &Route,
+        framing: Framing,
+    ) -> Result<Option<Tee>, Problem> {
+        let begin = |recording: &mut Recording, transaction: &Transaction<'_>, _: &Live| {
+            recording.begin(transaction, route, framing)
+        };
+        self.record(begin).unwrap_or(Ok(None))
+    }
+
+    /// Bytes of the response's body pass, but for the last ones, which go to
+    /// [`Exchange::complete`].
+    pub(crate) fn pass(&mut self, bytes: &[u8]) {
+        self.record(|recording, transaction, _| recording.pass(transaction, bytes));
+    }
+
+    /// So many bytes have passed each way of a connection that became something else.
+    pub(crate) fn tunnelled(&mut self, up: u64, down: u64) {
+        self.record(|recording, transaction, _| recording.tunnelled(transaction, up, down));
+    }
+
+    /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
+    pub(crate) fn poll_kept(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), NotKept>> {
+        let worker = self.worker;
+        self.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
     }
 
     /// The upstream that a proxy hands it to.
@@ -248,29 +377,7 @@ impl Exchange {
 
     /// Protocol version as `Via` names it.
     pub(crate) fn version_name(&self) -> &'static str {
-        match (self.protocol, self.request.version) {
-            (Protocol::Http2, _) => "2",
-            (Protocol::Http1, Version::Http10) => "1.0",
-            (Protocol::Http1, Version::Http11) | (Protocol::InProcess, _) => "1.1",
-        }
-    }
-
-    /// Segments of the path below the API's base, still escaped.
-    pub(crate) fn segments_below_base(&self) -> impl Iterator<Item = &str> {
-        let depth = self.route.map_or(0, |(api, _)| self.live().site.router.depth(api));
-        path::segments(self.request.path()).skip(depth)
-    }
-
-    /// What the wildcard of the route took, still escaped; nothing if there is not even a slash.
-    pub(crate) fn below_pattern(&self) -> &str {
-        let Some((api, route)) = self.route else { return "" };
-        let site = &self.live().site;
-        let pattern = &site.config.apis[api].routes[route].path;
-        let mut segments = path::segments(self.request.path());
-        for _ in 0..site.router.depth(api) + pattern.segments.len() {
-            segments.next();
-        }
-        segments.rest().unwrap_or_default()
+        version_name(self.protocol, self.request.version)
     }
 
     /// What the path leads to under another name must have no route that demands more than the one
@@ -283,60 +390,6 @@ impl Exchange {
         let site = &self.live().site;
         let asked = (self.host.as_str(), self.request.method_name());
         Ok(site.router.admit_name(&site.config, asked, name, own)?)
-    }
-
-    /// A path parameter as it stands in the path; `*` is what the wildcard took.
-    pub(crate) fn raw_parameter(&self, name: &str) -> String {
-        let Some((_, route)) = self.matched() else { return String::new() };
-        let pattern = &route.path;
-        if name == "*" {
-            let rest: Vec<&str> = self.segments_below_base().skip(pattern.segments.len()).collect();
-            return rest.join("/");
-        }
-        let is_it = |segment: &Segment| matches!(segment, Segment::Template(n) if n == name);
-        let at = pattern.segments.iter().position(is_it);
-        at.and_then(|at| self.segments_below_base().nth(at)).unwrap_or_default().to_owned()
-    }
-
-    /// What expressions may look at.
-    pub(crate) fn scope(&self) -> weir_config::expr::Scope {
-        let live = self.live();
-        let principal = self.principal.as_deref();
-        let consumer = principal.and_then(Principal::consumer);
-        weir_config::expr::Scope {
-            request: Some(self.facts()),
-            claims: principal.and_then(|p| p.claims().cloned()),
-            consumer: consumer.map(|id| live.site.config.consumers[id.0].name.clone()),
-            call: None,
-        }
-    }
-
-    fn facts(&self) -> weir_config::expr::RequestFacts {
-        let request = &self.request;
-        let templates = self.matched().into_iter().flat_map(|(_, route)| &route.path.segments);
-        let names = templates.filter_map(|segment| match segment {
-            Segment::Template(name) => Some(name),
-            Segment::Literal(_) => None,
-        });
-        weir_config::expr::RequestFacts {
-            method: request.method_name().to_owned(),
-            target: request.path().to_owned(),
-            host: self.host.clone(),
-            address: self.client.address.to_string(),
-            path: names
-                .map(|name| (name.clone(), path::decode(&self.raw_parameter(name)).into_owned()))
-                .collect(),
-            query: path::query_pairs(request.query().unwrap_or_default())
-                .map(|(name, value)| (name.into_owned(), value.into_owned()))
-                .collect(),
-            headers: request
-                .headers
-                .iter()
-                .map(|(_, name, value)| {
-                    (name.to_ascii_lowercase(), crate::headers::text(value).into_owned())
-                })
-                .collect(),
-        }
     }
 
     /// Whether the client may get the interim responses of an upstream (RFC 9110 section 15.2). They
@@ -407,56 +460,71 @@ impl Exchange {
     /// moment to write down what happened. `last` are the bytes of its body that come with this
     /// last one, or are it.
     pub(crate) fn complete(&mut self, last: &[u8]) {
-        if self.finish() {
-            let now = clock::now();
-            let duration = now.saturating_duration_since(self.started);
-            capture::end(self, last, now, duration);
-            self.worker.observe(self, duration);
-            if self.problem.is_some_and(Problem::is_late) {
-                self.worker.stats.timeouts.add(1);
-            }
-            if let Some(call) = self.call.take() {
-                // What weir or the client make of a good answer is not the upstream's doing.
-                let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;
-                let error = self.problem.filter(of_call).map_or("", Problem::slug);
-                call.end(self.request.method, error, now);
-            }
-            if let Some(span) = self.span.take() {
-                let error = self.problem.map_or("", Problem::slug);
-                self.worker.stats.spans.push(span.over(self, duration, error, false));
-            }
-            self.live = None;
+        if !self.finish() {
+            return;
         }
+        let (worker, problem, now) = (self.worker, self.problem, clock::now());
+        let duration = now.saturating_duration_since(self.started);
+        let (call, span) = (self.call.take(), self.span.take());
+        let route = (self.api, self.route);
+        self.record(|recording, transaction, live| {
+            recording.end(transaction, last, now, duration);
+            let (request, status) = (&transaction.request, transaction.response.status);
+            let series = live.series(route, request, status, &worker.stats);
+            series.record(duration, span.as_deref().map(Open::mark));
+            if let Some(problem) = problem {
+                let consumer = transaction.request.consumer_name().unwrap_or_default();
+                worker.stats.rejections.record(problem, consumer);
+            }
+            log(worker, transaction, duration, false);
+            if problem.is_some_and(Problem::is_late) {
+                worker.stats.timeouts.add(1);
+            }
+            if let Some(call) = call {
+                // What weir or the client make of a good response is not the upstream's doing.
+                let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;
+                let error = problem.filter(of_call).map_or("", Problem::slug);
+                call.end(transaction.request.head.method, error, now);
+            }
+            if let Some(span) = span {
+                let error = problem.map_or("", Problem::slug);
+                worker.stats.spans.push(span.over(transaction, duration, error, false));
+            }
+        });
+        self.live = None;
     }
 
-    /// The answer broke off, or could not be sent.
+    /// The response broke off, or could not be sent.
     pub(crate) fn abort(&mut self, why: Option<&AnswerError>) {
         if self.trace.is_some() {
             self.state = State::Idle;
             return;
         }
-        if self.finish() {
-            self.worker.stats.aborted.add(1);
-            if matches!(why, Some(AnswerError::Late(_))) {
-                self.worker.stats.timeouts.add(1);
-            }
-            let now = clock::now();
-            let duration = now.saturating_duration_since(self.started);
-            // What weir itself cannot go on with is nobody's wish either.
-            let failed = matches!(why, Some(AnswerError::File));
-            let upstreams =
-                failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
-            capture::break_off(self, upstreams, now, duration);
-            self.worker.log(self, duration, true);
-            let error = why.map_or("cancelled", |why| why.problem().slug());
-            if let Some(call) = self.call.take() {
-                call.end(self.request.method, error, now);
-            }
-            if let Some(span) = self.span.take() {
-                self.worker.stats.spans.push(span.over(self, duration, error, true));
-            }
-            self.live = None;
+        if !self.finish() {
+            return;
         }
+        let (worker, now) = (self.worker, clock::now());
+        worker.stats.aborted.add(1);
+        if matches!(why, Some(AnswerError::Late(_))) {
+            worker.stats.timeouts.add(1);
+        }
+        let duration = now.saturating_duration_since(self.started);
+        // What weir itself cannot go on with is not the client's doing either.
+        let failed = matches!(why, Some(AnswerError::File));
+        let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+        let error = why.map_or("cancelled", |why| why.problem().slug());
+        let (call, span) = (self.call.take(), self.span.take());
+        self.record(|recording, transaction, _| {
+            recording.break_off(transaction, upstream, now, duration);
+            log(worker, transaction, duration, true);
+            if let Some(call) = call {
+                call.end(transaction.request.head.method, error, now);
+            }
+            if let Some(span) = span {
+                worker.stats.spans.push(span.over(transaction, duration, error, true));
+            }
+        });
+        self.live = None;
     }
 
     fn finish(&mut self) -> bool {
@@ -473,6 +541,25 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.abort(None);
+    }
+}
+
+/// Protocol version as `Via` names it.
+fn version_name(protocol: Protocol, version: Version) -> &'static str {
+    match (protocol, version) {
+        (Protocol::Http2, _) => "2",
+        (Protocol::Http1, Version::Http10) => "1.0",
+        (Protocol::Http1, Version::Http11) | (Protocol::InProcess, _) => "1.1",
+    }
+}
+
+/// Logs a request that is over.
+fn log(worker: &Worker, transaction: &Transaction<'_>, duration: Duration, aborted: bool) {
+    if let Some(format) = transaction.request.config.access_log.format {
+        let line = Line { transaction, duration, aborted };
+        if !worker.shared.log.write(&line, format) {
+            worker.stats.log_dropped.add(1);
+        }
     }
 }
 

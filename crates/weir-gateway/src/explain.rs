@@ -59,7 +59,8 @@ async fn explain(
     let arrival = Arrival::of(&live.site.config, ask)?;
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
-    let mut exchange = worker.exchange(SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
+    let mut exchange =
+        Exchange::take(worker, SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     // Before anything can end it: it must leave no line in the log.
     exchange.trace = Some(Box::default());

@@ -90,7 +90,7 @@ fn admit_index(exchange: &Exchange, root: &Root) -> Result<(), Refusal> {
 
 /// What a file is remembered by: the path it is asked for by, as it stands there.
 fn key_of<'k>(exchange: &'k Exchange, root: &'k Root) -> &'k str {
-    root.files.file.as_deref().unwrap_or_else(|| exchange.below_pattern())
+    root.files.file.as_deref().unwrap_or_else(|| exchange.view().below_pattern())
 }
 
 /// What a path leads to; if to nothing, what answers instead, with its key.

@@ -59,7 +59,7 @@ pub(crate) async fn stages<'a>(
     let (api, index) = exchange.route.ok_or(Problem::NoRoute)?;
     let route = &live.site.config.apis[api].routes[index];
     exchange.set_timeout(route.timeout);
-    capture::found(exchange, route);
+    exchange.recording.found(route);
 
     exchange.reach(Stage::Clients);
     if !route.clients.iter().all(|clients| clients.admits(exchange.client.address)) {
@@ -392,7 +392,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     let caller = Caller { api, route, consumer, address };
     let limits = &live.site.limits;
     let now = moment(exchange);
-    let (config, scope) = (&live.site.config, || exchange.scope());
+    let (config, scope) = (&live.site.config, || exchange.view().scope());
     let outcome = match &exchange.trace {
         None => limits.admit(config, &caller, scope, now),
         Some(trace) => limits.look(config, &caller, scope, now, &trace.looked),
@@ -403,7 +403,7 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
             if admission.standing.is_some() {
                 exchange.recording.stage_ended(stage::LIMIT, exchange.started);
             }
-            capture::admitted(exchange);
+            exchange.count_admitted();
             Ok(())
         }
         Err(rejection) => {
@@ -427,7 +427,7 @@ fn begin_recording(
     route: &Route,
     body: &RequestBody<'_>,
 ) -> Result<Option<capture::Tee>, Problem> {
-    let begun = capture::begin(exchange, route, body.framing());
+    let begun = exchange.begin_record(route, body.framing());
     if begun.is_err() {
         let now = moment(exchange);
         exchange.live().site.limits.give_back_quota(exchange.consumer(), now);

@@ -336,19 +336,21 @@ impl Bound {
     /// # Errors
     /// A certificate cannot be used or made, or a thread cannot be started.
     pub fn start(self, config: Arc<Config>, lanes: Vec<Lane>) -> Result<Gateway, GatewayError> {
-        let shared = Arc::new(Shared {
-            connections: AtomicUsize::new(0),
-            resubmissions: AtomicUsize::new(0),
-            descriptors: Descriptors::new(),
-            messages: Arc::clone(&self.log),
-            healths: Healths::default(),
-            broker: Broker::new(config.workers, &config.data, self.log)?,
-            limiter: Arc::clone(&self.limiter),
-            wall: Wall::new(),
-            log: AccessLog::start(config.access_log.target.clone())?,
-            capture: capture::Common::open(&config)
-                .map_err(|source| GatewayError::HashKey { folder: config.data.clone(), source })?,
-        });
+        let shared =
+            Arc::new(Shared {
+                connections: AtomicUsize::new(0),
+                resubmissions: AtomicUsize::new(0),
+                descriptors: Descriptors::new(),
+                messages: Arc::clone(&self.log),
+                healths: Healths::default(),
+                broker: Broker::new(config.workers, &config.data, self.log)?,
+                limiter: Arc::clone(&self.limiter),
+                wall: Arc::new(Wall::new()),
+                log: AccessLog::start(config.access_log.target.clone())?,
+                capture: Arc::new(capture::Common::open(&config).map_err(|source| {
+                    GatewayError::HashKey { folder: config.data.clone(), source }
+                })?),
+            });
         let count = config.workers;
         let site = Arc::new(Site::new(config, &shared.limiter, &shared.broker, None)?);
         let (control, receiver) =

@@ -129,7 +129,7 @@ async fn with_length<'a>(
 fn prepare(exchange: &mut Exchange, route: &Route, passed: &[String]) {
     let live = Rc::clone(exchange.live());
     withhold(&mut exchange.request.headers, passed, |known, name| {
-        live.site.masks.is_masked(known, name)
+        live.site.redaction.is_masked(known, name)
     });
     head::prepare(exchange, route, None, passed);
 }

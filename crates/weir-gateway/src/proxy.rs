@@ -161,7 +161,7 @@ pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> 
     if proxy.instead.is_empty() {
         return None;
     }
-    let scope = exchange.scope();
+    let scope = exchange.view().scope();
     let takes = |other: &&Instead| {
         other.when.as_ref().is_none_or(|when| when.holds(&scope))
             && other.share.as_ref().is_none_or(|share| {

@@ -183,7 +183,7 @@ fn request(exchange: &Exchange, route: &Route, script: &Script, body: Vec<u8>) -
     let head = &exchange.request;
     let mut lines = Vec::with_capacity(256);
     weir_wire::encode::fields(&mut lines, &head.headers);
-    let decoded = |name: &str| path::decode(&exchange.raw_parameter(name)).into_owned();
+    let decoded = |name: &str| path::decode(&exchange.view().raw_parameter(name)).into_owned();
     let mut parameters: Vec<(String, String)> = Vec::new();
     for segment in &route.path.segments {
         if let Segment::Template(name) = segment {

@@ -3,8 +3,8 @@
 use crate::auth::introspect::{self, Introspection};
 use crate::auth::key_set::{self, KeySet};
 use crate::cache::Stores;
-use crate::capture::Masks;
 use crate::limit::{LimitPlan, Limiter};
+use crate::redaction::Redaction;
 use crate::reply::ReplyPlan;
 use crate::route::Router;
 use crate::script::ScriptPlan;
@@ -52,7 +52,7 @@ pub(crate) struct Site {
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
     /// What must not be recorded.
-    pub(crate) masks: Masks,
+    pub(crate) redaction: Redaction,
 }
 
 impl Site {
@@ -112,7 +112,7 @@ impl Site {
             limits: LimitPlan::new(limiter, &config, limiter.now()),
             replies: replies.collect(),
             pools: Vec::new(),
-            masks: Masks::new(&config),
+            redaction: Redaction::new(&config),
             caches: Stores::of(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,

@@ -2,10 +2,10 @@
 
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
+use crate::labels::{Again, EjectionReason, Hedged, Mirrored, NotAgain, UpgradeEnd};
 use crate::stats::{
-    Again, BUCKETS, CallKey, Durations, EjectionReason, Exemplar, Hedged, Mirrored, NotAgain,
-    RejectionSeries, SeriesKey, Sketch, TargetKey, UpgradeEnd, WorkerStats, put_exemplar,
-    rejection_series,
+    BUCKETS, CallKey, Durations, Exemplar, RejectionSeries, SeriesKey, Sketch, TargetKey,
+    WorkerStats, put_exemplar, rejection_series,
 };
 use crate::upstream::Healths;
 use std::collections::BTreeMap;

@@ -7,9 +7,9 @@
 //! A request that is not traced costs a look at a setting and at a flag of its `traceparent`.
 
 use crate::counter::Counter;
-use crate::exchange::Exchange;
+use crate::labels::method_label;
 use crate::trace_context::{SpanContext, TraceContext};
-use crate::worker::Worker;
+use crate::transaction::Transaction;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -168,11 +168,11 @@ pub(crate) struct Went<'a> {
     pub(crate) error: &'static str,
 }
 
-/// How many requests of this second are traced.
+/// Bounds the requests that are traced in a second.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(Cell<(u64, u32)>);
+pub(crate) struct TraceSampler(Cell<(u64, u32)>);
 
-impl Pace {
+impl TraceSampler {
     /// Whether one more may be in this second.
     fn admits(&self, second: u64, most: u32) -> bool {
         let (then, count) = self.0.get();
@@ -186,7 +186,8 @@ impl Pace {
 impl Open {
     /// Decides whether a request is traced: if its trace is sampled, or it begins one that is.
     pub(crate) fn begin(
-        worker: &Worker,
+        sampler: &TraceSampler,
+        spans: &Spans,
         traces: &Traces,
         (headers, workers): (&Headers, usize),
         (started, unix): (Instant, u64),
@@ -204,8 +205,8 @@ impl Open {
             }
         };
         let most = traces.most.div_ceil(u32::try_from(workers).unwrap_or(u32::MAX));
-        if !worker.pace.admits(unix, most) {
-            worker.stats.spans.untraced.add(1);
+        if !sampler.admits(unix, most) {
+            spans.untraced.add(1);
             return None;
         }
         let open = Self {
@@ -274,36 +275,34 @@ impl Open {
     /// The request is over.
     pub(crate) fn over(
         &self,
-        exchange: &Exchange,
+        transaction: &Transaction<'_>,
         took: Duration,
         error: &'static str,
         aborted: bool,
     ) -> Traced {
-        let config = &exchange.live().site.config;
-        let matched = exchange.matched();
-        let request = &exchange.request;
-        let consumer = exchange.consumer();
-        let state = request.headers.get("tracestate").filter(|_| self.parent != 0);
+        let Transaction { request, .. } = transaction;
+        let head = request.head;
+        let state = head.headers.get("tracestate").filter(|_| self.parent != 0);
         Traced {
             trace: self.trace,
             span: self.span,
             parent: self.parent,
             state: cut(&crate::headers::text(state.unwrap_or_default())),
-            start_ns: exchange.received_us.saturating_mul(1000),
+            start_ns: transaction.received_us.saturating_mul(1000),
             took,
-            method: cut(request.method_name()),
-            method_label: crate::stats::method_label(request.method),
-            path: cut(request.path()),
-            scheme: if exchange.client.https { "https" } else { "http" },
-            protocol: exchange.version_name(),
-            host: cut(&exchange.host),
-            client: exchange.client.address.to_string(),
-            route: matched.map(|(api, route)| api.path_of(route)).unwrap_or_default(),
-            api: exchange.api.map(|api| config.apis[api].name.clone()).unwrap_or_default(),
-            operation: matched.map(|(_, route)| route.operation.clone()).unwrap_or_default(),
-            consumer: consumer.map(|id| config.consumers[id.0].name.clone()),
-            transaction: exchange.id.as_str().to_owned(),
-            status: exchange.response.status,
+            method: cut(head.method_name()),
+            method_label: method_label(head.method),
+            path: cut(head.path()),
+            scheme: if request.client.https { "https" } else { "http" },
+            protocol: transaction.version,
+            host: cut(request.host),
+            client: request.client.address.to_string(),
+            route: request.pattern(),
+            api: request.api.map(|api| api.name.clone()).unwrap_or_default(),
+            operation: request.route.map(|route| route.operation.clone()).unwrap_or_default(),
+            consumer: request.consumer_name().map(str::to_owned),
+            transaction: transaction.id.as_str().to_owned(),
+            status: transaction.response.status,
             error,
             aborted,
             tries: self.tries.take(),
@@ -373,8 +372,8 @@ mod tests {
 
     #[test]
     fn no_more_are_traced_than_may_be_in_a_second() {
-        let pace = Pace::default();
-        let admitted = |second| (0..5).filter(|_| pace.admits(second, 3)).count();
+        let sampler = TraceSampler::default();
+        let admitted = |second| (0..5).filter(|_| sampler.admits(second, 3)).count();
         assert_eq!([admitted(7), admitted(7), admitted(8)], [3, 0, 3]);
     }
 

@@ -1,17 +1,16 @@
 //! Statistics: counters and durations that one worker writes and every thread reads. Their sum over
 //! workers is [`crate::snapshot`].
 
-mod labels;
 mod rejections;
 mod sketch;
 
-pub use labels::{Again, EjectionReason, Hedged, Mirrored, NotAgain, UpgradeEnd};
 pub use rejections::RejectionSeries;
 pub(crate) use rejections::{Rejections, series as rejection_series};
 pub use sketch::Sketch;
 
 use crate::counter::Counter;
 use crate::grpc;
+use crate::labels::{Again, Hedged, Mirrored, NotAgain, UpgradeEnd};
 use crate::spans::Spans;
 use crate::trace_context::SpanContext;
 use sketch::Recorder;
@@ -19,7 +18,6 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use weir_wire::Method;
 
 /// Upper bounds of the duration buckets in seconds: those that OpenTelemetry's semantic
 /// conventions advise, with finer ones below 5 ms, where a gateway's answers are.
@@ -116,22 +114,6 @@ pub(crate) struct SeriesKey {
     pub(crate) path: String,
     pub(crate) method: &'static str,
     pub(crate) status: u16,
-}
-
-/// Method as a label: other methods than the standard ones are `_OTHER`, as OpenTelemetry says.
-pub(crate) fn method_label(method: Method) -> &'static str {
-    match method {
-        Method::Get => "GET",
-        Method::Head => "HEAD",
-        Method::Post => "POST",
-        Method::Put => "PUT",
-        Method::Delete => "DELETE",
-        Method::Patch => "PATCH",
-        Method::Options => "OPTIONS",
-        Method::Trace => "TRACE",
-        Method::Connect => "CONNECT",
-        Method::Other => "_OTHER",
-    }
 }
 
 /// What happened to one target, from one worker.

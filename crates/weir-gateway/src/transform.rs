@@ -79,7 +79,7 @@ pub(crate) fn apply(exchange: &Exchange, map: &JsonMap, input: &[u8]) -> Result<
 }
 
 fn scope_for(exchange: &Exchange, map: &JsonMap) -> Scope {
-    if map.reads_request() { exchange.scope() } else { Scope::default() }
+    if map.reads_request() { exchange.view().scope() } else { Scope::default() }
 }
 
 /// What a map has written, in a format.

@@ -1,10 +1,6 @@
 //! Requests and answers against what the API's description says. A body that is looked into is held
 //! whole, within the route's limit; one that came with its head stays where it lies.
 
-mod over_budget;
-
-pub(crate) use over_budget::OverBudget;
-
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
 use crate::headers::{self, is_encoded};
@@ -75,7 +71,7 @@ fn settle(
         }
         Err(Fault::OverBudget(violation)) => {
             exchange.worker.stats.validation_over_budget_requests.add(1);
-            OverBudget::add(exchange, "request", &violation);
+            exchange.worker.over_budget.add(&exchange.view(), "request", &violation);
             let refusal = Refusal::new(Problem::InvalidRequest).violations(vec![violation]);
             if mode == Enforcement::Enforce {
                 note(exchange, "request", &refusal);
@@ -98,7 +94,7 @@ async fn whole<'a>(
 }
 
 fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Result<(), Fault> {
-    let segments = route.path.segments.iter().zip(exchange.segments_below_base());
+    let segments = route.path.segments.iter().zip(exchange.view().segments_below_base());
     let path: Vec<(&str, &str)> = segments
         .filter_map(|(pattern, raw)| match pattern {
             Segment::Template(name) => Some((name.as_str(), raw)),
@@ -200,7 +196,7 @@ pub(crate) async fn response<'a>(
         Err(Fault::Malformed(detail)) => vec![of_body(detail)],
         Err(Fault::OverBudget(violation)) => {
             exchange.worker.stats.validation_over_budget_responses.add(1);
-            OverBudget::add(exchange, "response", &violation);
+            exchange.worker.over_budget.add(&exchange.view(), "response", &violation);
             vec![violation]
         }
     };

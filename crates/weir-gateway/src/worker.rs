@@ -10,29 +10,25 @@ pub(crate) use control::{Control, Phase, run};
 pub(crate) use descriptors::{Parting, partings};
 pub(crate) use live::Live;
 
-use crate::access_log::{AccessLog, Line};
+use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
-use crate::capture;
-use crate::clock::Wall;
+use crate::capture::{self, Recorder};
+use crate::clock::{Wall, WallReader};
 use crate::date::DateCache;
-use crate::deadline::Deadline;
 use crate::descriptors::Descriptors;
-use crate::exchange::{Exchange, Protocol};
 use crate::handshake;
 use crate::limit::Limiter;
 use crate::pool::{Kept, Scripts};
 use crate::site::Site;
-use crate::spans::{Open, Pace};
+use crate::spans::TraceSampler;
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
-use crate::validate;
+use crate::validation_budget::OverBudget;
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
-use std::time::{Duration, Instant};
 use weir_broker::{Broker, Log};
 use weir_config::Durability;
 use weir_journal::Lane;
@@ -49,9 +45,9 @@ pub(crate) struct Shared {
     pub(crate) healths: Healths,
     pub(crate) broker: Broker,
     pub(crate) limiter: Arc<Limiter>,
-    pub(crate) wall: Wall,
+    pub(crate) wall: Arc<Wall>,
     pub(crate) log: AccessLog,
-    pub(crate) capture: capture::Common,
+    pub(crate) capture: Arc<capture::Common>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -66,38 +62,25 @@ pub(crate) struct Worker {
     /// Its number among them.
     pub(crate) index: usize,
     pub(crate) stats: Arc<WorkerStats>,
-    /// Where its transactions are recorded, if they are.
-    pub(crate) lane: Option<RefCell<Lane>>,
-    /// Answers leave when their records are on the disk. As long as the process lives.
-    pub(crate) waits_for_disk: bool,
+    pub(crate) recorder: Recorder,
     pub(crate) shared: Arc<Shared>,
     /// Connections to agents that have no request.
     pub(crate) agents: Kept,
     /// Files that have answered paths.
     pub(crate) scripts: Scripts,
-    /// How many requests are traced.
-    pub(crate) pace: Pace,
+    pub(crate) sampler: TraceSampler,
     pub(crate) handshakes: handshake::Failures,
     /// Validations that took more than their budget.
-    pub(crate) over_budget: validate::OverBudget,
+    pub(crate) over_budget: OverBudget,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
     /// Who to wake when the phase changes: one place a connection.
     wakers: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
-    /// The wall clock at one moment, from which nearby moments are told without asking it.
-    wall: Cell<(Instant, Duration)>,
+    pub(crate) wall: WallReader,
     pub(crate) date: DateCache,
-    /// Exchanges without a connection, the last used one last: the one the cache still holds.
-    #[expect(clippy::vec_box, reason = "an exchange is handed out without being copied")]
-    exchanges: RefCell<Vec<Box<Exchange>>>,
-    /// What these have for a deadline.
-    no_deadline: Rc<Deadline>,
 }
-
-/// Most exchanges kept for reuse by one worker.
-const KEPT_EXCHANGES: usize = 256;
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -116,18 +99,19 @@ impl Worker {
     ) -> Self {
         let waits_for_disk = site.config.journal.durability == Durability::Disk;
         let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
-        let wall = Cell::new((Instant::now(), shared.wall.read()));
+        let common = Arc::clone(&shared.capture);
+        let recorder = Recorder::new(lane, waits_for_disk, common, Arc::clone(&stats));
+        let wall = WallReader::new(&shared.wall);
         Self {
             index,
             agents: Kept::default(),
             scripts: Scripts::default(),
             stats,
-            lane: lane.map(RefCell::new),
-            waits_for_disk,
-            pace: Pace::default(),
+            recorder,
+            sampler: TraceSampler::default(),
             shared,
             handshakes: handshake::Failures::default(),
-            over_budget: validate::OverBudget::default(),
+            over_budget: OverBudget::default(),
             auth_counters,
             live: RefCell::new(Rc::new(live)),
             phase: Cell::new(Phase::Serving),
@@ -135,31 +119,6 @@ impl Worker {
             free: RefCell::default(),
             wall,
             date: DateCache::default(),
-            exchanges: RefCell::default(),
-            no_deadline: Rc::default(),
-        }
-    }
-
-    /// An Exchange for a connection that has something to say.
-    pub(crate) fn exchange(
-        &'static self,
-        peer: SocketAddr,
-        protocol: Protocol,
-        deadline: &Rc<Deadline>,
-    ) -> Box<Exchange> {
-        let kept = self.exchanges.borrow_mut().pop();
-        let mut exchange =
-            kept.unwrap_or_else(|| Box::new(Exchange::new(self, Rc::clone(&self.no_deadline))));
-        exchange.assign(peer, protocol, Rc::clone(deadline));
-        exchange
-    }
-
-    /// Takes back an Exchange that is over.
-    pub(crate) fn keep(&self, mut exchange: Box<Exchange>) {
-        let mut exchanges = self.exchanges.borrow_mut();
-        if exchanges.len() < KEPT_EXCHANGES {
-            exchange.deadline = Rc::clone(&self.no_deadline);
-            exchanges.push(exchange);
         }
     }
 
@@ -207,41 +166,6 @@ impl Worker {
         });
         wakers[place] = Some(waker);
         PhaseWatch { worker: self, place }
-    }
-
-    /// Time since 1970 at `now`. The wall clock is asked once a second; it may be set meanwhile.
-    pub(crate) fn unix_time(&self, now: Instant) -> Duration {
-        let (then, unix) = self.wall.get();
-        let since = now.saturating_duration_since(then);
-        if since < Duration::from_secs(1) {
-            return unix + since;
-        }
-        let unix = self.shared.wall.read();
-        self.wall.set((now, unix));
-        unix
-    }
-
-    /// Counts and logs a request that has been answered.
-    pub(crate) fn observe(&self, exchange: &Exchange, duration: Duration) {
-        let span = exchange.span.as_deref().map(Open::mark);
-        exchange.live().series(exchange, &self.stats).record(duration, span);
-        if let Some(problem) = exchange.problem {
-            let consumer = exchange.consumer();
-            let config = &exchange.live().site.config;
-            let consumer = consumer.map_or("", |id| config.consumers[id.0].name.as_str());
-            self.stats.rejections.record(problem, consumer);
-        }
-        self.log(exchange, duration, false);
-    }
-
-    pub(crate) fn log(&self, exchange: &Exchange, duration: Duration, aborted: bool) {
-        let config = &exchange.live().site.config;
-        if let Some(format) = config.access_log.format {
-            let line = Line { exchange, duration, aborted };
-            if !self.shared.log.write(&line, format) {
-                self.stats.log_dropped.add(1);
-            }
-        }
     }
 }
 

@@ -6,8 +6,9 @@
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use weir_gateway::labels::{Mirrored, UpgradeEnd};
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
-use weir_gateway::stats::{BUCKETS, Mirrored, UpgradeEnd};
+use weir_gateway::stats::BUCKETS;
 
 #[rustfmt::skip]
 const REQUESTS: &[Row<Snapshot>] = &[

@@ -3,8 +3,8 @@
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use weir_gateway::labels::{Again, EjectionReason, Hedged, NotAgain};
 use weir_gateway::snapshot::{CallSeries, TargetSeries};
-use weir_gateway::stats::{Again, EjectionReason, Hedged, NotAgain};
 
 #[rustfmt::skip]
 const TARGETS: &[Row<TargetSeries>] = &[

@@ -58,7 +58,7 @@ pub struct Tracker {
     /// Query parameters whose values are not recorded.
     pub masked_parameters: Vec<String>,
     /// What is masked in bodies.
-    pub masked_bodies: BodyMask,
+    pub masked_bodies: Arc<BodyMask>,
     /// Most bytes of bodies that wait to be masked, in the whole process (default 64 MiB).
     pub budget: u64,
     /// What transactions are called by; whoever reads the journal finds them.
@@ -80,7 +80,7 @@ impl Default for Tracker {
             index: IndexDepth::default(),
             masked_headers: Vec::new(),
             masked_parameters: Vec::new(),
-            masked_bodies: BodyMask::default(),
+            masked_bodies: Arc::default(),
             budget: 64 << 20,
             keys: Arc::default(),
             triggers: Vec::new(),

@@ -91,7 +91,7 @@ impl Resolver<'_> {
             },
             masked_headers: mask.map(|m| lower(m.texts("headers"))).unwrap_or_default(),
             masked_parameters: mask.map(|m| m.texts("query")).unwrap_or_default(),
-            masked_bodies: mask.map(|m| self.body_mask(&m)).unwrap_or_default(),
+            masked_bodies: mask.map(|m| Arc::new(self.body_mask(&m))).unwrap_or_default(),
             budget: fields.size("budget").unwrap_or(default.budget),
             keys: Arc::new(self.business_keys(&fields)),
             triggers: Vec::new(),

@@ -1,47 +1,37 @@
 //! Whether a call is counted, and why. What the Tracker does not record leaves a small record to be
 //! counted, and nothing else.
 
-use crate::exchange::Exchange;
-use weir_config::{ConsumerId, Plan};
+use crate::transaction::Transaction;
+use weir_config::Plan;
 use weir_journal::counted;
 
 /// What a record says about counting, as far as it is known who calls.
-fn asked(exchange: &Exchange) -> u8 {
-    if !exchange.live().site.config.monitor.enabled {
+fn reasons(of: &Transaction<'_>) -> u8 {
+    let request = &of.request;
+    if !request.config.monitor.enabled {
         return 0;
     }
-    let Some((_, route)) = exchange.matched() else { return 0 };
-    let again = exchange.resubmission.is_some() && route.resubmit.billed;
+    let Some(route) = request.route else { return 0 };
+    let again = of.resubmission_of.is_some() && route.resubmit.billed;
     let billed = if again { counted::BILLED } else { 0 };
-    let rule = if route.count.is_for(consumer(exchange)) { counted::RULE } else { 0 };
-    let plan = if plan(exchange).is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
+    let rule = if route.count.is_for(request.consumer()) { counted::RULE } else { 0 };
+    let plan = if request.plan().is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
     match rule | plan {
         0 => 0,
-        asked => asked | billed,
+        reasons => reasons | billed,
     }
-}
-
-fn consumer(exchange: &Exchange) -> Option<ConsumerId> {
-    exchange.consumer()
-}
-
-/// The plan of who calls.
-pub(super) fn plan(exchange: &Exchange) -> Option<&Plan> {
-    let config = &exchange.live().site.config;
-    config.consumers[consumer(exchange)?.0].plan.map(|plan| &config.plans[plan.0])
 }
 
 /// Limits have let the call pass.
-pub(crate) fn admitted(exchange: &mut Exchange) {
-    let asked = asked(exchange);
-    let quota = asked != 0 && plan(exchange).is_some_and(|plan| plan.quota.is_some());
-    exchange.recording.counted = if quota { asked | counted::QUOTA } else { asked };
+pub(super) fn admitted(of: &Transaction<'_>) -> u8 {
+    let reasons = reasons(of);
+    let quota = reasons != 0 && of.request.plan().is_some_and(|plan| plan.quota.is_some());
+    if quota { reasons | counted::QUOTA } else { reasons }
 }
 
-/// The call is turned away: nothing was done about it.
-pub(super) fn rejected(exchange: &Exchange) -> u8 {
-    let before = exchange.recording.counted;
-    let asked = if before == 0 { asked(exchange) } else { before };
-    let counts = exchange.live().site.config.monitor.counts.rejected;
-    if asked & counted::QUOTA == 0 && !counts { 0 } else { asked | counted::REJECTED }
+/// The call is turned away: nothing was done about it. `before` is what admission said.
+pub(super) fn rejected(before: u8, of: &Transaction<'_>) -> u8 {
+    let reasons = if before == 0 { reasons(of) } else { before };
+    let counts = of.request.config.monitor.counts.rejected;
+    if reasons & counted::QUOTA == 0 && !counts { 0 } else { reasons | counted::REJECTED }
 }

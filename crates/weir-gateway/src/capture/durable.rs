@@ -1,40 +1,34 @@
-//! Waiting for the disk: with durability `disk` the last byte of an answer leaves once its record
+//! Waiting for the disk: with durability `disk` the last byte of a response leaves once its record
 //! is synced, and the worker goes on with other requests meanwhile.
 
-use crate::exchange::Exchange;
-use crate::worker::Worker;
-use std::task::{Context, Poll};
+use super::Recording;
+use std::task::{Context, Poll, ready};
 use weir_config::WhenFull;
-use weir_journal::Position;
 
-/// The disk did not take the record, and answers without one are not to be given.
+/// The disk did not take the record, and responses without one are not to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotKept;
 
-/// What an answer waits for: the end of its record.
-pub(super) fn wanted(worker: &Worker) -> Option<Position> {
-    let lane = worker.lane.as_ref().filter(|_| worker.waits_for_disk)?;
-    Some(lane.borrow().position())
-}
-
-/// Waits until the record of a completed exchange will outlive the machine, if that is promised.
-/// There is no limit of time: the disk decides.
-pub(crate) fn poll_kept(
-    exchange: &mut Exchange,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), NotKept>> {
-    let (Some(position), Some(lane)) = (exchange.recording.until, &exchange.worker.lane) else {
-        return Poll::Ready(Ok(()));
-    };
-    let kept = std::task::ready!(lane.borrow().poll_durable(position, cx.waker()));
-    exchange.recording.until = None;
-    if kept.is_ok() {
-        return Poll::Ready(Ok(()));
+impl Recording {
+    /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
+    /// There is no limit of time: the disk decides. `when_full` is asked if the disk fails.
+    pub(crate) fn poll_kept(
+        &mut self,
+        when_full: impl FnOnce() -> WhenFull,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), NotKept>> {
+        let (Some(position), Some(lane)) = (self.until, &self.recorder.lane) else {
+            return Poll::Ready(Ok(()));
+        };
+        let kept = ready!(lane.borrow().poll_durable(position, cx.waker()));
+        self.until = None;
+        if kept.is_ok() {
+            return Poll::Ready(Ok(()));
+        }
+        self.recorder.stats.unrecorded.add(1);
+        Poll::Ready(match when_full() {
+            WhenFull::Shed => Ok(()),
+            WhenFull::Refuse => Err(NotKept),
+        })
     }
-    let worker = exchange.worker;
-    worker.stats.unrecorded.add(1);
-    Poll::Ready(match worker.live().site.config.journal.when_full {
-        WhenFull::Shed => Ok(()),
-        WhenFull::Refuse => Err(NotKept),
-    })
 }

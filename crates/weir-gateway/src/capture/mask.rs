@@ -1,9 +1,9 @@
 //! Bodies that are masked before they are recorded: held whole until they are over, within a
 //! budget of the process, while their bytes go their way unchanged.
 
+use super::Recorder;
 use crate::compress::Encoder;
 use crate::headers::is_json;
-use crate::worker::Worker;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const STEP: u64 = 16 << 10;
 
 /// Bytes of bodies that are held, all workers together.
 #[derive(Debug, Default)]
-pub(crate) struct Budget(AtomicU64);
+pub(super) struct Budget(AtomicU64);
 
 impl Budget {
     /// Takes room for more bytes; false if there is none.
@@ -38,12 +38,12 @@ impl Budget {
 #[derive(Debug)]
 struct Room {
     bytes: u64,
-    worker: &'static Worker,
+    recorder: &'static Recorder,
 }
 
 impl Room {
-    fn none(worker: &'static Worker) -> Self {
-        Self { bytes: 0, worker }
+    fn none(recorder: &'static Recorder) -> Self {
+        Self { bytes: 0, recorder }
     }
 
     /// Sees to it that there is room for so many bytes.
@@ -54,7 +54,7 @@ impl Room {
         if needed > self.bytes {
             // Twice as much, so that what is in it does not move with every piece; less if there is
             // no more.
-            let shared = &self.worker.shared.capture.budget;
+            let shared = &self.recorder.common.budget;
             let wanted = [needed.max(self.bytes * 2), needed];
             let got = wanted.into_iter().find(|room| shared.take(room - self.bytes, budget));
             self.bytes = got.ok_or(Withheld::Budget)?;
@@ -65,7 +65,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.worker.shared.capture.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.recorder.common.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -90,7 +90,7 @@ impl Held {
     ///
     /// # Errors
     /// It could not be masked anyway.
-    pub(super) fn new(headers: &Headers, worker: &'static Worker) -> Result<Self, Withheld> {
+    pub(super) fn new(headers: &Headers, recorder: &'static Recorder) -> Result<Self, Withheld> {
         let form = form(headers).ok_or(Withheld::Unreadable)?;
         let coding = match headers.known(Known::ContentEncoding) {
             None => None,
@@ -101,7 +101,7 @@ impl Held {
                 Some(ContentCoding::ALL.into_iter().find(is_it).ok_or(Withheld::Coding)?)
             }
         };
-        Ok(Self { bytes: Vec::new(), room: Room::none(worker), form, coding })
+        Ok(Self { bytes: Vec::new(), room: Room::none(recorder), form, coding })
     }
 
     /// More of it has passed.
@@ -162,7 +162,7 @@ impl Held {
         most: u64,
         budget: u64,
     ) -> Result<(Vec<u8>, Room), Withheld> {
-        let mut room = Room::none(self.room.worker);
+        let mut room = Room::none(self.room.recorder);
         let mut plain = Vec::new();
         let mut decoder = decoder(coding, &self.bytes)?;
         loop {

@@ -3,7 +3,6 @@
 use super::{Start, exhausted, http2, presence};
 use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
-use crate::capture;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone};
@@ -123,10 +122,9 @@ impl Connection {
                         return Poll::Ready(Next::Http2);
                     }
                     let Start { worker, peer, .. } = self.start;
-                    let mut exchange = self
-                        .exchange
-                        .take()
-                        .unwrap_or_else(|| worker.exchange(peer, Protocol::Http1, &self.deadline));
+                    let mut exchange = self.exchange.take().unwrap_or_else(|| {
+                        Exchange::take(worker, peer, Protocol::Http1, &self.deadline)
+                    });
                     let request = &mut exchange.request;
                     match request.parse(bytes, &mut self.incoming.scan, &wire_limits) {
                         Ok(None) => self.exchange = Some(exchange),
@@ -196,7 +194,7 @@ impl Connection {
             drop(answer);
             let run = upgrade::run(stream, &mut incoming.buffer, out, exchange, *upgraded, idle);
             let lingers = Box::pin(run).await;
-            worker.keep(owned);
+            owned.give_back();
             return if lingers { After::Close } else { After::Drop };
         }
         // What is left of a request that came too slowly is not waited for again.
@@ -228,14 +226,14 @@ impl Connection {
                 After::Drop
             }
         };
-        worker.keep(owned);
+        owned.give_back();
         after
     }
 
     /// Answers what is no request.
     async fn refuse(&mut self, refusal: Refusal) -> After {
         let Start { worker, peer, .. } = self.start;
-        let mut exchange = worker.exchange(peer, Protocol::Http1, &self.deadline);
+        let mut exchange = Exchange::take(worker, peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
         // Of what cannot be read nothing is made up.
         exchange.request.set_line("", "", "");
@@ -244,7 +242,7 @@ impl Connection {
         let idle = exchange.live().site.config.limits.idle;
         let answer = flow::refuse(&mut exchange, refusal);
         send(&self.stream, &mut exchange, &mut self.out, answer, true, idle).await;
-        worker.keep(exchange);
+        exchange.give_back();
         After::Close
     }
 
@@ -344,7 +342,7 @@ async fn send(
             Err(Some(why)) if may_still_tell(exchange, out, &why) => {
                 out.reset();
                 exchange.sent = 0;
-                capture::restart(exchange);
+                exchange.recording.restart();
                 body = flow::refuse(exchange, why.into());
             }
             Err(why) => {
@@ -423,7 +421,7 @@ fn poll_send(
                     if body.is_last() {
                         exchange.complete(body.data());
                     } else {
-                        capture::pass(exchange, body.data());
+                        exchange.pass(body.data());
                     }
                     let copied = out.take(body.data());
                     body.consume(copied);
@@ -452,7 +450,7 @@ fn poll_send(
             }
             continue;
         }
-        match capture::poll_kept(exchange, cx) {
+        match exchange.poll_kept(cx) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(_)) => return Poll::Ready(Err(None)),
             Poll::Pending => {

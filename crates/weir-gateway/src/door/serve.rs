@@ -3,7 +3,6 @@
 use super::plan::{Planned, plan};
 use super::{AT_ONCE, Ended, Entry, Order, Refused, Resubmission, trial};
 use crate::body::{AnswerError, Body, RequestBody};
-use crate::capture;
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{Gone, flow};
 use crate::problem::Problem;
@@ -45,7 +44,7 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
     drop(live);
     let Planned { method, target, authority, headers, client, replay } = planned;
     let peer = SocketAddr::new(client.address, 0);
-    let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
+    let mut exchange = Exchange::take(worker, peer, Protocol::InProcess, &Rc::default());
     let request = &mut exchange.request;
     request.clear();
     request.set_line(&method, &target, &authority);
@@ -60,7 +59,7 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
             Ended::Lost
         }
     };
-    worker.keep(exchange);
+    exchange.give_back();
     ended
 }
 
@@ -85,7 +84,7 @@ async fn take(exchange: &mut Exchange, mut answer: Body<'_>) -> Ended {
         return Ended::Broken { status };
     }
     // The record is as durable as that of any other answer before it is told.
-    let _ = poll_fn(|cx| capture::poll_kept(exchange, cx)).await;
+    let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
     match exchange.problem {
         Some(problem) if !exchange.admitted => Ended::Refused(refused(problem)),
         problem => Ended::Answered { status, problem },
@@ -103,7 +102,7 @@ fn poll_take(
         if answer.is_last() {
             exchange.complete(answer.data());
         } else {
-            capture::pass(exchange, answer.data());
+            exchange.pass(answer.data());
         }
         answer.consume(length);
     }

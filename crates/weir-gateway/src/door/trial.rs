@@ -3,7 +3,6 @@
 //! recorded; a property of the transaction says whose it was.
 
 use crate::body::{AnswerError, Body, RequestBody};
-use crate::capture;
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
 use crate::headers;
@@ -101,7 +100,7 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
     let head = arrival.head(&trial.ask)?;
     // Whatever headers say: it comes from this machine.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut exchange = worker.exchange(peer, Protocol::InProcess, &Rc::default());
+    let mut exchange = Exchange::take(worker, peer, Protocol::InProcess, &Rc::default());
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     drop(live);
     // Also where a listener trusts this machine.
@@ -124,7 +123,7 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
             Err(RequestTextError::Late)
         }
     };
-    worker.keep(exchange);
+    exchange.give_back();
     told
 }
 
@@ -150,7 +149,7 @@ async fn take(exchange: &mut Exchange, mut answer: Body<'_>, begun: Instant) -> 
         exchange.abort(Some(&error));
         tried.broken = true;
     } else {
-        let _ = poll_fn(|cx| capture::poll_kept(exchange, cx)).await;
+        let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
     }
     tried.took_us = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
     tried
@@ -172,7 +171,7 @@ fn poll_take(
         if answer.is_last() {
             exchange.complete(data);
         } else {
-            capture::pass(exchange, data);
+            exchange.pass(data);
         }
         answer.consume(length);
     }

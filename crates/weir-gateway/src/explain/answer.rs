@@ -114,7 +114,7 @@ fn parameters(exchange: &Exchange) -> Vec<Pair> {
     let names = names.chain(route.path.wildcard.then_some("*"));
     let pair = |name: &str| Pair {
         name: name.to_owned(),
-        value: path::decode(&exchange.raw_parameter(name)).into_owned(),
+        value: path::decode(&exchange.view().raw_parameter(name)).into_owned(),
     };
     names.map(pair).collect()
 }
@@ -138,7 +138,7 @@ fn principal(exchange: &Exchange) -> Option<Who> {
 fn captured(exchange: &Exchange) -> Captured {
     let live = exchange.live();
     let tracker = &live.site.config.tracker;
-    let target = live.site.masks.target(exchange.request.target()).into_owned();
+    let target = live.site.redaction.target(exchange.request.target()).into_owned();
     let admitted = exchange.trace.as_ref().is_some_and(|trace| trace.stage >= Stage::RequestMap);
     let capture = exchange.recording.capture();
     let level = match (tracker.enabled, exchange.matched(), admitted) {

@@ -73,9 +73,9 @@ impl Desk {
             healths: Healths::default(),
             broker: Broker::new(config.workers, &config.data, Arc::new(drop))?,
             limiter,
-            wall: Wall::new(),
+            wall: Arc::new(Wall::new()),
             log: AccessLog::start(LogTarget::Stderr)?,
-            capture: crate::capture::Common::default(),
+            capture: Arc::default(),
         };
         let (sender, control) = watch::channel(Control { site, phase: Phase::Serving, version: 0 });
         let desk = Self::start(Arc::new(shared), control)?;

@@ -80,7 +80,7 @@ pub(crate) async fn stands_in(
 pub(crate) fn note_recorded(exchange: &mut Exchange) {
     let live = Rc::clone(exchange.live());
     if let Some(trace) = &mut exchange.trace {
-        live.site.masks.write(&exchange.request.headers, &mut trace.recorded);
+        live.site.redaction.write(&exchange.request.headers, &mut trace.recorded);
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn shown(
 
 /// A value without the query credentials in the URLs that it holds.
 pub(super) fn masked_urls(exchange: &Exchange, value: &str) -> String {
-    let value = exchange.live().site.masks.value(value.as_bytes());
+    let value = exchange.live().site.redaction.value(value.as_bytes());
     String::from_utf8_lossy(&value).into_owned()
 }
 
@@ -160,7 +160,7 @@ fn is_set_secret(route: &Route, name: &str) -> bool {
 /// A target as it may be shown: without what is masked, what the configuration puts into its
 /// query, and what by its name is a credential or a signature.
 pub(super) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, target: &str) -> String {
-    let target = exchange.live().site.masks.target(target);
+    let target = exchange.live().site.redaction.target(target);
     let Some((path, query)) = target.split_once('?') else { return target.into_owned() };
     let set: &[(String, String)] = match handler {
         Some(Handler::Proxy(proxy)) => match &proxy.query {

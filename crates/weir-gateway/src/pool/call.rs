@@ -43,7 +43,7 @@ impl Call {
         if exchange.route != Some((api, route)) {
             return None;
         }
-        let rest = exchange.raw_parameter("*").len();
+        let rest = exchange.view().raw_parameter("*").len();
         let before = exchange.request.path().len().saturating_sub(rest);
         // The same route has as many segments before what its wildcard takes.
         let slashes = exchange.request.path()[..before].matches('/').count();
@@ -93,7 +93,7 @@ impl Call {
     /// Length of the part of the path that led to the route: where what its wildcard took begins.
     pub(super) fn led(&self, exchange: &Exchange) -> usize {
         let path = exchange.request.path();
-        let of_request = || path.len().saturating_sub(exchange.raw_parameter("*").len());
+        let of_request = || path.len().saturating_sub(exchange.view().raw_parameter("*").len());
         self.redirected.as_ref().map_or_else(of_request, |to| to.led)
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::deadline::{Deadline, Expired};
 use crate::descriptors::is_exhausted;
+use crate::labels::Again;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::spans::Open;
-use crate::stats::Again;
 use crate::upstream::{Call, Connection, TakeError, Target, Upstream, failed_check};
 use std::rc::Rc;
 use std::time::Instant;

@@ -181,7 +181,7 @@ pub(super) fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> 
 
 fn below_base(exchange: &Exchange) -> String {
     let mut below = String::new();
-    for segment in exchange.segments_below_base() {
+    for segment in exchange.view().segments_below_base() {
         below.push('/');
         below.push_str(segment);
     }
@@ -196,7 +196,7 @@ pub(crate) fn fill(exchange: &Exchange, parts: &[PathPart]) -> String {
     for part in parts {
         match part {
             PathPart::Text(text) => filled.push_str(text),
-            PathPart::Parameter(name) => filled.push_str(&exchange.raw_parameter(name)),
+            PathPart::Parameter(name) => filled.push_str(&exchange.view().raw_parameter(name)),
         }
     }
     if !filled.starts_with('/') {

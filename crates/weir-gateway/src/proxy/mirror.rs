@@ -14,7 +14,7 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::headers::drop_underscored;
-use crate::stats::Mirrored;
+use crate::labels::Mirrored;
 use crate::worker::{Live, Worker};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub(crate) fn meant(exchange: &Exchange, proxy: &Proxy) -> Vec<usize> {
         return Vec::new();
     }
     let is_meant = |mirror: &Mirror| match &mirror.when {
-        Some(when) => when.holds(&exchange.scope()),
+        Some(when) => when.holds(&exchange.view().scope()),
         None => true,
     };
     (0..proxy.mirrors.len()).filter(|index| is_meant(&proxy.mirrors[*index])).collect()

@@ -10,8 +10,8 @@
 use super::{Choice, Limits, Lost, UpstreamBody, head, not_taken, once};
 use crate::clock;
 use crate::exchange::Exchange;
+use crate::labels::{Again, NotAgain};
 use crate::proxy::sending::Sending;
-use crate::stats::{Again, NotAgain};
 use crate::upstream::{Call, Connection, Retrying, Target};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

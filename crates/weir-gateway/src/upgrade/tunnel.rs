@@ -7,12 +7,11 @@ use super::frames::{self, Frames};
 use super::{Upgraded, WEBSOCKET};
 use crate::body::AnswerError;
 use crate::buffer::Buffer;
-use crate::capture;
 use crate::clock;
 use crate::deadline::{Expired, Wait};
 use crate::exchange::Exchange;
+use crate::labels::UpgradeEnd;
 use crate::outgoing::Outgoing;
-use crate::stats::UpgradeEnd;
 use crate::stream::Stream;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
@@ -269,7 +268,7 @@ impl<'c> Tunnel<'c> {
         let notes = exchange.notes.get_or_insert_default();
         notes.properties.extend(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)));
         exchange.sent = self.down.bytes;
-        capture::tunnelled(exchange, self.up.bytes, self.down.bytes);
+        exchange.tunnelled(self.up.bytes, self.down.bytes);
         match ended {
             UpgradeEnd::ClientReset => exchange.abort(None),
             UpgradeEnd::UpstreamReset => exchange.abort(Some(&AnswerError::UpstreamClosed)),

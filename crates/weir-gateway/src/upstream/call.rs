@@ -2,8 +2,9 @@
 
 use super::Target;
 use crate::clock;
+use crate::labels::method_label;
 use crate::spans::{Open, TrySpan, Went};
-use crate::stats::{CallKey, method_label};
+use crate::stats::CallKey;
 use crate::trace_context::SpanContext;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ pub(crate) fn key_of(exchange: &Exchange, by: &HashKey) -> Option<u64> {
     match by {
         HashKey::Address => Some(of(exchange.client.address.to_string().as_bytes())),
         HashKey::Header(name) => exchange.request.headers.get(name).map(of),
-        HashKey::Expr(expr) => expr.value(&exchange.scope()).map(|value| match value {
+        HashKey::Expr(expr) => expr.value(&exchange.view().scope()).map(|value| match value {
             serde_json::Value::String(text) => of(text.as_bytes()),
             other => of(other.to_string().as_bytes()),
         }),

@@ -5,7 +5,7 @@
 //! What takes it out and brings it back is rare and happens under the lock of its upstream, so
 //! that never more targets are out than may be.
 
-use crate::stats::EjectionReason;
+use crate::labels::EjectionReason;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};

@@ -112,8 +112,6 @@ async fn sweep(worker: &'static Worker) {
         live.sweep();
         key_set::refresh(&live);
         check::begin(&live);
-        if let Some(lane) = &worker.lane {
-            lane.borrow_mut().tick();
-        }
+        worker.recorder.tick();
     }
 }

@@ -1,16 +1,20 @@
 //! A Config as one worker serves it: what is shared, and beside it what only this worker has.
 
-use crate::auth::{AuthCounters, Authenticator, Remote};
-use crate::exchange::Exchange;
+use crate::auth::{AuthCounters, Authenticator, Principal, Remote};
+use crate::client_request::ClientRequest;
 use crate::files::Root;
+use crate::forwarded::Client;
+use crate::labels::method_label;
+use crate::redaction::BodySettings;
 use crate::script::Slot;
 use crate::site::Site;
-use crate::stats::{Durations, SeriesKey, WorkerStats, method_label};
+use crate::stats::{Durations, SeriesKey, WorkerStats};
 use crate::upstream::{Healths, Upstream};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_config::{Handler, Traces};
+use weir_wire::RequestHead;
 
 /// Durations by method and status, for one operation.
 type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
@@ -25,6 +29,7 @@ pub(crate) struct Live {
     pub(crate) files: Vec<Vec<Option<Root>>>,
     /// This worker's script engine.
     pub(crate) scripts: Rc<Slot>,
+    pub(crate) bodies: Rc<BodySettings>,
     /// By API and route; one more a API for requests without a route, and one more API for
     /// requests without an API.
     series: Vec<Vec<Series>>,
@@ -60,7 +65,8 @@ impl Live {
         let same = before.filter(|live| live.scripts.serves(&site.scripts));
         let scripts =
             same.map_or_else(|| Rc::new(Slot::new(&site.scripts)), |live| Rc::clone(&live.scripts));
-        Self { authenticator, upstreams, files: files.collect(), scripts, series, site }
+        let bodies = Rc::new(BodySettings::new(&config.tracker));
+        Self { authenticator, upstreams, files: files.collect(), scripts, bodies, series, site }
     }
 
     /// Which requests are traced, if any are.
@@ -90,26 +96,44 @@ impl Live {
         }
     }
 
+    /// A request as it is read: its head, host and client, and the indexes of its API and its route.
+    pub(crate) fn view<'a>(
+        &'a self,
+        (head, host, client): (&'a RequestHead, &'a str, &'a Client),
+        (api, route): (Option<usize>, Option<(usize, usize)>),
+        principal: Option<&'a Principal>,
+    ) -> ClientRequest<'a> {
+        let config = &*self.site.config;
+        let depth = route.map_or(0, |(api, _)| self.site.router.depth(api));
+        let route = route.map(|(api, route)| &config.apis[api].routes[route]);
+        let api = api.map(|api| &config.apis[api]);
+        ClientRequest { head, host, client, config, api, route, depth, principal }
+    }
+
     /// The series a request is counted in.
-    pub(super) fn series(&self, exchange: &Exchange, stats: &WorkerStats) -> Arc<Durations> {
-        let (api, route) = match (exchange.api, exchange.route) {
+    pub(crate) fn series(
+        &self,
+        (api, route): (Option<usize>, Option<(usize, usize)>),
+        request: &ClientRequest<'_>,
+        status: u16,
+        stats: &WorkerStats,
+    ) -> Arc<Durations> {
+        let (api, route) = match (api, route) {
             (_, Some((api, route))) => (api, route),
             (Some(api), None) => (api, self.series[api].len() - 1),
             (None, None) => (self.series.len() - 1, 0),
         };
-        let method = method_label(exchange.request.method);
-        let status = exchange.response.status;
+        let method = method_label(request.head.method);
         let mut series = self.series[api][route].borrow_mut();
         let own = series.iter().find(|(m, s, _)| (*m, *s) == (method, status));
         // Once there is one for all others, there is none of its own for what is not there yet.
         if let Some((_, _, found)) = own.or_else(|| series.iter().find(|(m, ..)| m.is_empty())) {
             return Arc::clone(found);
         }
-        let config = &self.site.config;
         let key = SeriesKey {
-            api: config.apis.get(api).map(|api| api.name.clone()).unwrap_or_default(),
-            operation: exchange.matched().map(|(_, r)| r.operation.clone()).unwrap_or_default(),
-            path: exchange.matched().map(|(api, r)| api.path_of(r)).unwrap_or_default(),
+            api: request.api.map(|api| api.name.clone()).unwrap_or_default(),
+            operation: request.route.map(|route| route.operation.clone()).unwrap_or_default(),
+            path: request.pattern(),
             method,
             status,
         };

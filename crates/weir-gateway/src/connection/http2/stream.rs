@@ -2,7 +2,7 @@
 
 use super::{InFlight, head};
 use crate::body::{AnswerError, Body, Http2Body, RequestBody, SharedResponse};
-use crate::capture::{self, NotKept};
+use crate::capture::NotKept;
 use crate::connection::{Start, exhausted};
 use crate::deadline::{Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
@@ -38,7 +38,7 @@ struct Broken(Option<AnswerError>);
 pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     let Request { https, limits, request, response } = request;
     let worker = start.worker;
-    let mut exchange = worker.exchange(start.peer, Protocol::Http2, &Rc::default());
+    let mut exchange = Exchange::take(worker, start.peer, Protocol::Http2, &Rc::default());
     let (parts, incoming) = request.into_parts();
     let checked = head::read(&mut exchange, &parts, &limits);
     exchange.certificate.clone_from(&start.certificate);
@@ -74,7 +74,7 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     };
     drop(parts);
     match send(&mut exchange, &mut response, body, limits.idle).await {
-        Ok(()) => worker.keep(exchange),
+        Ok(()) => exchange.give_back(),
         Err(Broken(why)) => exchange.abort(why.as_ref()),
     }
 }
@@ -149,7 +149,7 @@ async fn send(
     let body = if has_body { body } else { Body::Empty };
     if matches!(body, Body::Empty) {
         exchange.complete(b"");
-        if poll_fn(|cx| capture::poll_kept(exchange, cx)).await.is_err() {
+        if poll_fn(|cx| exchange.poll_kept(cx)).await.is_err() {
             response.reset(Reason::INTERNAL_ERROR);
             return Err(Broken(Some(AnswerError::NotKept)));
         }
@@ -208,13 +208,13 @@ impl Sending {
                         exchange.complete(&data);
                         self.end = Some(End::Data(data));
                     } else {
-                        capture::pass(exchange, &data);
+                        exchange.pass(&data);
                         self.stream.send_data(data, false).map_err(|_| Broken(None))?;
                     }
                 }
             }
         }
-        if let Err(NotKept) = ready!(capture::poll_kept(exchange, cx)) {
+        if let Err(NotKept) = ready!(exchange.poll_kept(cx)) {
             return Poll::Ready(Err(Broken(Some(AnswerError::NotKept))));
         }
         let sent = match self.end.take() {

@@ -1,6 +1,8 @@
 //! Labels of counters, each with all of its values in a fixed order: a counter is an array by the
 //! number of the label.
 
+use weir_wire::Method;
+
 /// Why a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
@@ -195,5 +197,21 @@ impl UpgradeEnd {
             Self::Reload => "reload",
             Self::Stop => "stop",
         }
+    }
+}
+
+/// Method as a label: other methods than the standard ones are `_OTHER`, as OpenTelemetry says.
+pub(crate) fn method_label(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Delete => "DELETE",
+        Method::Patch => "PATCH",
+        Method::Options => "OPTIONS",
+        Method::Trace => "TRACE",
+        Method::Connect => "CONNECT",
+        Method::Other => "_OTHER",
     }
 }

@@ -1,7 +1,7 @@
 //! Validations that took more than their budget: now and then a line for the operator, with the route
 //! of the last one.
 
-use crate::exchange::Exchange;
+use crate::client_request::ClientRequest;
 use crate::throttle::Throttle;
 use std::cell::RefCell;
 use std::time::Instant;
@@ -21,13 +21,18 @@ struct Last {
 }
 
 impl OverBudget {
-    /// Accounts for one.
-    pub(super) fn add(exchange: &Exchange, side: &'static str, violation: &Violation) {
-        let matched = exchange.matched();
+    /// Accounts for one, of a `request` or a `response`.
+    pub(crate) fn add(
+        &self,
+        request: &ClientRequest<'_>,
+        side: &'static str,
+        violation: &Violation,
+    ) {
+        let matched = request.api.zip(request.route);
         let route = matched.map(|(api, route)| format!("{} {}", api.name, route.operation));
         let detail = format!("{}: {}", violation.place.as_str(), violation.detail);
         let last = Last { side, route: route.unwrap_or_default(), detail };
-        exchange.worker.over_budget.0.borrow_mut().add(1, last);
+        self.0.borrow_mut().add(1, last);
     }
 
     /// The line that is due, if there were any since the one before.

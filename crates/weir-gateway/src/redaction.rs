@@ -1,8 +1,11 @@
-//! Headers and targets as they may be recorded: without credentials and what is masked.
+//! Redaction: headers, targets and bodies as they may be recorded, without credentials and what
+//! `tracker.mask` names.
 
-use super::urls;
+mod urls;
+
 use std::borrow::Cow;
-use weir_config::{Carrier, Config};
+use std::sync::Arc;
+use weir_config::{BodyMask, Carrier, Config, Tracker};
 use weir_wire::{Headers, Known};
 
 /// What stands for a value that is not recorded.
@@ -10,14 +13,14 @@ const MASKED: &[u8] = b"***";
 
 /// What must not be recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Masks {
+pub(crate) struct Redaction {
     /// Header names beside those that always carry credentials, lower case.
     headers: Vec<String>,
     /// Query parameters.
     parameters: Vec<String>,
 }
 
-impl Masks {
+impl Redaction {
     /// Everything that an `auth` names, and what `tracker.mask` says.
     pub(crate) fn new(config: &Config) -> Self {
         let mut masks = Self {
@@ -85,6 +88,24 @@ impl Masks {
     }
 }
 
+/// What of bodies may be recorded.
+#[derive(Debug)]
+pub(crate) struct BodySettings {
+    /// Most bytes that are stored of one.
+    pub(crate) limit: u64,
+    /// What is redacted.
+    pub(crate) mask: Arc<BodyMask>,
+    /// Most bytes of bodies that wait to be redacted, in the whole process.
+    pub(crate) budget: u64,
+}
+
+impl BodySettings {
+    pub(crate) fn new(tracker: &Tracker) -> Self {
+        let mask = Arc::clone(&tracker.masked_bodies);
+        Self { limit: tracker.body_limit, mask, budget: tracker.budget }
+    }
+}
+
 /// Headers that carry credentials whatever the configuration says.
 const CREDENTIALS: [Known; 4] =
     [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
@@ -93,8 +114,8 @@ const CREDENTIALS: [Known; 4] =
 mod tests {
     use super::*;
 
-    fn masks() -> Masks {
-        Masks { headers: vec!["x-secret".to_owned()], parameters: vec!["token".to_owned()] }
+    fn masks() -> Redaction {
+        Redaction { headers: vec!["x-secret".to_owned()], parameters: vec!["token".to_owned()] }
     }
 
     #[test]
@@ -112,7 +133,7 @@ mod tests {
         ] {
             headers.push(name, value.as_bytes());
         }
-        for masks in [masks(), Masks::default()] {
+        for masks in [masks(), Redaction::default()] {
             let mut out = Vec::new();
             masks.write(&headers, &mut out);
             let text = String::from_utf8(out).unwrap();

@@ -1,19 +1,20 @@
-//! One body as it passes: what is counted, stored, hashed or held of it.
+//! The capture of one body as it passes: what is counted, stored, hashed or held of it.
 
+use super::Recorder;
 use super::mask::{self, Held};
 use super::rest::RestHash;
-use crate::worker::Worker;
+use crate::redaction::BodySettings;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weir_config::{CaptureLevel, Tracker};
+use weir_config::CaptureLevel;
 use weir_journal::{BodyMetadata, Side, TransactionHandle, Withheld};
 use weir_wire::{Framing, Headers};
 
 /// A body on its way.
 #[derive(Debug)]
-pub(super) struct Passing {
-    worker: &'static Worker,
+pub(super) struct BodyCapture {
+    recorder: &'static Recorder,
     facts: BodyMetadata,
     keep: Keep,
     /// Most bytes that are stored.
@@ -36,34 +37,34 @@ enum Keep {
     Masked,
 }
 
-impl Passing {
+impl BodyCapture {
     /// Begins with a body that has these headers.
     pub(super) fn new(
-        worker: &'static Worker,
+        recorder: &'static Recorder,
         level: CaptureLevel,
-        settings: &Tracker,
+        settings: &BodySettings,
         headers: &Headers,
     ) -> Self {
-        let mut passing = Self {
-            worker,
+        let mut body = Self {
+            recorder,
             facts: BodyMetadata::default(),
             keep: Keep::Nothing,
-            limit: settings.body_limit,
+            limit: settings.limit,
             unread: None,
         };
         if level < CaptureLevel::Body {
-            return passing;
+            return body;
         }
-        if settings.masked_bodies.is_empty() {
-            passing.keep = Keep::First(None);
-            return passing;
+        if settings.mask.is_empty() {
+            body.keep = Keep::First(None);
+            return body;
         }
-        passing.limit = passing.limit.min(mask::LONGEST);
-        match Held::new(headers, worker) {
-            Ok(held) => passing.keep = Keep::Held(held),
-            Err(why) => passing.withhold(why),
+        body.limit = body.limit.min(mask::LONGEST);
+        match Held::new(headers, recorder) {
+            Ok(held) => body.keep = Keep::Held(held),
+            Err(why) => body.withhold(why),
         }
-        passing
+        body
     }
 
     /// Begins with a request's body, which may have more than is read of it.
@@ -78,7 +79,7 @@ impl Passing {
     }
 
     /// Counts bytes that pass and gives those that are to be stored now.
-    fn take<'b>(&mut self, bytes: &'b [u8], settings: &Tracker) -> &'b [u8] {
+    fn take<'b>(&mut self, bytes: &'b [u8], settings: &BodySettings) -> &'b [u8] {
         self.facts.length += bytes.len() as u64;
         match &mut self.keep {
             Keep::Nothing | Keep::Masked => b"",
@@ -117,7 +118,7 @@ impl Passing {
     fn hash(&mut self, rest: &[u8]) {
         if let Keep::First(hash) = &mut self.keep
             && !rest.is_empty()
-            && let Some(key) = &self.worker.shared.capture.key
+            && let Some(key) = &self.recorder.common.key
         {
             hash.get_or_insert_with(|| Box::new(RestHash::new(key))).add(rest);
         }
@@ -129,7 +130,7 @@ impl Passing {
         handle: TransactionHandle,
         side: Side,
         bytes: &[u8],
-        settings: &Tracker,
+        settings: &BodySettings,
     ) {
         let before = self.facts.stored;
         let stored = self.take(bytes, settings);
@@ -138,7 +139,7 @@ impl Passing {
 
     /// Writes bytes that [`BodyMetadata::stored`] counts already; before them there were `before`.
     fn store(&mut self, handle: TransactionHandle, side: Side, bytes: &[u8], before: u64) {
-        let Some(lane) = &self.worker.lane else { return };
+        let Some(lane) = &self.recorder.lane else { return };
         if !bytes.is_empty() && lane.borrow_mut().part(handle, side, bytes).is_err() {
             // Nothing behind a gap: what is stored is the beginning.
             self.facts.stored = before;
@@ -149,7 +150,7 @@ impl Passing {
     }
 
     /// What is held, masked, now that all of it has passed.
-    fn mask(&mut self, settings: &Tracker) -> Option<Vec<u8>> {
+    fn mask(&mut self, settings: &BodySettings) -> Option<Vec<u8>> {
         if self.facts.length == 0 {
             return None;
         }
@@ -160,7 +161,7 @@ impl Passing {
                 return None;
             }
         };
-        match held.masked(&settings.masked_bodies, self.limit, settings.budget) {
+        match held.masked(&settings.mask, self.limit, settings.budget) {
             Ok(masked) => {
                 self.facts.masked = masked.is_some();
                 let stored = masked.unwrap_or_else(|| held.into_bytes());
@@ -180,7 +181,7 @@ impl Passing {
     }
 
     /// Its end has been read: what was held is masked and written, and needs no more room.
-    pub(super) fn over(&mut self, handle: Option<TransactionHandle>, settings: &Tracker) {
+    pub(super) fn over(&mut self, handle: Option<TransactionHandle>, settings: &BodySettings) {
         if self.unread.take().is_none() {
             return;
         }
@@ -218,7 +219,7 @@ impl Passing {
     pub(super) fn finish<'b>(
         mut self,
         last: &'b [u8],
-        settings: &Tracker,
+        settings: &BodySettings,
     ) -> (BodyMetadata, Cow<'b, [u8]>) {
         let mut stored = Cow::Borrowed(self.take(last, settings));
         let cut = self.is_cut();
@@ -240,7 +241,7 @@ impl Passing {
             self.facts.withheld = None;
         }
         if self.facts.withheld.is_some() {
-            self.worker.stats.withheld.add(1);
+            self.recorder.stats.withheld.add(1);
         }
         self.facts.truncated = cut || self.facts.stored < self.facts.length;
         (self.facts, stored)
@@ -260,22 +261,23 @@ impl Passing {
 pub(crate) struct Tee {
     /// None if they are only counted.
     pub(super) handle: Option<TransactionHandle>,
-    pub(super) body: Rc<RefCell<Passing>>,
-    pub(super) live: Rc<crate::worker::Live>,
+    pub(super) body: Rc<RefCell<BodyCapture>>,
+    pub(super) settings: Rc<BodySettings>,
 }
 
 impl Tee {
     pub(crate) fn pass(&self, bytes: &[u8]) {
-        let settings = &self.live.site.config.tracker;
         match self.handle {
-            Some(handle) => self.body.borrow_mut().pass(handle, Side::Request, bytes, settings),
+            Some(handle) => {
+                self.body.borrow_mut().pass(handle, Side::Request, bytes, &self.settings)
+            }
             None => self.body.borrow_mut().count(bytes),
         }
     }
 
     /// The end of the body has been read.
     pub(crate) fn over(&self) {
-        self.body.borrow_mut().over(self.handle, &self.live.site.config.tracker);
+        self.body.borrow_mut().over(self.handle, &self.settings);
     }
 
     /// The body broke off.
