@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 use weir_gateway::door::Tried;
-use weir_gateway::explain::Pair;
+use weir_gateway::explanation::Pair;
 use weir_gateway::request_text::RequestText;
 
 /// A request to be explained: by its parts, or as a curl command.

@@ -8,13 +8,12 @@ pub(crate) use answer::{AnswerError, Body, BodyEnd};
 pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::{Http2Body, SharedResponse};
 
-use crate::capture::Tee;
 use crate::counter::Counter;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::problem::Problem;
-use crate::proxy::mirror::Copying;
 use crate::refusal::Refusal;
 use bytes::Bytes;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyError, Framing};
@@ -50,6 +49,16 @@ impl From<RequestBodyError> for Refusal {
     }
 }
 
+/// What gets the bytes of a request's body as they are consumed.
+pub(crate) trait BodyTap {
+    /// These bytes pass.
+    fn pass(&self, bytes: &[u8]);
+    /// The end has been read; maybe more than once.
+    fn end(&self);
+    /// The body broke off.
+    fn broken(&self);
+}
+
 /// The body of a request, read as it is asked for.
 pub(crate) struct RequestBody<'a> {
     source: Source<'a>,
@@ -59,10 +68,8 @@ pub(crate) struct RequestBody<'a> {
     idle: Duration,
     /// Where bytes that clients sent are counted.
     received: Option<&'static Counter>,
-    /// Where it is recorded.
-    tee: Option<Tee>,
-    /// Copies of the request that are to have it.
-    copies: Option<Box<Copying>>,
+    /// The record, and the mirrors, that are to have it.
+    taps: [Option<Rc<dyn BodyTap>>; 2],
 }
 
 enum Source<'a> {
@@ -87,8 +94,7 @@ impl<'a> RequestBody<'a> {
             allowance: u64::MAX,
             idle: Duration::ZERO,
             received: None,
-            tee: None,
-            copies: None,
+            taps: [None, None],
         }
     }
 
@@ -138,40 +144,28 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// From now on what is dealt with is recorded.
-    pub(crate) fn tee(&mut self, tee: Option<Tee>) {
-        self.tee = tee;
+    /// From now on what is consumed is recorded.
+    pub(crate) fn record(&mut self, tap: Option<Rc<dyn BodyTap>>) {
+        self.taps[0] = tap;
         self.tell_end();
     }
 
-    /// From now on what is dealt with goes into copies, too, which are sent once it is whole.
-    pub(crate) fn copy(&mut self, copies: Copying) {
-        self.copies = Some(Box::new(copies));
+    /// From now on what is consumed goes into copies, too, which are sent once it is whole.
+    pub(crate) fn mirror(&mut self, tap: Rc<dyn BodyTap>) {
+        self.taps[1] = Some(tap);
         self.tell_end();
     }
 
-    /// Has it recorded, and copies sent, when the end has been read.
-    fn tell_end(&mut self) {
-        if (self.tee.is_none() && self.copies.is_none()) || !self.is_done() {
-            return;
-        }
-        if let Some(tee) = &self.tee {
-            tee.over();
-        }
-        if let Some(copies) = self.copies.take() {
-            copies.send();
+    /// Tells the taps when the end has been read.
+    fn tell_end(&self) {
+        if self.taps.iter().any(Option::is_some) && self.is_done() {
+            self.taps.iter().flatten().for_each(|tap| tap.end());
         }
     }
 
     /// Drops bytes at hand that are dealt with.
     pub(crate) fn consume(&mut self, count: usize) {
-        if let Some(tee) = &self.tee {
-            tee.pass(&self.data()[..count]);
-        }
-        if let Some(mut copies) = self.copies.take() {
-            copies.pass(&self.data()[..count]);
-            self.copies = Some(copies);
-        }
+        self.taps.iter().flatten().for_each(|tap| tap.pass(&self.data()[..count]));
         match &mut self.source {
             Source::Empty => {}
             Source::Http1(body) => body.consume(count),
@@ -287,9 +281,7 @@ impl<'a> RequestBody<'a> {
     }
 
     fn broke_off(&self) {
-        if let Some(tee) = &self.tee {
-            tee.broke_off();
-        }
+        self.taps.iter().flatten().for_each(|tap| tap.broken());
     }
 
     /// Counts what has come to hand against the limit.

@@ -23,15 +23,15 @@ mod rest;
 mod stages;
 mod write;
 
-pub(crate) use body::Tee;
 pub(crate) use durable::NotKept;
 pub(crate) use recorder::{Common, Recorder};
 pub use rest::hash_key_is_whole;
 
+use crate::body::BodyTap;
 use crate::clock;
 use crate::problem::Problem;
 use crate::transaction::Transaction;
-use body::BodyCapture;
+use body::{BodyCapture, RequestTap};
 use stages::Stages;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ pub(crate) struct Recording {
     recorder: &'static Recorder,
     state: State,
     capture: Capture,
-    request: Option<Rc<RefCell<BodyCapture>>>,
+    request: Option<Rc<RequestTap>>,
     response: Option<BodyCapture>,
     /// Parts of another response are in the journal.
     discarded: bool,
@@ -188,7 +188,7 @@ impl Recording {
         of: &Transaction<'_>,
         route: &Route,
         framing: Framing,
-    ) -> Result<Option<Tee>, Problem> {
+    ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
         let (count_only, counted) = (self.count_only, self.counted);
         if count_only && counted == 0 {
             self.state = State::Off;
@@ -218,9 +218,10 @@ impl Recording {
         let level = if handle.is_some() || count_only { level } else { CaptureLevel::Meta };
         let headers = &of.request.head.headers;
         let body = BodyCapture::new(self.recorder, level, of.bodies, headers);
-        let body = Rc::new(RefCell::new(body.of_request(framing)));
-        self.request = Some(Rc::clone(&body));
-        Ok(Some(Tee { handle, body, settings: Rc::clone(of.bodies) }))
+        let body = RefCell::new(body.of_request(framing));
+        let tap = Rc::new(RequestTap { handle, body, settings: Rc::clone(of.bodies) });
+        self.request = Some(Rc::clone(&tap));
+        Ok(Some(tap))
     }
 
     /// Bytes of the response's body pass, but for the last ones, which go to [`Recording::end`].
@@ -250,7 +251,7 @@ impl Recording {
             return;
         }
         if let Some(request) = &self.request {
-            request.borrow_mut().passed(up);
+            request.body.borrow_mut().passed(up);
         }
         let mut response = self.take_response(of, CaptureLevel::Meta);
         response.passed(down);

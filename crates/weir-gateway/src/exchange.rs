@@ -3,12 +3,12 @@
 use crate::access_log::Line;
 use crate::auth::Principal;
 use crate::auth::certificate::Certificate;
-use crate::body::{AnswerError, BodyEnd};
-use crate::capture::{NotKept, Recording, Tee};
+use crate::body::{AnswerError, BodyEnd, BodyTap};
+use crate::capture::{NotKept, Recording};
 use crate::client_request::ClientRequest;
 use crate::clock;
 use crate::deadline::Deadline;
-use crate::explain::{Stage, Trace};
+use crate::explanation::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::grpc;
 use crate::headers::{filter_trailers, is_edited};
@@ -20,8 +20,7 @@ use crate::spans::Open;
 use crate::trace_context::TraceContext;
 use crate::transaction::Transaction;
 use crate::transaction_id::TransactionId;
-use crate::upgrade::Upgraded;
-use crate::upstream::Call;
+use crate::upstream::{Call, Upgraded};
 use crate::worker::{Live, Worker};
 use http::HeaderMap;
 use std::cell::RefCell;
@@ -346,7 +345,7 @@ impl Exchange {
         &mut self,
         route: &Route,
         framing: Framing,
-    ) -> Result<Option<Tee>, Problem> {
+    ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
         let begin = |recording: &mut Recording, transaction: &Transaction<'_>, _: &Live| {
             recording.begin(transaction, route, framing)
         };

@@ -11,20 +11,14 @@ mod desk;
 mod route;
 mod sent;
 mod steps;
-mod told;
-mod trace;
 mod upstream;
 
 pub(crate) use desk::Desk;
 pub(crate) use sent::{note_recorded, stands_in};
-pub use told::{
-    Answer, Captured, Decision, Explanation, Kind, Listened, Other, Outcome, Pair, Part, Sent,
-    Step, Text, Who,
-};
-pub(crate) use trace::{Stage, Trace};
 
 use crate::body::RequestBody;
 use crate::exchange::{Exchange, Protocol};
+use crate::explanation::{Explanation, Text};
 use crate::flow;
 use crate::limit::Limiter;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};

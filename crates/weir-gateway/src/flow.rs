@@ -1,16 +1,17 @@
 //! The life of a request, in order: route → auth → limit → validate → map → handler → map →
 //! compress → client. The stages know nothing of each other; what they share is the Exchange.
 
-use crate::auth::{self, AuthFailure, FailureKind, introspect, key_set};
-use crate::body::{Body, RequestBody};
+use crate::auth::{self, AuthFailure, FailureKind};
+use crate::authorization_server;
+use crate::body::{Body, BodyTap, RequestBody};
 use crate::cache::{self, Looked};
 use crate::calls;
-use crate::capture;
 use crate::compress::{self, Decision};
 use crate::console_cookie;
 use crate::cors;
 use crate::exchange::Exchange;
-use crate::explain::{self, Stage};
+use crate::explain;
+use crate::explanation::Stage;
 use crate::grpc;
 use crate::headers::apply_edits;
 use crate::limit::{Caller, Moment};
@@ -82,7 +83,7 @@ pub(crate) async fn stages<'a>(
         exchange.mirrors = proxy::mirror::meant(exchange, proxy);
     }
     match &mut exchange.trace {
-        None => body.tee(begin_recording(exchange, route, &body)?),
+        None => body.record(begin_recording(exchange, route, &body)?),
         Some(_) => explain::note_recorded(exchange),
     }
     exchange.admitted = true;
@@ -341,11 +342,12 @@ async fn learn(exchange: &Exchange, route: &Route, failure: AuthFailure) -> bool
     let latest = route.timeout.map(|timeout| exchange.started + timeout);
     match failure.kind() {
         FailureKind::UnknownKey | FailureKind::NoKeys => {
-            Box::pin(key_set::wait(&live, auth, latest)).await
+            Box::pin(authorization_server::wait_for_keys(&live, auth, latest)).await
         }
         FailureKind::NotAsked => {
             let Ok(Some(token)) = auth::bearer(&exchange.request.headers) else { return false };
-            Box::pin(introspect::ask(&live, auth, token, exchange.unix, latest)).await
+            Box::pin(authorization_server::introspect(&live, auth, token, exchange.unix, latest))
+                .await
         }
         _ => false,
     }
@@ -426,7 +428,7 @@ fn begin_recording(
     exchange: &mut Exchange,
     route: &Route,
     body: &RequestBody<'_>,
-) -> Result<Option<capture::Tee>, Problem> {
+) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
     let begun = exchange.begin_record(route, body.framing());
     if begun.is_err() {
         let now = moment(exchange);

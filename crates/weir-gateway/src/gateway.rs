@@ -6,16 +6,18 @@ use crate::capture;
 use crate::clock::Wall;
 use crate::descriptors::Descriptors;
 use crate::door::{self, Entry, Order, Refused, Resubmission, Tell, Trial, Tried};
-use crate::explain::{Desk, Explanation};
+use crate::explain::Desk;
+use crate::explanation::Explanation;
 use crate::limit::{LimitStandings, Limiter};
 use crate::listen::{self, BindError};
 use crate::request_text::{RequestText, RequestTextError};
+use crate::server::{self, Accepting, Parting, partings};
 use crate::site::{Site, SiteError};
 use crate::snapshot::Snapshot;
 use crate::spans::Traced;
 use crate::stats::WorkerStats;
 use crate::upstream::Healths;
-use crate::worker::{self, Accepting, Control, Phase, Shared, Worker};
+use crate::worker::{Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -371,7 +373,7 @@ impl Bound {
             desk: OnceLock::new(),
             accepting: Arc::default(),
         };
-        let (partings, finish) = worker::partings(&sockets);
+        let (partings, finish) = partings(&sockets);
         let mut lanes = lanes.into_iter();
         for (index, (listeners, parting)) in sockets.into_iter().zip(partings).enumerate() {
             let own = Own { listeners, parting, lane: lanes.next() };
@@ -386,7 +388,7 @@ impl Bound {
 /// What belongs to one worker from the start.
 struct Own {
     listeners: Vec<TcpListener>,
-    parting: worker::Parting,
+    parting: Parting,
     lane: Option<Lane>,
 }
 
@@ -410,7 +412,7 @@ impl Gateway {
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
-            if let Err(error) = worker::run(worker, listeners, parting, orders, control) {
+            if let Err(error) = server::run(worker, listeners, parting, orders, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} failed: {error}");
             }

@@ -4,7 +4,9 @@
 //! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
 
 mod access_log;
+mod agent_connections;
 pub mod auth;
+mod authorization_server;
 mod body;
 mod buffer;
 mod cache;
@@ -23,6 +25,7 @@ mod descriptors;
 pub mod door;
 mod exchange;
 pub mod explain;
+pub mod explanation;
 mod files;
 mod flow;
 pub mod forwarded;
@@ -30,6 +33,7 @@ mod gateway;
 mod grpc;
 pub mod handshake;
 mod headers;
+mod health_check;
 mod hex;
 pub mod labels;
 pub mod limit;
@@ -48,6 +52,9 @@ mod reply;
 pub mod request_text;
 pub mod route;
 mod script;
+mod script_engine;
+mod script_path;
+mod server;
 mod site;
 pub mod snapshot;
 pub mod spans;

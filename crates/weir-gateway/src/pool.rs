@@ -9,7 +9,6 @@ mod call;
 mod connect;
 mod failure;
 mod feeding;
-mod hold;
 mod http;
 mod output;
 mod script;
@@ -17,8 +16,6 @@ mod speak;
 mod variables;
 
 pub(crate) use answer::AgentBody;
-pub(crate) use hold::{Hold, Kept, forget_lost};
-pub(crate) use script::Scripts;
 
 use crate::body::{Body, RequestBody};
 use crate::deadline::{Expired, Wait};

@@ -67,7 +67,7 @@ pub(crate) async fn forward<'a>(
         exchange.mirrors.clear();
     }
     // Before the headers are the upstream's.
-    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     prepare(exchange, route, proxy, settings, &mut body);
 
     // The reading of the request's start, if nothing has been waited for since.
@@ -165,7 +165,8 @@ pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> 
     let takes = |other: &&Instead| {
         other.when.as_ref().is_none_or(|when| when.holds(&scope))
             && other.share.as_ref().is_none_or(|share| {
-                hash::key_of(exchange, &share.by).is_some_and(|key| hash::is_in(key, share.part))
+                hash::key_of(&exchange.view(), &share.by)
+                    .is_some_and(|key| hash::is_in(key, share.part))
             })
     };
     proxy.instead.iter().find(takes).map(|other| other.upstream)
@@ -200,7 +201,7 @@ pub(crate) fn outline(
     let live = Rc::clone(exchange.live());
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
-    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     head::prepare(exchange, route, Some(&proxy.headers), &settings.underscores_in_headers);
     head::sign(&mut exchange.request.headers, settings.credential.as_ref());
     let target = &upstream.targets[upstream.choose(&[], key)?];

@@ -7,14 +7,9 @@
 
 mod answer;
 mod drive;
-mod guard;
 mod map;
-mod plan;
-mod seat;
 
 pub(crate) use map::{Mapped, request as map_request, response as map_response};
-pub(crate) use plan::ScriptPlan;
-pub(crate) use seat::Slot;
 
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
@@ -22,8 +17,8 @@ use crate::headers::apply_edits;
 use crate::path;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::script_engine::{Part, Place, Placement};
 use crate::worker::Live;
-use plan::{Part, Place, Seat};
 use std::rc::Rc;
 use weir_config::{Route, Script, Segment};
 use weir_script::{End, Principal, Request, Role, Step};
@@ -72,7 +67,7 @@ pub(crate) fn prepare(exchange: &mut Exchange, route: &Route) {
 fn place<'l>(exchange: &Exchange, live: &'l Live, part: Part) -> Result<&'l Place, Refusal> {
     let (api, index) = exchange.route.ok_or(Problem::Internal)?;
     let place = live.site.scripts.place(api, index, part).ok_or(Problem::Internal)?;
-    match place.guard.suspended() {
+    match place.breaker.suspended() {
         None => Ok(place),
         Some(seconds) => {
             let refusal = Refusal::new(Problem::ScriptSuspended);
@@ -91,8 +86,8 @@ async fn call(
     request: Request,
 ) -> Result<End, Refusal> {
     let live = Rc::clone(exchange.live());
-    match &place.seat {
-        Seat::Here(program) => {
+    match &place.placement {
+        Placement::Here(program) => {
             let slot = &live.scripts;
             let (generation, step) = slot.begin(*program, export, request)?;
             if step.end.is_some() {
@@ -101,7 +96,7 @@ async fn call(
                 Box::pin(drive::here(exchange, route, script, slot, generation, step)).await
             }
         }
-        Seat::Thread(thread) => {
+        Placement::Thread(thread) => {
             Box::pin(drive::elsewhere(exchange, route, script, thread, export, request)).await
         }
     }
@@ -159,11 +154,11 @@ fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> 
             (Problem::ScriptFailed, why.to_owned())
         }
         End::Stopped => {
-            place.guard.stopped();
+            place.breaker.stopped();
             (Problem::ScriptStopped, "stopped: CPU time limit exceeded".to_owned())
         }
         End::OutOfMemory => {
-            place.guard.stopped();
+            place.breaker.stopped();
             (Problem::ScriptMemory, "the engine ran out of memory and is restarted".to_owned())
         }
     };

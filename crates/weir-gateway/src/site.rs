@@ -7,7 +7,7 @@ use crate::limit::{LimitPlan, Limiter};
 use crate::redaction::Redaction;
 use crate::reply::ReplyPlan;
 use crate::route::Router;
-use crate::script::ScriptPlan;
+use crate::script_engine::ScriptPlan;
 use crate::tls::{ServerTls, TlsError};
 use std::io;
 use std::sync::Arc;

@@ -15,21 +15,12 @@ use crate::exchange::Exchange;
 use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
-use crate::upstream::Connection;
+use crate::upstream::{Connection, Upgraded};
 use weir_config::{Origins, Proxy, Upgrade};
 use weir_wire::{Headers, Known, Method, has_token};
 
 /// The protocol whose frames weir knows, to tell messages and ends.
 const WEBSOCKET: &str = "websocket";
-
-/// A connection to an upstream that has agreed to another protocol.
-#[derive(Debug)]
-pub(crate) struct Upgraded {
-    connection: Box<Connection>,
-    /// As it was asked for, lower case.
-    protocol: String,
-    settings: Upgrade,
-}
 
 /// The protocol that a request asks its connection to become, if it may; `None` if it asks for none
 /// or for one that can be left out, as RFC 9110 section 7.8 allows.

@@ -4,7 +4,6 @@
 
 mod budget;
 mod call;
-pub(crate) mod check;
 mod connection;
 mod handshake;
 pub(crate) mod hash;
@@ -12,6 +11,7 @@ mod health;
 mod names;
 mod service;
 mod sessions;
+mod upgraded;
 mod weights;
 
 pub(crate) use call::Call;
@@ -19,6 +19,7 @@ pub(crate) use connection::{Connection, Failed, TakeError};
 pub(crate) use handshake::failed_check;
 pub(crate) use health::{Health, Healths};
 pub(crate) use sessions::Seat;
+pub(crate) use upgraded::Upgraded;
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 use budget::Budget;

@@ -1,16 +1,11 @@
-//! One worker: a thread, its runtime, and what it keeps between requests.
+//! What one worker, which is a thread, keeps between requests; [`crate::server`] runs it.
 
-mod accept;
-mod control;
-mod descriptors;
 mod live;
 
-pub(crate) use accept::Accepting;
-pub(crate) use control::{Control, Phase, run};
-pub(crate) use descriptors::{Parting, partings};
 pub(crate) use live::Live;
 
 use crate::access_log::AccessLog;
+use crate::agent_connections::AgentConnections;
 use crate::auth::AuthCounters;
 use crate::capture::{self, Recorder};
 use crate::clock::{Wall, WallReader};
@@ -18,7 +13,7 @@ use crate::date::DateCache;
 use crate::descriptors::Descriptors;
 use crate::handshake;
 use crate::limit::Limiter;
-use crate::pool::{Kept, Scripts};
+use crate::script_path::ScriptPaths;
 use crate::site::Site;
 use crate::spans::TraceSampler;
 use crate::stats::WorkerStats;
@@ -32,6 +27,28 @@ use std::task::Waker;
 use weir_broker::{Broker, Log};
 use weir_config::Durability;
 use weir_journal::Lane;
+
+/// How far a stop has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// No stop.
+    Serving,
+    /// Connections are still accepted; every answer ends its connection.
+    Draining,
+    /// Nothing is accepted any more; connections without a request are closed.
+    Closing,
+    /// What is left is cut off.
+    Over,
+}
+
+/// What every worker is to serve.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    pub(crate) site: Arc<Site>,
+    pub(crate) phase: Phase,
+    /// Counts the sites there have been; a worker says which one it serves.
+    pub(crate) version: u64,
+}
 
 /// What workers share, whatever the Config.
 pub(crate) struct Shared {
@@ -65,9 +82,9 @@ pub(crate) struct Worker {
     pub(crate) recorder: Recorder,
     pub(crate) shared: Arc<Shared>,
     /// Connections to agents that have no request.
-    pub(crate) agents: Kept,
+    pub(crate) agents: AgentConnections,
     /// Files that have answered paths.
-    pub(crate) scripts: Scripts,
+    pub(crate) scripts: ScriptPaths,
     pub(crate) sampler: TraceSampler,
     pub(crate) handshakes: handshake::Failures,
     /// Validations that took more than their budget.
@@ -104,8 +121,8 @@ impl Worker {
         let wall = WallReader::new(&shared.wall);
         Self {
             index,
-            agents: Kept::default(),
-            scripts: Scripts::default(),
+            agents: AgentConnections::default(),
+            scripts: ScriptPaths::default(),
             stats,
             recorder,
             sampler: TraceSampler::default(),
@@ -146,7 +163,7 @@ impl Worker {
         Rc::ptr_eq(&self.live.borrow(), live)
     }
 
-    fn set_phase(&self, phase: Phase) {
+    pub(crate) fn set_phase(&self, phase: Phase) {
         self.phase.set(phase);
         self.wake_connections();
     }

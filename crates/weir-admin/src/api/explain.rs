@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use std::sync::Arc;
-use weir_gateway::explain::Explanation;
+use weir_gateway::explanation::Explanation;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// Longest subject in the audit, in characters.

@@ -1,4 +1,5 @@
-//! Tokens that an authorization server is asked about (RFC 7662), shared by all workers.
+//! Tokens that an authorization server introspects (RFC 7662), shared by all workers; the request
+//! itself is [`crate::authorization_server`].
 //!
 //! A token is known by its SHA-256. Both answers are remembered for as long as the configuration
 //! says, an active one never past its `exp`; each kind in a room of its own, so that tokens somebody
@@ -8,26 +9,20 @@
 
 use super::token_cache;
 use crate::clock;
-use crate::proxy;
-use crate::transaction_id::TransactionId;
-use crate::worker::Live;
-use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
 use weir_config::{AuthId, AuthKind, Config, IntrospectAuth};
-use weir_script::Fetch;
 
 /// Most tokens remembered of each kind, active and not.
 const REMEMBERED: usize = 8192;
 /// Most questions under way.
 const UNDER_WAY: usize = 256;
-/// Longest answer, in bytes.
-const BYTES: u64 = 64 << 10;
+/// Longest response, in bytes.
+pub(crate) const MAX_BYTES: u64 = 64 << 10;
 
 type Hash = [u8; 32];
 
@@ -204,12 +199,25 @@ fn read(text: &[u8]) -> Option<Said> {
     }
 }
 
-/// A question under way, until dropped: also if its task ends before its time.
-struct UnderWay {
+/// An introspection under way, until dropped: also if its task ends before its time.
+pub(crate) struct UnderWay {
     source: Arc<Introspection>,
     hash: Hash,
     /// Those who wait see it go.
     _sender: watch::Sender<()>,
+}
+
+impl UnderWay {
+    /// Where the token is introspected, and how.
+    pub(crate) fn settings(&self) -> &IntrospectAuth {
+        &self.source.settings
+    }
+
+    /// Takes the text of a response; `None` if none came. `now` are the seconds since 1970 when the
+    /// request came.
+    pub(crate) fn end(self, text: Option<&[u8]>, now: u64) {
+        self.source.take(self.hash, text.and_then(read), now);
+    }
 }
 
 impl Drop for UnderWay {
@@ -218,74 +226,45 @@ impl Drop for UnderWay {
     }
 }
 
-/// Asks about a token, or waits for somebody's answer, at most until `deadline`; says whether
-/// there may be one now. `now` are the seconds since 1970 when the request came.
-pub(crate) async fn ask(
-    live: &Rc<Live>,
-    auth: AuthId,
-    token: &[u8],
-    now: u64,
-    deadline: Option<Instant>,
-) -> bool {
-    let Some(source) = live.site.introspections.get(auth.0).and_then(Option::as_ref) else {
-        return false;
-    };
-    let Some(mut over) = join(source, live, auth, token, now) else { return false };
-    let latest = clock::now() + source.settings.timeout;
-    let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
-    // It ends by the sender's end.
-    tokio::time::timeout_at(latest.into(), over.changed()).await.is_ok()
-}
-
-/// What ends with the question about a token, which is asked unless that is under way; `None` if
-/// too many are.
-fn join(
-    source: &Arc<Introspection>,
-    live: &Rc<Live>,
-    auth: AuthId,
-    token: &[u8],
-    now: u64,
-) -> Option<watch::Receiver<()>> {
-    let hash = *token_cache::Key::new(auth, 0, token).hash();
-    let mut state = source.state();
-    if let Some(receiver) = state.under_way.get(&hash) {
-        return Some(receiver.clone());
+impl Introspection {
+    /// Has a token introspected by `start`, or waits for somebody's response, at most until
+    /// `deadline`; says whether there may be one now.
+    pub(crate) async fn wait(
+        self: &Arc<Self>,
+        auth: AuthId,
+        token: &[u8],
+        deadline: Option<Instant>,
+        start: impl FnOnce(UnderWay),
+    ) -> bool {
+        let Some(mut over) = self.join(auth, token, start) else { return false };
+        let latest = clock::now() + self.settings.timeout;
+        let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
+        // It ends by the sender's end.
+        tokio::time::timeout_at(latest.into(), over.changed()).await.is_ok()
     }
-    if state.under_way.len() >= UNDER_WAY {
-        source.crowded.fetch_add(1, Relaxed);
-        return None;
-    }
-    let (sender, receiver) = watch::channel(());
-    state.under_way.insert(hash, receiver.clone());
-    let way = UnderWay { source: Arc::clone(source), hash, _sender: sender };
-    tokio::task::spawn_local(question(Rc::clone(live), way, token.to_vec(), now));
-    Some(receiver)
-}
 
-/// In a task of its own: a client that leaves takes nothing with it.
-async fn question(live: Rc<Live>, way: UnderWay, token: Vec<u8>, now: u64) {
-    let settings = &way.source.settings;
-    let body =
-        format!("token={}&token_type_hint=access_token", percent_encode(&token, NON_ALPHANUMERIC));
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let fetch = Fetch {
-        upstream: String::new(),
-        method: "POST".to_owned(),
-        target: settings.target.clone(),
-        headers: vec![
-            header("accept", "application/json"),
-            header("content-type", "application/x-www-form-urlencoded"),
-            (settings.credential.header.clone(), settings.credential.value.clone()),
-        ],
-        body: Some(body.into()),
-        timeout: Some(settings.timeout),
-    };
-    let answer = proxy::fetch(&live, settings.upstream, fetch, TransactionId::fresh(), BYTES, None);
-    let answer = match tokio::time::timeout(settings.timeout, answer).await {
-        Ok(Ok(fetched)) if fetched.status == 200 => read(&fetched.body),
-        _ => None,
-    };
-    way.source.take(way.hash, answer, now);
+    /// What ends with the introspection of a token, which is started unless it is under way; `None`
+    /// if too many are.
+    fn join(
+        self: &Arc<Self>,
+        auth: AuthId,
+        token: &[u8],
+        start: impl FnOnce(UnderWay),
+    ) -> Option<watch::Receiver<()>> {
+        let hash = *token_cache::Key::new(auth, 0, token).hash();
+        let mut state = self.state();
+        if let Some(receiver) = state.under_way.get(&hash) {
+            return Some(receiver.clone());
+        }
+        if state.under_way.len() >= UNDER_WAY {
+            self.crowded.fetch_add(1, Relaxed);
+            return None;
+        }
+        let (sender, receiver) = watch::channel(());
+        state.under_way.insert(hash, receiver.clone());
+        start(UnderWay { source: Arc::clone(self), hash, _sender: sender });
+        Some(receiver)
+    }
 }
 
 #[cfg(test)]

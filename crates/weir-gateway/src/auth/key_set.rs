@@ -1,4 +1,5 @@
-//! Key sets that are fetched from URLs, shared by all workers.
+//! Key sets (RFC 7517) that are fetched from URLs, shared by all workers; the fetch itself is
+//! [`crate::authorization_server`].
 //!
 //! A set is fetched when it is due, by whichever worker notices first, and at once for a token with
 //! an unknown `kid`, at most every 30 s. Requests that need a key that is not there wait for a fetch
@@ -7,17 +8,12 @@
 //! the cache are remembered under: what a dropped key has signed is verified anew, and so refused.
 
 use crate::clock;
-use crate::proxy;
-use crate::transaction_id::TransactionId;
-use crate::worker::Live;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weir_config::key_set::{self, Origin};
-use weir_config::{Algorithm, AuthId, AuthKind, Config, RemoteKeys, VerificationKey};
-use weir_script::Fetch;
+use weir_config::{Algorithm, AuthKind, Config, RemoteKeys, VerificationKey};
 
 /// Shortest time between fetches for unknown `kid`s.
 const ASKED: Duration = Duration::from_secs(30);
@@ -26,7 +22,7 @@ const BACK_OFF: Duration = Duration::from_secs(60);
 /// How long a set is believed that cannot be fetched again.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Largest set, in bytes.
-const BYTES: u64 = 512 << 10;
+pub(crate) const MAX_BYTES: u64 = 512 << 10;
 
 /// One set.
 #[derive(Debug)]
@@ -149,8 +145,53 @@ impl KeySet {
         now >= quiet && self.quiet.compare_exchange(quiet, next, Relaxed, Relaxed).is_ok()
     }
 
+    /// Where it is fetched from, and how.
+    pub(crate) fn settings(&self) -> &RemoteKeys {
+        &self.settings
+    }
+
+    /// Whether it is time to fetch it.
+    pub(crate) fn is_due(&self) -> bool {
+        self.now() >= self.due.load(Relaxed)
+    }
+
+    /// The right to fetch it, which one task of the process has at a time.
+    pub(crate) fn lease(self: &Arc<Self>) -> Option<Lease> {
+        let taken = self.fetching.swap(true, Relaxed);
+        (!taken).then(|| Lease(Arc::clone(self)))
+    }
+
+    /// Waits for a fetch, if one may begin or is under way, at most until `deadline`; `start` begins
+    /// one. Says whether one has ended.
+    pub(crate) async fn wait(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+        start: impl FnOnce(&Arc<Self>),
+    ) -> bool {
+        let mut changes = self.current.subscribe();
+        let before = changes.borrow_and_update().attempts;
+        if !self.fetching.load(Relaxed) {
+            // Without any keys the back-off decides, not how often somebody asks.
+            let known = !changes.borrow().keys.is_empty();
+            if !(self.is_due() || known && self.may_ask()) {
+                return false;
+            }
+            start(self);
+        }
+        let latest = clock::now() + self.settings.timeout;
+        let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
+        let over = async {
+            while changes.borrow_and_update().attempts == before {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout_at(latest.into(), over).await.is_ok()
+    }
+
     /// Takes what a fetch has brought.
-    fn take(&self, brought: Result<Vec<u8>, ()>) {
+    pub(crate) fn take(&self, brought: Result<Vec<u8>, ()>) {
         let parsed = brought.and_then(|text| {
             let keys = key_set::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
             Ok((keys, text))
@@ -183,79 +224,20 @@ impl KeySet {
     }
 }
 
-/// Gives the lease on fetching back, also if the task is dropped on its way.
-struct Lease(Arc<KeySet>);
+/// The right to fetch a set; given back when dropped, also if the task ends on its way.
+pub(crate) struct Lease(Arc<KeySet>);
+
+impl Lease {
+    /// The set.
+    pub(crate) fn set(&self) -> &KeySet {
+        &self.0
+    }
+}
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.0.fetching.store(false, Relaxed);
     }
-}
-
-/// Fetches the sets that are due.
-pub(crate) fn refresh(live: &Rc<Live>) {
-    for set in live.site.key_sets.iter().flatten() {
-        if set.now() >= set.due.load(Relaxed) {
-            start(live, set);
-        }
-    }
-}
-
-/// Fetches a set on this worker's connections, unless somebody does already.
-fn start(live: &Rc<Live>, set: &Arc<KeySet>) {
-    if set.fetching.swap(true, Relaxed) {
-        return;
-    }
-    let (live, lease) = (Rc::clone(live), Lease(Arc::clone(set)));
-    tokio::task::spawn_local(async move {
-        let settings = &lease.0.settings;
-        let fetch = Fetch {
-            upstream: String::new(),
-            method: "GET".to_owned(),
-            target: settings.target.clone(),
-            headers: vec![(
-                "accept".to_owned(),
-                "application/jwk-set+json, application/json".to_owned(),
-            )],
-            body: None,
-            timeout: Some(settings.timeout),
-        };
-        let id = TransactionId::fresh();
-        let answer = proxy::fetch(&live, settings.upstream, fetch, id, BYTES, None);
-        let answer = tokio::time::timeout(settings.timeout, answer).await;
-        let brought = match answer {
-            Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),
-            _ => Err(()),
-        };
-        lease.0.take(brought);
-    });
-}
-
-/// Waits for a fetch of an auth's set, if one may begin or is under way, at most until `deadline`.
-/// Says whether one has ended.
-pub(crate) async fn wait(live: &Rc<Live>, auth: AuthId, deadline: Option<Instant>) -> bool {
-    let Some(set) = live.site.key_sets.get(auth.0).and_then(Option::as_ref) else { return false };
-    let mut changes = set.current.subscribe();
-    let before = changes.borrow_and_update().attempts;
-    if !set.fetching.load(Relaxed) {
-        // Without any keys the back-off decides, not how often somebody asks.
-        let due = set.now() >= set.due.load(Relaxed);
-        let known = !changes.borrow().keys.is_empty();
-        if !(due || known && set.may_ask()) {
-            return false;
-        }
-        start(live, set);
-    }
-    let latest = clock::now() + set.settings.timeout;
-    let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
-    let over = async {
-        while changes.borrow_and_update().attempts == before {
-            if changes.changed().await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout_at(latest.into(), over).await.is_ok()
 }
 
 #[cfg(test)]

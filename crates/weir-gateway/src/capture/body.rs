@@ -3,6 +3,7 @@
 use super::Recorder;
 use super::mask::{self, Held};
 use super::rest::RestHash;
+use crate::body::BodyTap;
 use crate::redaction::BodySettings;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -258,30 +259,27 @@ impl BodyCapture {
 
 /// Records a request's body as its bytes pass.
 #[derive(Debug)]
-pub(crate) struct Tee {
+pub(super) struct RequestTap {
     /// None if they are only counted.
     pub(super) handle: Option<TransactionHandle>,
-    pub(super) body: Rc<RefCell<BodyCapture>>,
+    pub(super) body: RefCell<BodyCapture>,
     pub(super) settings: Rc<BodySettings>,
 }
 
-impl Tee {
-    pub(crate) fn pass(&self, bytes: &[u8]) {
+impl BodyTap for RequestTap {
+    fn pass(&self, bytes: &[u8]) {
+        let mut body = self.body.borrow_mut();
         match self.handle {
-            Some(handle) => {
-                self.body.borrow_mut().pass(handle, Side::Request, bytes, &self.settings)
-            }
-            None => self.body.borrow_mut().count(bytes),
+            Some(handle) => body.pass(handle, Side::Request, bytes, &self.settings),
+            None => body.count(bytes),
         }
     }
 
-    /// The end of the body has been read.
-    pub(crate) fn over(&self) {
+    fn end(&self) {
         self.body.borrow_mut().over(self.handle, &self.settings);
     }
 
-    /// The body broke off.
-    pub(crate) fn broke_off(&self) {
+    fn broken(&self) {
         self.body.borrow_mut().broke_off();
     }
 }

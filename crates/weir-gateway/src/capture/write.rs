@@ -105,7 +105,7 @@ impl Recording {
             // What is left of it passes unseen.
             let (level, headers) = (CaptureLevel::Meta, &of.request.head.headers);
             let nothing = BodyCapture::new(self.recorder, level, of.bodies, headers);
-            let request = request.replace(nothing);
+            let request = request.body.replace(nothing);
             if kept {
                 (bodies.request, bodies.request_body) = request.finish(b"", of.bodies);
             } else {

@@ -1,11 +1,11 @@
 //! The explanation of a request that has gone through.
 
-use super::{
-    Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Who, names, route, sent,
-    steps, text_of,
-};
+use super::{names, route, sent, steps, text_of};
 use crate::body::Body;
 use crate::exchange::Exchange;
+use crate::explanation::{
+    Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Who,
+};
 use crate::flow;
 use crate::headers;
 use crate::path;

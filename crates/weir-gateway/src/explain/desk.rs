@@ -1,10 +1,11 @@
 //! The thread that explains: a worker without sockets, lane and counters that anybody reads.
 
-use super::{Explanation, explain};
+use super::explain;
 use crate::access_log::AccessLog;
 use crate::auth::AuthCounters;
 use crate::clock::{self, Wall};
 use crate::descriptors::Descriptors;
+use crate::explanation::Explanation;
 use crate::limit::Limiter;
 use crate::request_text::{RequestText, RequestTextError};
 use crate::site::{Site, SiteError};

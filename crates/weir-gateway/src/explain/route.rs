@@ -1,6 +1,6 @@
 //! The routes that came nearest, and why they are not it. Each is asked by the matcher that serves.
 
-use super::Other;
+use crate::explanation::Other;
 use crate::route::{Found, Router};
 use weir_config::{Api, Config, Route, Segment};
 

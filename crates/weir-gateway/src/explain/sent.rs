@@ -1,8 +1,9 @@
 //! What an upstream, an agent or a script would get.
 
-use super::{Pair, Part, Sent, text_of};
+use super::text_of;
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
+use crate::explanation::{Pair, Part, Sent};
 use crate::headers;
 use crate::refusal::Refusal;
 use crate::{calls, path, pool, proxy, script, upgrade};

@@ -1,8 +1,9 @@
 //! Every policy of a request in its order: how it is set, what it said, and why.
 
-use super::{Outcome, Part, Stage, Step, upstream};
+use super::upstream;
 use crate::auth::{FailureKind, Shown, Tried};
 use crate::exchange::Exchange;
+use crate::explanation::{Outcome, Part, Stage, Step};
 use crate::limit::{Looked, Which};
 use crate::refusal::Refusal;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! What is explained is what is done.
 
-use super::{Explanation, Kind, Outcome};
+use crate::explanation::{Explanation, Kind, Outcome};
 use crate::gateway::Gateway;
 use crate::request_text::RequestText;
 use fastrand::Rng;

@@ -1,7 +1,7 @@
 //! What is told of an upstream: how requests are forwarded to it, and how its targets are.
 
-use super::Part;
 use crate::exchange::Exchange;
+use crate::explanation::Part;
 use weir_config::{Protocol, Proxy, RetriedMethods, Upstream};
 
 /// How requests are forwarded, to this upstream `instead` of the proxy's own or not.

@@ -1,6 +1,7 @@
 //! Connections to agents.
 
-use super::{AGENTS_TRIED, Hold, lease, turned_away};
+use super::{AGENTS_TRIED, lease, turned_away};
+use crate::agent_connections::LeaseGuard;
 use crate::clock;
 use crate::deadline::{Expired, Wait};
 use crate::descriptors::is_exhausted;
@@ -43,7 +44,7 @@ pub(super) async fn may_repeat(connection: &mut Connection, repeats: usize) -> b
 /// Says that the agent at the other end of a new connection answers: it has begun well.
 pub(super) fn answers(connection: &mut Connection) {
     if !connection.reused
-        && let Some(lease) = connection.hold().and_then(Hold::lease)
+        && let Some(lease) = connection.hold().and_then(LeaseGuard::lease)
     {
         lease.answers();
     }
@@ -58,7 +59,7 @@ pub(super) async fn again(
 ) -> Result<Box<Connection>, Refusal> {
     exchange.recording.sent_again();
     if connection.reused
-        && let Some(lease) = connection.hold().and_then(Hold::lease)
+        && let Some(lease) = connection.hold().and_then(LeaseGuard::lease)
         && let Ok(stream) = fresh(exchange, lease).await
     {
         connection.replace_stream(stream);
@@ -82,7 +83,7 @@ pub(super) async fn agent(
         let worker = exchange.worker;
         if let Some(stream) = worker.agents.take(lease.agent()).filter(|_| kept) {
             lease.sending();
-            let hold = Hold::new(worker, lease, None);
+            let hold = LeaseGuard::new(&worker.agents, lease, None);
             return Ok(Connection::to_agent(stream, true, hold));
         }
         let connecting = clock::now();
@@ -90,7 +91,11 @@ pub(super) async fn agent(
             Ok(stream) => {
                 exchange.recording.connected(connecting);
                 lease.sending();
-                return Ok(Connection::to_agent(stream, false, Hold::new(worker, lease, None)));
+                return Ok(Connection::to_agent(
+                    stream,
+                    false,
+                    LeaseGuard::new(&worker.agents, lease, None),
+                ));
             }
             Err(error) if error.problem == Problem::DescriptorsExhausted => {
                 let _ = lease.settle(Outcome::Check);

@@ -6,8 +6,8 @@ use super::connect;
 use super::failure::Failure;
 use super::feeding::Feeding;
 use super::output::{Output, OutputError};
-use super::script::Found;
-use super::{Hold, lease, variables};
+use super::{lease, variables};
+use crate::agent_connections::LeaseGuard;
 use crate::body::{Body, RequestBody};
 use crate::buffer;
 use crate::clock;
@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::proxy::sending::SendingError;
 use crate::proxy::{ANSWER_LIMITS, Limits};
 use crate::refusal::Refusal;
+use crate::script_path::Found;
 use crate::stream::Stream;
 use crate::upstream::Connection;
 use bytes::Bytes;
@@ -181,7 +182,7 @@ async fn start(
         }
     };
     let pipes = process.stdin.take().zip(process.stdout.take());
-    let hold = Hold::new(exchange.worker, lease, Some(process));
+    let hold = LeaseGuard::new(&exchange.worker.agents, lease, Some(process));
     let (stdin, stdout) = pipes.ok_or(Problem::Internal)?;
     Ok(Connection::to_agent(Stream::pipes(stdin, stdout), false, hold))
 }

@@ -1,9 +1,9 @@
 //! What a program is told about a request (RFC 3875 section 4.1).
 
 use super::call::Call;
-use super::script::Found;
 use crate::exchange::Exchange;
 use crate::forwarded::{LONGEST_ADDRESS, display};
+use crate::script_path::Found;
 use std::os::unix::ffi::OsStrExt as _;
 use weir_config::Pool;
 use weir_wire::{Framing, Known, encode};

@@ -73,7 +73,7 @@ pub(super) async fn forward<'a>(
         upgrade: false,
     };
     body.at_hand()?;
-    let key = settings.hash.as_ref().and_then(|by| hash::key_of(exchange, by));
+    let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     let trailers = wants_trailers(&exchange.request.headers);
     let is_grpc = grpc::is_call(&exchange.request.headers);
     if is_grpc && let Some(timeout) = grpc::timeout(&exchange.request.headers) {

@@ -10,13 +10,13 @@
 
 use super::fetch::{Own, ask};
 use super::head;
-use crate::body::RequestBody;
+use crate::body::{BodyTap, RequestBody};
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::headers::drop_underscored;
 use crate::labels::Mirrored;
 use crate::worker::{Live, Worker};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use weir_config::{Mirror, Protocol, Proxy, Route, UpstreamId};
@@ -63,7 +63,9 @@ pub(super) fn prepare(
         }
     }
     if !copies.is_empty() {
-        body.copy(Copying { bytes: (framing != Framing::None).then(Vec::new), copies });
+        let bytes = (framing != Framing::None).then(Vec::new);
+        let pending = RefCell::new(Some(Pending { bytes, copies }));
+        body.mirror(Rc::new(MirrorTap(pending)));
     }
 }
 
@@ -159,35 +161,38 @@ impl Draft {
     }
 }
 
-/// Copies whose body is on its way.
-pub(crate) struct Copying {
-    /// What has passed of it; `None` if there is no body.
+/// Copies whose body is on its way, until it is whole.
+struct MirrorTap(RefCell<Option<Pending>>);
+
+struct Pending {
+    /// What has passed of the body; `None` if there is none.
     bytes: Option<Vec<u8>>,
     copies: Vec<Draft>,
 }
 
-impl Copying {
-    /// These bytes pass. Copies for which it is too long now are given up.
-    pub(crate) fn pass(&mut self, data: &[u8]) {
-        let Some(bytes) = &mut self.bytes else { return };
+impl BodyTap for MirrorTap {
+    /// Copies for which the body is too long now are given up.
+    fn pass(&self, data: &[u8]) {
+        let mut pending = self.0.borrow_mut();
+        let Some(Pending { bytes: Some(bytes), copies }) = pending.as_mut() else { return };
         let length = bytes.len() + data.len();
-        self.copies.retain_mut(|copy| {
+        copies.retain_mut(|copy| {
             let fits = length <= copy.most;
             if !fits {
                 copy.place.outcome = Mirrored::TooLarge;
             }
             fits
         });
-        if self.copies.is_empty() {
-            self.bytes = None;
+        if copies.is_empty() {
+            *pending = None;
         } else {
             bytes.extend_from_slice(data);
         }
     }
 
-    /// The body is whole.
-    pub(crate) fn send(self) {
-        let Self { bytes, copies } = self;
+    /// The body is whole: the copies are sent.
+    fn end(&self) {
+        let Some(Pending { bytes, copies }) = self.0.take() else { return };
         for mut copy in copies {
             if let Some(bytes) = &bytes {
                 copy.request.body = RequestBody::whole(bytes.clone());
@@ -195,4 +200,6 @@ impl Copying {
             tokio::task::spawn_local(copy.send());
         }
     }
+
+    fn broken(&self) {}
 }

@@ -1,12 +1,12 @@
 //! A call that waits: what it waits for is done here, in the task of its request.
 
-use super::seat::{Order, Slot, Thread};
 use super::{console, finished};
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
 use crate::proxy;
 use crate::refusal::Refusal;
+use crate::script_engine::{Command, EngineSlot, Thread};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -88,7 +88,7 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, mut fetch: Fetc
 
 /// Ends a call in the worker's engine if nobody waits for it any more.
 struct Held<'s> {
-    slot: &'s Slot,
+    slot: &'s EngineSlot,
     generation: u64,
     call: CallId,
 }
@@ -104,7 +104,7 @@ pub(super) async fn here(
     exchange: &mut Exchange,
     route: &Route,
     script: &Script,
-    slot: &Slot,
+    slot: &EngineSlot,
     generation: u64,
     mut step: Step,
 ) -> Result<End, Refusal> {
@@ -134,7 +134,7 @@ struct Away<'t> {
 impl Drop for Away<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            self.thread.order(Order::Cancel { generation: self.generation, call });
+            self.thread.order(Command::Cancel { generation: self.generation, call });
         }
     }
 }
@@ -151,7 +151,7 @@ pub(super) async fn elsewhere(
     let busy = || Refusal::new(Problem::ScriptBusy).header("retry-after", "1".to_owned());
     let _ticket = thread.ticket().ok_or_else(busy)?;
     let (reply, answer) = oneshot::channel();
-    if !thread.order(Order::Begin { export, request: Box::new(request), reply }) {
+    if !thread.order(Command::Begin { export, request: Box::new(request), reply }) {
         return Err(busy());
     }
     let (generation, mut step) = in_time(exchange, answer).await?;
@@ -163,7 +163,7 @@ pub(super) async fn elsewhere(
         let (op, outcome) = doings.next(exchange, std::future::pending()).await?;
         let (reply, answer) = oneshot::channel();
         let call = step.call;
-        if !thread.order(Order::Resume { generation, call, op, outcome, reply }) {
+        if !thread.order(Command::Resume { generation, call, op, outcome, reply }) {
             return Err(busy());
         }
         step = in_time(exchange, answer).await?;

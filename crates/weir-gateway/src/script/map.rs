@@ -1,13 +1,13 @@
 //! A script as a map: of a request on its way to the handler, or of the handler's answer.
 
 use super::answer::{self, Unfit};
-use super::plan::Part;
 use super::{call, failed, place, request as given};
 use crate::body::{Body, RequestBody};
 use crate::exchange::Exchange;
 use crate::headers::is_encoded;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::script_engine::Part;
 use crate::{headers, transform};
 use bytes::Bytes;
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 //! Each direction has one buffer, and only while there is something in it: a side that is not read
 //! from makes the other one wait. One timer watches over both.
 
+use super::WEBSOCKET;
 use super::frames::{self, Frames};
-use super::{Upgraded, WEBSOCKET};
 use crate::body::AnswerError;
 use crate::buffer::Buffer;
 use crate::clock;
@@ -13,6 +13,7 @@ use crate::exchange::Exchange;
 use crate::labels::UpgradeEnd;
 use crate::outgoing::Outgoing;
 use crate::stream::Stream;
+use crate::upstream::Upgraded;
 use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};

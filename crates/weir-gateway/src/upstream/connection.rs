@@ -1,10 +1,10 @@
 //! Connections to a target: kept alive, checked before reuse, bounded in number.
 
 use super::{Target, Tls};
+use crate::agent_connections::LeaseGuard;
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::descriptors::is_exhausted;
-use crate::pool::Hold;
 use crate::problem::Problem;
 use crate::stream::Stream;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 enum Owner {
     Target(Place),
-    Agent(Hold),
+    Agent(LeaseGuard),
 }
 
 /// How the other end failed in the middle of an exchange.
@@ -308,12 +308,12 @@ impl Connection {
     }
 
     /// One to a leased agent.
-    pub(crate) fn to_agent(stream: Stream, reused: bool, hold: Hold) -> Box<Self> {
+    pub(crate) fn to_agent(stream: Stream, reused: bool, hold: LeaseGuard) -> Box<Self> {
         Self::new(stream, reused, Owner::Agent(hold))
     }
 
     /// What holds the agent it leads to, if it leads to one.
-    pub(crate) fn hold(&mut self) -> Option<&mut Hold> {
+    pub(crate) fn hold(&mut self) -> Option<&mut LeaseGuard> {
         match &mut self.owner {
             Owner::Target(_) => None,
             Owner::Agent(hold) => Some(hold),
@@ -339,7 +339,10 @@ impl Connection {
     pub(crate) fn failed(self, how: Failed) {
         match self.owner {
             Owner::Target(place) => place.target.health.failed(Instant::now()),
-            Owner::Agent(hold) => hold.failed(how),
+            Owner::Agent(hold) => match how {
+                Failed::Closed => hold.probe(),
+                Failed::Garbage | Failed::Late => hold.kill(),
+            },
         }
     }
 

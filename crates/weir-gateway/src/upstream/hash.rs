@@ -5,15 +5,15 @@
 //! targets with weights are those of Schindelhauer and Schomaker (Weighted Distributed Hash
 //! Tables, 2005): the logarithm of a number between 0 and 1, divided by the weight.
 
-use crate::exchange::Exchange;
+use crate::client_request::ClientRequest;
 use weir_config::HashKey;
 
 /// What a request is kept together by, in one number; `None` if it has nothing of the kind.
-pub(crate) fn key_of(exchange: &Exchange, by: &HashKey) -> Option<u64> {
+pub(crate) fn key_of(request: &ClientRequest<'_>, by: &HashKey) -> Option<u64> {
     match by {
-        HashKey::Address => Some(of(exchange.client.address.to_string().as_bytes())),
-        HashKey::Header(name) => exchange.request.headers.get(name).map(of),
-        HashKey::Expr(expr) => expr.value(&exchange.view().scope()).map(|value| match value {
+        HashKey::Address => Some(of(request.client.address.to_string().as_bytes())),
+        HashKey::Header(name) => request.head.headers.get(name).map(of),
+        HashKey::Expr(expr) => expr.value(&request.scope()).map(|value| match value {
             serde_json::Value::String(text) => of(text.as_bytes()),
             other => of(other.to_string().as_bytes()),
         }),

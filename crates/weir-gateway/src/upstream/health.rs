@@ -187,7 +187,7 @@ impl Health {
     }
 
     /// Whether a check is due; it is this caller's then, who says how it went.
-    pub(super) fn may_check(&self, check: &Check, now: Instant) -> bool {
+    pub(crate) fn may_check(&self, check: &Check, now: Instant) -> bool {
         let now = self.millis(now);
         if now < self.checks.due_ms.load(Relaxed) || self.checks.running.swap(true, Relaxed) {
             return false;
@@ -197,7 +197,7 @@ impl Health {
     }
 
     /// How a check went; without a verdict if the target could not even be asked.
-    pub(super) fn checked(&self, check: &Check, good: Option<bool>, now: Instant) {
+    pub(crate) fn checked(&self, check: &Check, good: Option<bool>, now: Instant) {
         let streak = self.checks.streak.load(Relaxed);
         match good {
             Some(true) => {
@@ -221,7 +221,7 @@ impl Health {
     }
 
     /// The next check may begin when it is due.
-    pub(super) fn check_is_over(&self) {
+    pub(crate) fn check_is_over(&self) {
         self.checks.running.store(false, Relaxed);
     }
 

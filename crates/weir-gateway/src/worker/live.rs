@@ -6,7 +6,7 @@ use crate::files::Root;
 use crate::forwarded::Client;
 use crate::labels::method_label;
 use crate::redaction::BodySettings;
-use crate::script::Slot;
+use crate::script_engine::EngineSlot;
 use crate::site::Site;
 use crate::stats::{Durations, SeriesKey, WorkerStats};
 use crate::upstream::{Healths, Upstream};
@@ -28,7 +28,7 @@ pub(crate) struct Live {
     /// Folders by API and route; `None` where another handler answers.
     pub(crate) files: Vec<Vec<Option<Root>>>,
     /// This worker's script engine.
-    pub(crate) scripts: Rc<Slot>,
+    pub(crate) scripts: Rc<EngineSlot>,
     pub(crate) bodies: Rc<BodySettings>,
     /// By API and route; one more a API for requests without a route, and one more API for
     /// requests without an API.
@@ -63,8 +63,10 @@ impl Live {
             api.routes.iter().map(|route| root(&route.handler)).collect()
         });
         let same = before.filter(|live| live.scripts.serves(&site.scripts));
-        let scripts =
-            same.map_or_else(|| Rc::new(Slot::new(&site.scripts)), |live| Rc::clone(&live.scripts));
+        let scripts = same.map_or_else(
+            || Rc::new(EngineSlot::new(&site.scripts)),
+            |live| Rc::clone(&live.scripts),
+        );
         let bodies = Rc::new(BodySettings::new(&config.tracker));
         Self { authenticator, upstreams, files: files.collect(), scripts, bodies, series, site }
     }
@@ -80,7 +82,7 @@ impl Live {
     }
 
     /// Closes what idle connections `next` has not taken over.
-    pub(super) fn retire_all_but(&self, next: &Self) {
+    pub(crate) fn retire_all_but(&self, next: &Self) {
         let kept = |target| {
             next.upstreams.iter().flat_map(|u| &u.targets).any(|other| Rc::ptr_eq(target, other))
         };
@@ -90,7 +92,7 @@ impl Live {
     }
 
     /// Drops idle upstream connections that are of no more use.
-    pub(super) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         for target in self.upstreams.iter().flat_map(|upstream| &upstream.targets) {
             target.sweep();
         }

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use weir_admin::explain::Explain;
 use weir_config::Source;
-use weir_gateway::explain::{self, Explanation, Kind, Outcome, Pair, Sent};
+use weir_gateway::explain;
+use weir_gateway::explanation::{Explanation, Kind, Outcome, Pair, Sent};
 
 /// Arguments of `weir explain`.
 #[derive(Debug, clap::Args)]
@@ -175,7 +176,7 @@ fn print(told: &Explanation) {
     }
 }
 
-fn other(other: &explain::Other) -> [String; 3] {
+fn other(other: &weir_gateway::explanation::Other) -> [String; 3] {
     let methods = if other.methods.is_empty() { "any".to_owned() } else { other.methods.join(",") };
     [methods, neutral::line(&other.path), neutral::line(&other.why)]
 }

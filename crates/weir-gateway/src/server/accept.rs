@@ -5,9 +5,9 @@
 //! end, and what is in the queue is accepted. A client whose SYN was dropped sends it again after a
 //! second, and is then refused: no connection is ever established and not served.
 
-use super::{Control, Phase, Worker};
 use crate::connection;
 use crate::descriptors::{Spares, is_exhausted};
+use crate::worker::{Control, Phase, Worker};
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::sync::Arc;

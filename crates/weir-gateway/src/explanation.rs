@@ -1,4 +1,8 @@
-//! The shape of an explanation.
+//! The shape of an explanation, and what it is made from.
+
+mod trace;
+
+pub(crate) use trace::{Stage, Trace};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

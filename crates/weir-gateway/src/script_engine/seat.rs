@@ -11,7 +11,7 @@ use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Program, R
 
 /// The engine of a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct EngineSlot {
     /// `None` as long as there is nothing to run, or none could be made.
     engine: RefCell<Option<Engine>>,
     programs: Vec<Arc<Program>>,
@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     died: Notify,
 }
 
-impl Slot {
+impl EngineSlot {
     /// An engine for the scripts of a plan.
     pub(crate) fn new(plan: &ScriptPlan) -> Self {
         let slot = Self {
@@ -45,7 +45,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         program: usize,
         export: usize,
@@ -64,7 +64,7 @@ impl Slot {
     }
 
     /// `None` if the call is over, with its engine above all.
-    pub(super) fn resume(
+    pub(crate) fn resume(
         &self,
         generation: u64,
         call: CallId,
@@ -79,7 +79,7 @@ impl Slot {
         step
     }
 
-    pub(super) fn cancel(&self, generation: u64, call: CallId) {
+    pub(crate) fn cancel(&self, generation: u64, call: CallId) {
         if !self.is_over(generation)
             && let Some(engine) = self.engine.borrow_mut().as_mut()
         {
@@ -88,12 +88,12 @@ impl Slot {
     }
 
     /// Whether the engine of this generation has died.
-    pub(super) fn is_over(&self, generation: u64) -> bool {
+    pub(crate) fn is_over(&self, generation: u64) -> bool {
         self.generation.get() != generation
     }
 
     /// Ready when an engine dies from now on.
-    pub(super) fn death(&self) -> tokio::sync::futures::Notified<'_> {
+    pub(crate) fn death(&self) -> tokio::sync::futures::Notified<'_> {
         self.died.notified()
     }
 
@@ -113,14 +113,14 @@ const CALLS: usize = 64;
 
 /// A thread with an engine for one script.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(crate) struct Thread {
     program: Arc<Program>,
     limits: Limits,
-    orders: SyncSender<Order>,
+    orders: SyncSender<Command>,
     calls: AtomicUsize,
 }
 
-pub(super) enum Order {
+pub(crate) enum Command {
     Begin {
         export: usize,
         request: Box<Request>,
@@ -141,16 +141,16 @@ pub(super) enum Order {
 }
 
 /// A call's place on a thread.
-pub(super) struct Ticket<'t>(&'t Thread);
+pub(crate) struct CallPermit<'t>(&'t Thread);
 
-impl Drop for Ticket<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Relaxed);
     }
 }
 
 impl Thread {
-    pub(super) fn start(program: &Arc<Program>, limits: &Limits) -> Result<Self, EngineError> {
+    pub(crate) fn start(program: &Arc<Program>, limits: &Limits) -> Result<Self, EngineError> {
         // A call has one order at a time, and a last one that ends it.
         let (orders, receiver) = sync_channel(4 * CALLS);
         let (program, limits) = (Arc::clone(program), limits.clone());
@@ -164,7 +164,7 @@ impl Thread {
         std::thread::Builder::new()
             .name("script".to_owned())
             .spawn(move || {
-                let slot = Slot { programs: vec![program], limits, ..Slot::default() };
+                let slot = EngineSlot { programs: vec![program], limits, ..EngineSlot::default() };
                 let tried = Engine::new(&slot.programs, &slot.limits).map(|engine| {
                     *slot.engine.borrow_mut() = Some(engine);
                 });
@@ -180,28 +180,28 @@ impl Thread {
         Ok(thread)
     }
 
-    pub(super) fn runs(&self, program: &Program, limits: &Limits) -> bool {
+    pub(crate) fn runs(&self, program: &Program, limits: &Limits) -> bool {
         *self.program == *program && self.limits == *limits
     }
 
     /// A place for a call, if there is one.
-    pub(super) fn ticket(&self) -> Option<Ticket<'_>> {
+    pub(crate) fn ticket(&self) -> Option<CallPermit<'_>> {
         let before = self.calls.fetch_add(1, Relaxed);
-        let ticket = Ticket(self);
+        let ticket = CallPermit(self);
         (before < CALLS).then_some(ticket)
     }
 
     /// Hands an order in; there is room for those of all calls.
-    pub(super) fn order(&self, order: Order) -> bool {
+    pub(crate) fn order(&self, order: Command) -> bool {
         self.orders.try_send(order).is_ok()
     }
 }
 
 /// Until nobody can hand in orders any more.
-fn serve(slot: &Slot, orders: &Receiver<Order>) {
+fn serve(slot: &EngineSlot, orders: &Receiver<Command>) {
     for order in orders {
         match order {
-            Order::Begin { export, request, reply } => {
+            Command::Begin { export, request, reply } => {
                 if reply.is_closed() {
                     continue;
                 }
@@ -210,12 +210,12 @@ fn serve(slot: &Slot, orders: &Receiver<Order>) {
                     slot.cancel(generation, step.call);
                 }
             }
-            Order::Resume { generation, call, op, outcome, reply } => {
+            Command::Resume { generation, call, op, outcome, reply } => {
                 if let Some(step) = slot.resume(generation, call, op, outcome) {
                     let _ = reply.send(step);
                 }
             }
-            Order::Cancel { generation, call } => slot.cancel(generation, call),
+            Command::Cancel { generation, call } => slot.cancel(generation, call),
         }
     }
 }

@@ -1,14 +1,19 @@
-//! What happens to a worker from outside: another Config, the stages of a stop.
+//! Worker threads: they accept connections, follow reloads and the stages of a stop, and look after
+//! what ages.
 
-use super::accept::{Accepting, listeners};
-use super::{Parting, Worker};
-use crate::auth::key_set;
+mod accept;
+mod descriptors;
+
+pub(crate) use accept::Accepting;
+pub(crate) use descriptors::{Parting, partings};
+
+use crate::authorization_server;
 use crate::clock;
 use crate::descriptors::Complaint;
 use crate::door;
-use crate::pool;
-use crate::site::Site;
-use crate::upstream::check;
+use crate::health_check;
+use crate::worker::{Control, Phase, Worker};
+use accept::listeners;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -16,28 +21,6 @@ use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
-
-/// How far a stop has gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// No stop.
-    Serving,
-    /// Connections are still accepted; every answer ends its connection.
-    Draining,
-    /// Nothing is accepted any more; connections without a request are closed.
-    Closing,
-    /// What is left is cut off.
-    Over,
-}
-
-/// What every worker is to serve.
-#[derive(Clone, Debug)]
-pub(crate) struct Control {
-    pub(crate) site: Arc<Site>,
-    pub(crate) phase: Phase,
-    /// Counts the sites there have been; a worker says which one it serves.
-    pub(crate) version: u64,
-}
 
 /// How often idle upstream connections are looked through, and the journal is told that time
 /// passes.
@@ -67,7 +50,7 @@ pub(crate) fn run(
         }
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(door::receive(worker, orders));
-        tokio::task::spawn_local(pool::forget_lost(worker));
+        tokio::task::spawn_local(worker.agents.tend(worker.shared.broker.mailbox(worker.index)));
         follow(worker, control).await;
         for task in accepting {
             // It ends with the phase; an error would be a panic, reported by its hook already.
@@ -110,8 +93,8 @@ async fn sweep(worker: &'static Worker) {
         ];
         lines.into_iter().flatten().for_each(|line| (worker.shared.messages)(line));
         live.sweep();
-        key_set::refresh(&live);
-        check::begin(&live);
+        authorization_server::refresh_key_sets(&live);
+        health_check::start(&live);
         worker.recorder.tick();
     }
 }

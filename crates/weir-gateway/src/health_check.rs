@@ -1,15 +1,14 @@
-//! Requests of weir's own that ask targets how they are.
+//! Active health checks: requests of weir's own that probe targets.
 //!
 //! One checker a process: whichever worker sees that a check is due takes it. Each goes over a
 //! connection of its own, since one that is kept may outlive a server that accepts no others.
 
-use super::{Health, Target};
 use crate::body::{Body, RequestBody};
 use crate::deadline::Deadline;
 use crate::outgoing::Outgoing;
 use crate::proxy::sending::Sending;
 use crate::proxy::{Limits, UpstreamBody, http2, send_and_wait};
-use crate::upstream::TakeError;
+use crate::upstream::{Health, TakeError, Target};
 use crate::worker::Live;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::rc::Rc;
@@ -30,8 +29,8 @@ impl Drop for Turn {
     }
 }
 
-/// Begins what checks are due.
-pub(crate) fn begin(live: &Rc<Live>) {
+/// Starts the checks that are due.
+pub(crate) fn start(live: &Rc<Live>) {
     let now = Instant::now();
     for (upstream, config) in live.upstreams.iter().zip(&live.site.config.upstreams) {
         let Some(check) = &config.health.check else { continue };

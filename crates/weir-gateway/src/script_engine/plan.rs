@@ -1,6 +1,6 @@
 //! Which script runs where: what all workers share of the scripts of one Config.
 
-use super::guard::Guard;
+use super::circuit_breaker::CircuitBreaker;
 use super::seat::Thread;
 use std::sync::Arc;
 use weir_config::{BodyMap, Config, Handler, Script};
@@ -10,8 +10,8 @@ use weir_script::{Engine, EngineError, Limits, Program};
 #[derive(Debug)]
 pub(crate) struct ScriptPlan {
     /// Those that every worker has.
-    pub(super) programs: Vec<Arc<Program>>,
-    pub(super) limits: Limits,
+    pub(crate) programs: Vec<Arc<Program>>,
+    pub(crate) limits: Limits,
     /// By API and route.
     places: Vec<Vec<Places>>,
 }
@@ -26,7 +26,7 @@ struct Places {
 
 /// Which of a route's scripts.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Handler,
     RequestMap,
     ResponseMap,
@@ -35,12 +35,12 @@ pub(super) enum Part {
 /// Where the script of a route runs.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(super) seat: Seat,
-    pub(super) guard: Guard,
+    pub(crate) placement: Placement,
+    pub(crate) breaker: CircuitBreaker,
 }
 
 #[derive(Debug)]
-pub(super) enum Seat {
+pub(crate) enum Placement {
     /// In the worker's engine, by this number.
     Here(usize),
     /// On a thread of its own.
@@ -82,7 +82,7 @@ impl ScriptPlan {
     }
 
     /// Where a script of a route runs, if it has this one.
-    pub(super) fn place(&self, api: usize, route: usize, part: Part) -> Option<&Place> {
+    pub(crate) fn place(&self, api: usize, route: usize, part: Part) -> Option<&Place> {
         let places = self.places.get(api)?.get(route)?;
         match part {
             Part::Handler => places.handler.as_ref(),
@@ -92,31 +92,31 @@ impl ScriptPlan {
     }
 
     /// Whether an engine made for the one serves the other.
-    pub(super) fn same_programs(&self, other: &Self) -> bool {
+    pub(crate) fn same_programs(&self, other: &Self) -> bool {
         self.programs == other.programs && self.limits == other.limits
     }
 
     fn place_for(&mut self, script: &Script, before: Option<&Self>) -> Result<Place, EngineError> {
-        let seat = if script.isolated {
+        let placement = if script.isolated {
             let kept = before.and_then(|before| before.thread(&script.program, &self.limits));
             let thread = match kept {
                 Some(thread) => thread,
                 None => Arc::new(Thread::start(&script.program, &self.limits)?),
             };
-            Seat::Thread(thread)
+            Placement::Thread(thread)
         } else {
             self.programs.push(Arc::clone(&script.program));
-            Seat::Here(self.programs.len() - 1)
+            Placement::Here(self.programs.len() - 1)
         };
-        Ok(Place { seat, guard: Guard::default() })
+        Ok(Place { placement, breaker: CircuitBreaker::default() })
     }
 
     fn thread(&self, program: &Program, limits: &Limits) -> Option<Arc<Thread>> {
         let places = self.places.iter().flatten();
         let places = places.flat_map(|p| [&p.handler, &p.request_map, &p.response_map]);
-        let threads = places.flatten().filter_map(|place| match &place.seat {
-            Seat::Thread(thread) => Some(thread),
-            Seat::Here(_) => None,
+        let threads = places.flatten().filter_map(|place| match &place.placement {
+            Placement::Thread(thread) => Some(thread),
+            Placement::Here(_) => None,
         });
         let mut same = threads.filter(|thread| thread.runs(program, limits));
         same.next().map(Arc::clone)

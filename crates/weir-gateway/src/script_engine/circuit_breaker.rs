@@ -11,22 +11,22 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// One route's. All workers have the same.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct CircuitBreaker {
     made: Instant,
     /// Milliseconds since it was made until when nothing is called; 0 where nothing has happened.
     until: AtomicU64,
     stops: Mutex<Vec<Instant>>,
 }
 
-impl Default for Guard {
+impl Default for CircuitBreaker {
     fn default() -> Self {
         Self { made: Instant::now(), until: AtomicU64::new(0), stops: Mutex::default() }
     }
 }
 
-impl Guard {
+impl CircuitBreaker {
     /// Seconds until the route is called again, at least 1, if it is not now.
-    pub(super) fn suspended(&self) -> Option<u64> {
+    pub(crate) fn suspended(&self) -> Option<u64> {
         let until = self.until.load(Relaxed);
         if until == 0 {
             return None;
@@ -36,7 +36,7 @@ impl Guard {
     }
 
     /// A call was stopped.
-    pub(super) fn stopped(&self) {
+    pub(crate) fn stopped(&self) {
         self.stopped_at(Instant::now());
     }
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn three_stops_within_a_minute_suspend_for_half_of_one() {
-        let guard = Guard::default();
+        let guard = CircuitBreaker::default();
         let now = guard.made;
         guard.stopped_at(now);
         guard.stopped_at(now + Duration::from_secs(61));
@@ -68,7 +68,7 @@ mod tests {
         // No clock is advanced: it is told that it was stopped in the future.
         let seconds = guard.suspended().expect("it is suspended");
         assert!((63..=94).contains(&seconds), "{seconds}");
-        let over = Guard::default();
+        let over = CircuitBreaker::default();
         over.until.store(1, Relaxed);
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(over.suspended(), None);

@@ -1,0 +1,105 @@
+//! Requests to authorization servers: key sets (RFC 7517) and introspection of tokens (RFC 7662), on
+//! the worker's own connections.
+
+use crate::auth::introspect::{self, UnderWay};
+use crate::auth::key_set::{self, KeySet};
+use crate::proxy;
+use crate::transaction_id::TransactionId;
+use crate::worker::Live;
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_config::AuthId;
+use weir_script::Fetch;
+
+/// Fetches the key sets that are due.
+pub(crate) fn refresh_key_sets(live: &Rc<Live>) {
+    for set in live.site.key_sets.iter().flatten().filter(|set| set.is_due()) {
+        fetch_key_set(live, set);
+    }
+}
+
+/// Waits for a fetch of an auth's key set, if one may begin or is under way, at most until
+/// `deadline`. Says whether one has ended.
+pub(crate) async fn wait_for_keys(
+    live: &Rc<Live>,
+    auth: AuthId,
+    deadline: Option<Instant>,
+) -> bool {
+    match live.site.key_sets.get(auth.0).and_then(Option::as_ref) {
+        Some(set) => set.wait(deadline, |set| fetch_key_set(live, set)).await,
+        None => false,
+    }
+}
+
+/// Fetches a set, unless a task does already.
+fn fetch_key_set(live: &Rc<Live>, set: &Arc<KeySet>) {
+    let Some(lease) = set.lease() else { return };
+    let live = Rc::clone(live);
+    tokio::task::spawn_local(async move {
+        let settings = lease.set().settings();
+        let accept = "application/jwk-set+json, application/json";
+        let fetch = Fetch {
+            upstream: String::new(),
+            method: "GET".to_owned(),
+            target: settings.target.clone(),
+            headers: vec![("accept".to_owned(), accept.to_owned())],
+            body: None,
+            timeout: Some(settings.timeout),
+        };
+        let (id, limit) = (TransactionId::fresh(), key_set::MAX_BYTES);
+        let response = proxy::fetch(&live, settings.upstream, fetch, id, limit, None);
+        let brought = match tokio::time::timeout(settings.timeout, response).await {
+            Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),
+            _ => Err(()),
+        };
+        lease.set().take(brought);
+    });
+}
+
+/// Has a token introspected, or waits for the introspection that is under way, at most until
+/// `deadline`; says whether there may be a response now. `now` are the seconds since 1970 when the
+/// request came.
+pub(crate) async fn introspect(
+    live: &Rc<Live>,
+    auth: AuthId,
+    token: &[u8],
+    now: u64,
+    deadline: Option<Instant>,
+) -> bool {
+    let Some(source) = live.site.introspections.get(auth.0).and_then(Option::as_ref) else {
+        return false;
+    };
+    let start = |under_way| {
+        tokio::task::spawn_local(request(Rc::clone(live), under_way, token.to_vec(), now));
+    };
+    source.wait(auth, token, deadline, start).await
+}
+
+/// In a task of its own: a client that leaves takes nothing with it.
+async fn request(live: Rc<Live>, under_way: UnderWay, token: Vec<u8>, now: u64) {
+    let settings = under_way.settings();
+    let body =
+        format!("token={}&token_type_hint=access_token", percent_encode(&token, NON_ALPHANUMERIC));
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let fetch = Fetch {
+        upstream: String::new(),
+        method: "POST".to_owned(),
+        target: settings.target.clone(),
+        headers: vec![
+            header("accept", "application/json"),
+            header("content-type", "application/x-www-form-urlencoded"),
+            (settings.credential.header.clone(), settings.credential.value.clone()),
+        ],
+        body: Some(body.into()),
+        timeout: Some(settings.timeout),
+    };
+    let (id, limit) = (TransactionId::fresh(), introspect::MAX_BYTES);
+    let response = proxy::fetch(&live, settings.upstream, fetch, id, limit, None);
+    let fetched = match tokio::time::timeout(settings.timeout, response).await {
+        Ok(Ok(fetched)) if fetched.status == 200 => Some(fetched.body),
+        _ => None,
+    };
+    under_way.end(fetched.as_deref(), now);
+}

@@ -1,0 +1,9 @@
+//! Engines that run scripts: which script runs where, the engine of a worker, engines on threads of
+//! their own, and the circuit breaker of a route.
+
+mod circuit_breaker;
+mod plan;
+mod seat;
+
+pub(crate) use plan::{Part, Place, Placement, ScriptPlan};
+pub(crate) use seat::{Command, EngineSlot, Thread};

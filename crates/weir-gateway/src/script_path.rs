@@ -1,0 +1,143 @@
+//! Which file of a folder a path leads to, and what is left of the path: `SCRIPT_NAME` and `PATH_INFO`
+//! (RFC 3875 section 4.1).
+
+use crate::path;
+use crate::problem::Problem;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_config::ScriptRoot;
+
+/// How long it is remembered which file answers a path.
+const FRESH: Duration = Duration::from_secs(1);
+/// Most paths that are remembered by one worker.
+const REMEMBERED: usize = 1024;
+
+/// The program of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its file, if that is not the agent itself.
+    pub(crate) file: Option<PathBuf>,
+    /// The folder in which it was looked for.
+    pub(crate) root: Option<PathBuf>,
+    /// The part of the path that leads to it, decoded.
+    pub(crate) name: String,
+    /// The rest of the path, decoded; empty or with a slash in front.
+    pub(crate) info: String,
+    /// Its own path, still escaped, if another one was asked for.
+    pub(crate) own_path: Option<String>,
+}
+
+/// What a worker remembers of one second's paths.
+#[derive(Debug, Default)]
+pub(crate) struct ScriptPaths(RefCell<HashMap<Place, (Instant, Rc<Found>)>>);
+
+/// A pool and a path.
+type Place = (usize, String);
+
+impl ScriptPaths {
+    /// The file below a folder that a path leads to: `rest` of it, `before` which the rest stands.
+    pub(crate) async fn below(
+        &self,
+        pool: usize,
+        root: &ScriptRoot,
+        before: &str,
+        rest: &str,
+    ) -> Result<Rc<Found>, Problem> {
+        let (key, now) = ((pool, format!("{before}{rest}")), Instant::now());
+        if let Some((since, found)) = self.0.borrow().get(&key)
+            && now.saturating_duration_since(*since) < FRESH
+            // A reload may have changed what the number means.
+            && found.root.as_deref() == Some(&root.folder)
+        {
+            return Ok(Rc::clone(found));
+        }
+        let (place, before, rest) = (root.clone(), before.to_owned(), rest.to_owned());
+        // The folder may be on a disk that is slow.
+        let found = tokio::task::spawn_blocking(move || resolve(&place, &before, &rest)).await;
+        let found = found.map_err(|_| Problem::Internal)?.ok_or(Problem::NoRoute)?;
+        let (found, mut known) = (Rc::new(found), self.0.borrow_mut());
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, (now, Rc::clone(&found)));
+        Ok(found)
+    }
+}
+
+/// Walks down the folder along the path until there is a file; what is behind it is for the program.
+fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
+    let (mut file, mut taken) = (root.folder.clone(), 0);
+    let mut found: Option<Metadata> = None;
+    for segment in rest.split('/') {
+        if segment.is_empty() && taken + 1 >= rest.len() {
+            break;
+        }
+        let decoded = path::decode(segment);
+        let plain = !decoded.is_empty()
+            && !decoded.starts_with('.')
+            && !decoded.contains(['/', '\\', '\0'])
+            && !decoded.contains(char::REPLACEMENT_CHARACTER);
+        if !plain {
+            return None;
+        }
+        file.push(&*decoded);
+        taken += segment.len();
+        let metadata = fs::metadata(&file).ok()?;
+        if metadata.is_file() {
+            found = Some(metadata);
+            break;
+        }
+        taken = (taken + 1).min(rest.len());
+    }
+    let mut path = format!("{before}{}", &rest[..taken]);
+    if found.is_none() {
+        let index = root.index.as_ref()?;
+        file.push(index);
+        found = fs::metadata(&file).ok().filter(Metadata::is_file);
+        if !path.ends_with('/') {
+            path.push('/');
+        }
+        path.push_str(index);
+    }
+    let metadata = found?;
+    let file = file.canonicalize().ok()?;
+    let fits = file.starts_with(&root.folder) && is_script(&file, &metadata, root);
+    let info = decoded(&rest[taken..]);
+    let (name, root) = (decoded(&path), Some(root.folder.clone()));
+    let own_path = Some(path).filter(|path| *path != format!("{before}{rest}"));
+    let found = Found { file: Some(file), root, name, info, own_path };
+    (fits && !found.info.contains('\0')).then_some(found)
+}
+
+/// A path as variables have it: decoded, but for slashes and backslashes inside of segments. Decoded,
+/// they would be taken for separators, and lead out of the folder that `PATH_TRANSLATED` is in.
+pub(crate) fn decoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut from = 0;
+    for (at, _) in path.match_indices('%') {
+        let escape = path.as_bytes().get(at + 1..at + 3);
+        if matches!(escape, Some([b'2', b'F' | b'f'] | [b'5', b'C' | b'c'])) {
+            out.push_str(&path::decode(&path[from..at]));
+            out.push_str(&path[at..at + 3]);
+            from = at + 3;
+        }
+    }
+    out.push_str(&path::decode(&path[from..]));
+    out
+}
+
+fn is_script(file: &Path, metadata: &Metadata, root: &ScriptRoot) -> bool {
+    if root.extensions.is_empty() {
+        return metadata.permissions().mode() & 0o111 != 0;
+    }
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| root.extensions.iter().any(|known| known == extension))
+}
+
+#[cfg(test)]
+mod tests;
