@@ -14,20 +14,21 @@ mod steps;
 mod upstream;
 
 pub(crate) use desk::Desk;
-pub(crate) use sent::{note_recorded, stands_in};
 
-use crate::body::RequestBody;
+use crate::body::{Body, RequestBody};
 use crate::exchange::{Exchange, Protocol};
 use crate::explanation::{Explanation, Text};
-use crate::flow;
+use crate::flow::{self, Effects, Handled};
 use crate::limit::Limiter;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
 use crate::site::{Site, SiteError};
-use crate::worker::Worker;
+use crate::worker::{Live, Worker};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_config::Config;
+use weir_config::{Config, Route};
 use weir_wire::Framing;
 
 /// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.
@@ -66,12 +67,36 @@ async fn explain(
                 Framing::None => RequestBody::empty(),
                 _ => RequestBody::whole(ask.body.clone()),
             };
-            Box::pin(flow::stages(&mut exchange, body)).await
+            Box::pin(flow::stages::<Explain>(&mut exchange, body)).await
         }
     };
     let explanation = answer::conclude(&mut exchange, ask, &arrival, outcome).await;
     drop(exchange);
     Ok(explanation)
+}
+
+/// The effects of explaining: what would be done is written down.
+struct Explain;
+
+impl Effects for Explain {
+    const CALLS_SCRIPTS: bool = false;
+
+    fn admit(exchange: &mut Exchange, _: &Route, _: &mut RequestBody<'_>) -> Result<(), Problem> {
+        sent::note_recorded(exchange);
+        Ok(())
+    }
+
+    async fn handle<'a>(
+        exchange: &mut Exchange,
+        live: &Live,
+        route: &Route,
+        body: RequestBody<'a>,
+    ) -> Result<Handled<'a>, Refusal> {
+        if Box::pin(sent::outline(exchange, route, &body)).await? {
+            return Ok(Handled::Final(Body::Empty));
+        }
+        flow::respond_locally(exchange, live, route, body).await.map(Handled::Response)
+    }
 }
 
 /// The text of a header value or a body, as far as it is text.

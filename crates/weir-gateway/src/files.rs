@@ -1,21 +1,10 @@
 //! The `files` handler: files of a folder, as they are there now.
 //!
-//! What a path leads to is found beneath the folder and nowhere else (`disk`), remembered for a
-//! moment (`root`), chosen among its forms, checked against what the client has (`condition`), cut
-//! to what it asks for (`range`), and sent from memory or read in pieces (`body`). A worker never
-//! waits for a disk.
+//! A file is found by [`crate::file_cache`], chosen among its forms, checked against what the client
+//! has (`condition`), and cut to what it asks for (`range`).
 
-mod body;
 mod condition;
-mod disk;
 mod range;
-mod resource;
-mod root;
-mod stored;
-mod types;
-
-pub(crate) use body::FileBody;
-pub(crate) use root::Root;
 
 use crate::body::{Body, RequestBody};
 use crate::compress::{self, Decision};
@@ -23,21 +12,21 @@ use crate::cors::add_vary;
 use crate::deadline::Wait;
 use crate::descriptors::is_exhausted;
 use crate::exchange::Exchange;
+use crate::file_cache::{
+    self, Coding, Compressing, FileBody, Found, Piece, Resource, Root, Stored, Trouble, Way,
+    decoded,
+};
 use crate::negotiate::Codings;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::transform::Source;
-use body::Piece;
 use bytes::Bytes;
 use condition::{Validators, Verdict};
-use disk::{Trouble, Way};
 use range::Asked;
-use resource::{Coding, Found, Resource, decoded};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use stored::{Compressing, Stored};
 use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_wire::{Known, Method};
 
@@ -110,7 +99,7 @@ async fn find<'r>(
             return Ok((found, None));
         }
     }
-    let part = path.is_some_and(|path| types::is_part(&path, &root.files.types));
+    let part = path.is_some_and(|path| file_cache::is_part(&path, &root.files.types));
     let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
         return Ok((Found::Nothing, None));
     };
@@ -130,7 +119,7 @@ async fn within_time<T>(
     let mut work = pin!(work);
     let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => exchange.deadline.poll(cx, Wait::Disk, body::PATIENCE).map(Err),
+        Poll::Pending => exchange.deadline.poll(cx, Wait::Disk, file_cache::PATIENCE).map(Err),
     });
     let done = done.await?;
     exchange.deadline.progress();
@@ -369,10 +358,10 @@ async fn make_gzip(right: Compressing, level: u32) -> Result<(), Trouble> {
         right.compress(bytes, level);
         return Ok(());
     }
-    disk::on_thread(move || {
+    file_cache::on_thread(move || {
         let file = right.file();
         let Some(open) = file.open() else { return Ok(()) };
-        let bytes = disk::read_whole(open, file.length() as usize, Way::Thread)?;
+        let bytes = file_cache::read_whole(open, file.length() as usize, Way::Thread)?;
         if bytes.len() as u64 == file.length() && file.is_unchanged() {
             right.compress(&bytes, level);
         }

@@ -1,16 +1,17 @@
-//! The life of a request, in order: route → auth → limit → validate → map → handler → map →
-//! compress → client. The stages know nothing of each other; what they share is the Exchange.
+//! The life of a request, in order: route → clients → auth → limit → validate → record → map →
+//! handler → map → validate → compress → client.
+//!
+//! The stages know nothing of each other; what they share is the Exchange. Serving a request and
+//! explaining it differ in their [`Effects`].
 
 use crate::auth::{self, AuthFailure, FailureKind};
 use crate::authorization_server;
 use crate::body::{Body, BodyTap, RequestBody};
-use crate::cache::{self, Looked};
 use crate::calls;
 use crate::compress::{self, Decision};
 use crate::console_cookie;
 use crate::cors;
 use crate::exchange::Exchange;
-use crate::explain;
 use crate::explanation::Stage;
 use crate::grpc;
 use crate::headers::apply_edits;
@@ -18,8 +19,10 @@ use crate::limit::{Caller, Moment};
 use crate::path::{self, Ambiguity, Normal};
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
+use crate::response_cache::{self, Looked};
 use crate::route::Found;
 use crate::script::Mapped;
+use crate::worker::Live;
 use crate::{files, pool, proxy, reply, script, transform, validate};
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -38,7 +41,7 @@ pub(crate) async fn flow<'a>(
     exchange: &mut Exchange,
     body: RequestBody<'a>,
 ) -> Result<Body<'a>, Gone> {
-    let body = match stages(exchange, body).await {
+    let body = match stages::<Serve>(exchange, body).await {
         Ok(body) => body,
         Err(refusal) if refusal.unheard => return Err(Gone),
         Err(refusal) => refuse(exchange, refusal),
@@ -47,7 +50,112 @@ pub(crate) async fn flow<'a>(
     Ok(body)
 }
 
-pub(crate) async fn stages<'a>(
+/// What serving a request and explaining it do differently.
+pub(crate) trait Effects {
+    /// Scripts that map are called.
+    const CALLS_SCRIPTS: bool;
+
+    /// The request has passed every policy: its record begins, or is described.
+    ///
+    /// # Errors
+    /// The journal is full, and requests are to be rejected then.
+    fn admit(
+        exchange: &mut Exchange,
+        route: &Route,
+        body: &mut RequestBody<'_>,
+    ) -> Result<(), Problem>;
+
+    /// Has the handler of the route respond, or says what it would send.
+    async fn handle<'a>(
+        exchange: &mut Exchange,
+        live: &Live,
+        route: &Route,
+        body: RequestBody<'a>,
+    ) -> Result<Handled<'a>, Refusal>;
+}
+
+/// What has come of a handler.
+pub(crate) enum Handled<'a> {
+    /// A response, its head in the exchange.
+    Response(Body<'a>),
+    /// What is not to be changed any more: the connection becomes something else, or there is none.
+    Final(Body<'a>),
+}
+
+/// The effects of serving.
+struct Serve;
+
+impl Effects for Serve {
+    const CALLS_SCRIPTS: bool = true;
+
+    fn admit(
+        exchange: &mut Exchange,
+        route: &Route,
+        body: &mut RequestBody<'_>,
+    ) -> Result<(), Problem> {
+        body.record(begin_recording(exchange, route, body)?);
+        Ok(())
+    }
+
+    async fn handle<'a>(
+        exchange: &mut Exchange,
+        live: &Live,
+        route: &Route,
+        body: RequestBody<'a>,
+    ) -> Result<Handled<'a>, Refusal> {
+        let looked = match &route.cache {
+            Some(settings) => Box::pin(response_cache::look(exchange, settings, &body)).await,
+            None => Looked::Nothing,
+        };
+        let fetch = match looked {
+            Looked::Answer(body) => return Ok(Handled::Response(body)),
+            Looked::Fetch(fetch) => Some(fetch),
+            Looked::Nothing => None,
+        };
+        let mut body = match &route.handler {
+            Handler::Reply(_) | Handler::Files(_) => {
+                respond_locally(exchange, live, route, body).await?
+            }
+            Handler::Pool(handler) => {
+                Box::pin(pool::answer(exchange, route, handler, body)).await?
+            }
+            Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
+            Handler::Calls(calls) => Box::pin(calls::answer(exchange, route, calls, body)).await?,
+            Handler::Script(script) => script::answer(exchange, route, script, body).await?,
+        };
+        if exchange.upgraded.is_some() {
+            return Ok(Handled::Final(body));
+        }
+        if let Some(fetch) = fetch {
+            body = fetch.take(exchange, body);
+        }
+        response_cache::changed(exchange);
+        Ok(Handled::Response(body))
+    }
+}
+
+/// Responds without another program, by `reply` and `files`.
+pub(crate) async fn respond_locally<'a>(
+    exchange: &mut Exchange,
+    live: &Live,
+    route: &Route,
+    body: RequestBody<'a>,
+) -> Result<Body<'a>, Refusal> {
+    let at = exchange.route.ok_or(Problem::Internal)?;
+    match &route.handler {
+        Handler::Reply(reply) => {
+            let plan = live.site.route(at).reply.as_ref().ok_or(Problem::Internal)?;
+            reply::answer(exchange, reply, plan, body).await
+        }
+        _ => {
+            let root = live.route(at).files.as_ref().ok_or(Problem::Internal)?;
+            files::answer(exchange, route, root, body).await
+        }
+    }
+}
+
+/// Brings a request from its route to its response; `E` says whether it is served or explained.
+pub(crate) async fn stages<'a, E: Effects>(
     exchange: &mut Exchange,
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
@@ -82,18 +190,15 @@ pub(crate) async fn stages<'a>(
         exchange.instead = proxy::instead(exchange, proxy);
         exchange.mirrors = proxy::mirror::meant(exchange, proxy);
     }
-    match &mut exchange.trace {
-        None => body.record(begin_recording(exchange, route, &body)?),
-        Some(_) => explain::note_recorded(exchange),
-    }
+    E::admit(exchange, route, &mut body)?;
     exchange.admitted = true;
     exchange.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         let mapped = match map {
             BodyMap::Structure(one) => Box::pin(transform::request(exchange, one, body)).await?,
-            // It may ask upstreams, and who is explained something asks nobody.
-            BodyMap::Script(_) if exchange.trace.is_some() => body,
+            // It may send requests to upstreams.
+            BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
             BodyMap::Script(script) => {
                 match Box::pin(script::map_request(exchange, route, script, body)).await? {
                     Mapped::Request(body) => body,
@@ -108,43 +213,10 @@ pub(crate) async fn stages<'a>(
         exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
     }
     exchange.reach(Stage::Handler);
-    if exchange.trace.is_some() && Box::pin(explain::stands_in(exchange, route, &body)).await? {
-        return Ok(Body::Empty);
-    }
-    let looked = match &route.cache {
-        Some(settings) if exchange.trace.is_none() => {
-            Box::pin(cache::look(exchange, settings, &body)).await
-        }
-        _ => Looked::Nothing,
+    let mut body = match E::handle(exchange, &live, route, body).await? {
+        Handled::Response(body) => body,
+        Handled::Final(body) => return Ok(body),
     };
-    let (stored, fetch) = match looked {
-        Looked::Answer(body) => (Some(body), None),
-        Looked::Fetch(fetch) => (None, Some(fetch)),
-        Looked::Nothing => (None, None),
-    };
-    let mut body = match &route.handler {
-        _ if stored.is_some() => stored.unwrap_or_default(),
-        Handler::Reply(reply) => {
-            let plan = live.site.replies[api][index].as_ref().ok_or(Problem::Internal)?;
-            reply::answer(exchange, reply, plan, body).await?
-        }
-        Handler::Pool(handler) => Box::pin(pool::answer(exchange, route, handler, body)).await?,
-        Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
-        Handler::Calls(calls) => Box::pin(calls::answer(exchange, route, calls, body)).await?,
-        Handler::Files(_) => {
-            let root = live.files[api][index].as_ref().ok_or(Problem::Internal)?;
-            files::answer(exchange, route, root, body).await?
-        }
-        Handler::Script(script) => script::answer(exchange, route, script, body).await?,
-    };
-    if exchange.upgraded.is_some() {
-        // What follows is no answer that could be changed.
-        return Ok(body);
-    }
-    if let Some(fetch) = fetch {
-        body = fetch.take(exchange, body);
-    }
-    cache::changed(exchange);
     if let Some(limit) = route.answer_limit {
         body = body.within(limit)?;
     }
@@ -154,7 +226,7 @@ pub(crate) async fn stages<'a>(
             BodyMap::Structure(one) => {
                 Box::pin(transform::response(exchange, one, route.body_limit, body)).await?
             }
-            BodyMap::Script(_) if exchange.trace.is_some() => body,
+            BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
             BodyMap::Script(script) => {
                 Box::pin(script::map_response(exchange, route, script, body)).await?
             }

@@ -161,7 +161,8 @@ impl Gateway {
         let sets = site.config.auths.iter().zip(&site.key_sets);
         let sets = sets.filter_map(|(auth, set)| Some(set.as_ref()?.series(&auth.name)));
         snapshot.key_sets = sets.collect();
-        for (entries, bytes) in site.caches.iter().map(|stores| stores.size()) {
+        for (entries, bytes) in site.routes.iter().flat_map(|route| &route.cache).map(|c| c.size())
+        {
             snapshot.cache_entries += entries;
             snapshot.cache_bytes += bytes;
         }

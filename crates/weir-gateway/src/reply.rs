@@ -5,34 +5,17 @@ use crate::exchange::Exchange;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::route_runtime::Representations;
 use crate::transform;
 use bytes::Bytes;
-use weir_config::{Format, Reply, ReplyBody, Representation};
+use weir_config::{Format, Reply, ReplyBody};
 use weir_wire::Known;
-
-/// A reply's constant representations, held so that sending one copies nothing.
-#[derive(Debug)]
-pub(crate) struct ReplyPlan {
-    representations: Vec<(String, Bytes)>,
-}
-
-impl ReplyPlan {
-    pub(crate) fn new(reply: &Reply) -> Self {
-        let hold = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
-        let representations = match &reply.body {
-            ReplyBody::Empty | ReplyBody::Mapped(_) => Vec::new(),
-            ReplyBody::Fixed(one) => vec![hold(one)],
-            ReplyBody::Negotiated(all) => all.iter().map(hold).collect(),
-        };
-        Self { representations }
-    }
-}
 
 /// Answers with what is declared.
 pub(crate) async fn answer<'a>(
     exchange: &mut Exchange,
     reply: &Reply,
-    plan: &ReplyPlan,
+    plan: &Representations,
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
@@ -41,14 +24,13 @@ pub(crate) async fn answer<'a>(
     let (content_type, bytes) = match &reply.body {
         ReplyBody::Empty => (None, Bytes::new()),
         ReplyBody::Fixed(_) => {
-            let (content_type, bytes) = &plan.representations[0];
+            let (content_type, bytes) = &plan.list[0];
             (Some(content_type.as_str()), bytes.clone())
         }
         ReplyBody::Negotiated(_) => {
-            let offered =
-                plan.representations.iter().map(|(content_type, _)| content_type.as_str());
+            let offered = plan.list.iter().map(|(content_type, _)| content_type.as_str());
             let index = choose(exchange, offered)?;
-            let (content_type, bytes) = &plan.representations[index];
+            let (content_type, bytes) = &plan.list[index];
             (Some(content_type.as_str()), bytes.clone())
         }
         ReplyBody::Mapped(structure) => {
@@ -69,7 +51,7 @@ pub(crate) async fn answer<'a>(
     }
     let formats = match &reply.body {
         ReplyBody::Mapped(structure) => structure.formats.len(),
-        _ => plan.representations.len(),
+        _ => plan.list.len(),
     };
     if formats > 1 {
         crate::cors::add_vary(&mut response.headers, "accept");

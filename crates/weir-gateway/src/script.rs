@@ -65,8 +65,8 @@ pub(crate) fn prepare(exchange: &mut Exchange, route: &Route) {
 
 /// Where a script of this request's route runs, unless it had to be stopped too often.
 fn place<'l>(exchange: &Exchange, live: &'l Live, part: Part) -> Result<&'l Place, Refusal> {
-    let (api, index) = exchange.route.ok_or(Problem::Internal)?;
-    let place = live.site.scripts.place(api, index, part).ok_or(Problem::Internal)?;
+    let route = live.site.route(exchange.route.ok_or(Problem::Internal)?);
+    let place = route.scripts.place(part).ok_or(Problem::Internal)?;
     match place.breaker.suspended() {
         None => Ok(place),
         Some(seconds) => {

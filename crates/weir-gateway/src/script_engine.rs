@@ -5,5 +5,5 @@ mod circuit_breaker;
 mod plan;
 mod seat;
 
-pub(crate) use plan::{Part, Place, Placement, ScriptPlan};
+pub(crate) use plan::{Part, Place, Placement, RouteScripts, ScriptPlan};
 pub(crate) use seat::{Command, EngineSlot, Thread};

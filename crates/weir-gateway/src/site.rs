@@ -2,17 +2,16 @@
 
 use crate::auth::introspect::{self, Introspection};
 use crate::auth::key_set::{self, KeySet};
-use crate::cache::Stores;
 use crate::limit::{LimitPlan, Limiter};
 use crate::redaction::Redaction;
-use crate::reply::ReplyPlan;
 use crate::route::Router;
+use crate::route_runtime::{ApiRuntime, RouteRuntime};
 use crate::script_engine::ScriptPlan;
 use crate::tls::{ServerTls, TlsError};
 use std::io;
 use std::sync::Arc;
 use weir_broker::{Broker, PoolHandle};
-use weir_config::{Config, Handler};
+use weir_config::Config;
 
 /// Why a Config cannot be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -39,15 +38,14 @@ pub(crate) struct Site {
     /// TLS settings by listener.
     pub(crate) tls: Vec<Option<ServerTls>>,
     pub(crate) limits: LimitPlan,
-    /// Declared answers by API and route; `None` where another handler answers.
-    pub(crate) replies: Vec<Vec<Option<ReplyPlan>>>,
+    /// API after API.
+    pub(crate) routes: Box<[RouteRuntime]>,
+    pub(crate) apis: Box<[ApiRuntime]>,
     pub(crate) scripts: ScriptPlan,
     /// Keys by auth that are fetched.
     pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
     /// Tokens by auth that are asked about.
     pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
-    /// Stored answers by API.
-    pub(crate) caches: Vec<Stores>,
     pub(crate) wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
@@ -93,16 +91,23 @@ impl Site {
         limiter: &Arc<Limiter>,
         before: Option<&Self>,
     ) -> Result<Self, SiteError> {
-        let replies = config.apis.iter().map(|api| {
-            let plan = |handler: &Handler| match handler {
-                Handler::Reply(reply) => Some(ReplyPlan::new(reply)),
-                _ => None,
-            };
-            api.routes.iter().map(|route| plan(&route.handler)).collect()
+        let (scripts, of_routes) = ScriptPlan::new(&config, before.map(|site| &site.scripts))?;
+        let routes = config.apis.iter().flat_map(|api| &api.routes).zip(of_routes);
+        let routes: Box<[RouteRuntime]> =
+            routes.map(|(route, scripts)| RouteRuntime::new(route, scripts)).collect();
+        let mut first_route = 0;
+        let apis = config.apis.iter().map(|api| {
+            let first = first_route;
+            first_route += api.routes.len();
+            let caches = routes[first..first_route].iter().flat_map(|route| route.cache.clone());
+            ApiRuntime { first_route: first, caches: caches.collect() }
         });
+        let apis = apis.collect();
         Ok(Self {
             router: Router::new(&config),
-            scripts: ScriptPlan::new(&config, before.map(|site| &site.scripts))?,
+            scripts,
+            routes,
+            apis,
             introspections: introspect::all(
                 &config,
                 before.map(|site| site.introspections.as_slice()),
@@ -110,10 +115,8 @@ impl Site {
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls: Vec::new(),
             limits: LimitPlan::new(limiter, &config, limiter.now()),
-            replies: replies.collect(),
             pools: Vec::new(),
             redaction: Redaction::new(&config),
-            caches: Stores::of(&config),
             wire_limits: weir_wire::HeadLimits {
                 bytes: config.limits.header_bytes,
                 fields: config.limits.headers,
@@ -121,5 +124,15 @@ impl Site {
             },
             config,
         })
+    }
+
+    /// A compiled route, by the indexes of its API and of itself.
+    pub(crate) fn route(&self, (api, route): (usize, usize)) -> &RouteRuntime {
+        &self.routes[self.route_index((api, route))]
+    }
+
+    /// The index of a route among those of all APIs.
+    pub(crate) fn route_index(&self, (api, route): (usize, usize)) -> usize {
+        self.apis[api].first_route + route
     }
 }

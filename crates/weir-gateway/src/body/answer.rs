@@ -2,7 +2,7 @@
 
 use crate::compress::{Encoder, EncoderError};
 use crate::deadline::{Deadline, Expired};
-use crate::files::FileBody;
+use crate::file_cache::FileBody;
 use crate::pool::AgentBody;
 use crate::problem::Problem;
 use crate::proxy::UpstreamBody;

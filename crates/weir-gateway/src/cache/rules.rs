@@ -10,11 +10,11 @@ const LONGEST: u64 = 365 * 24 * 60 * 60;
 
 /// How long an answer is fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
+pub(crate) struct Life {
     /// Seconds from when it was made.
-    pub(super) fresh: u64,
+    pub(crate) fresh: u64,
     /// Seconds that had gone by when it came (`Age`).
-    pub(super) age: u64,
+    pub(crate) age: u64,
 }
 
 /// The directives of `Cache-Control`, names as they stand.
@@ -29,13 +29,13 @@ fn directives(headers: &Headers) -> impl Iterator<Item = (&[u8], Option<&[u8]>)>
 }
 
 /// Whether a `Cache-Control` names one of these.
-pub(super) fn says(headers: &Headers, names: &[&str]) -> bool {
+pub(crate) fn says(headers: &Headers, names: &[&str]) -> bool {
     directives(headers)
         .any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())))
 }
 
 /// Whether a request wants an answer from the origin (RFC 9111 section 5.2.1).
-pub(super) fn asks_anew(headers: &Headers) -> bool {
+pub(crate) fn asks_anew(headers: &Headers) -> bool {
     says(headers, &["no-cache"]) || seconds_of(headers, "max-age") == Some(0)
 }
 
@@ -59,7 +59,7 @@ fn date(headers: &Headers, name: &str) -> Option<i64> {
 /// Whether an answer to a GET may be stored, and how long it is fresh; `fallback` are the seconds
 /// where it does not say. One that is never fresh is not worth storing unless it can be asked for
 /// again by its validators.
-pub(super) fn life(status: u16, headers: &Headers, fallback: Option<u64>) -> Option<Life> {
+pub(crate) fn life(status: u16, headers: &Headers, fallback: Option<u64>) -> Option<Life> {
     let known = matches!(status, 200 | 203 | 204 | 301 | 308 | 404 | 410);
     let unwanted = says(headers, &["no-store", "private", "no-cache"])
         || headers.known(Known::SetCookie).is_some()
@@ -84,13 +84,13 @@ pub(super) fn life(status: u16, headers: &Headers, fallback: Option<u64>) -> Opt
 }
 
 /// Whether it can be asked for again by what tells its states apart.
-pub(super) fn has_validator(headers: &Headers) -> bool {
+pub(crate) fn has_validator(headers: &Headers) -> bool {
     headers.known(Known::Etag).is_some() || headers.get("last-modified").is_some()
 }
 
 /// The names of the request headers that an answer depends on, in lower case; `None` if nobody
 /// knows what it depends on.
-pub(super) fn varies_by(headers: &Headers) -> Option<Vec<String>> {
+pub(crate) fn varies_by(headers: &Headers) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for name in headers.known_all(Known::Vary).flat_map(|value| value.split(|&b| b == b',')) {
         let name = std::str::from_utf8(name).ok()?.trim().to_ascii_lowercase();
@@ -106,7 +106,7 @@ pub(super) fn varies_by(headers: &Headers) -> Option<Vec<String>> {
 }
 
 /// The values of a request header, which answers are told apart by.
-pub(super) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
     let mut values = request.get_all(name).map(<[u8]>::trim_ascii);
     let mut joined = values.next()?.to_vec();
     for value in values {
@@ -117,7 +117,7 @@ pub(super) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the client has what is stored already (RFC 9110 section 13.2.2).
-pub(super) fn is_had(request: &Headers, stored: &Headers) -> bool {
+pub(crate) fn is_had(request: &Headers, stored: &Headers) -> bool {
     if request.get("if-none-match").is_some() {
         let bare = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
         let Some(tag) = stored.known(Known::Etag).map(bare) else { return false };

@@ -23,7 +23,7 @@ type Key = Arc<[u8]>;
 
 /// Stored answers.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(crate) struct Store {
     memory: u64,
     state: Mutex<State>,
 }
@@ -39,13 +39,13 @@ struct State {
 
 /// What is known of a resource for certain requests.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Whom it is for, and by which way it came.
     tag: Vec<u8>,
     /// Request headers that it depends on, with the values it is for.
     vary: Vec<(String, Option<Vec<u8>>)>,
     /// The answer; `None` if there was one that may not be stored.
-    pub(super) answer: Option<Answer>,
+    pub(crate) answer: Option<Answer>,
     /// Seconds since 1970 when it came.
     came: u64,
     cost: u64,
@@ -54,11 +54,11 @@ pub(super) struct Entry {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Headers,
-    pub(super) body: Bytes,
-    pub(super) life: Life,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Headers,
+    pub(crate) body: Bytes,
+    pub(crate) life: Life,
 }
 
 impl Entry {
@@ -68,20 +68,20 @@ impl Entry {
     }
 
     /// Seconds since it was made.
-    pub(super) fn age(&self, now: u64) -> u64 {
+    pub(crate) fn age(&self, now: u64) -> u64 {
         let before = self.answer.as_ref().map_or(0, |answer| answer.life.age);
         before.saturating_add(now.saturating_sub(self.came))
     }
 
     /// Seconds that it is still fresh for.
-    pub(super) fn fresh_for(&self, now: u64) -> u64 {
+    pub(crate) fn fresh_for(&self, now: u64) -> u64 {
         let fresh = self.answer.as_ref().map_or(PASS, |answer| answer.life.fresh);
         fresh.saturating_sub(self.age(now))
     }
 }
 
 /// What there is for a request.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing.
     Nothing,
     /// An answer, fresh.
@@ -93,7 +93,7 @@ pub(super) enum Found {
 }
 
 /// A request for a resource is under way, until dropped.
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     store: Arc<Store>,
     key: Box<[u8]>,
     /// Those who wait see it go.
@@ -107,7 +107,7 @@ impl Drop for UnderWay {
 }
 
 impl Store {
-    pub(super) fn new(memory: u64) -> Self {
+    pub(crate) fn new(memory: u64) -> Self {
         Self { memory, state: Mutex::default() }
     }
 
@@ -117,13 +117,13 @@ impl Store {
     }
 
     /// Answers and bytes that are stored.
-    pub(super) fn size(&self) -> (u64, u64) {
+    pub(crate) fn size(&self) -> (u64, u64) {
         let state = self.state();
         (state.entries as u64, state.bytes)
     }
 
     /// What there is for a request with these headers at `now`, seconds since 1970.
-    pub(super) fn find(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> Found {
+    pub(crate) fn find(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> Found {
         let state = self.state();
         let entries = state.resources.get(key).map(Vec::as_slice).unwrap_or_default();
         let Some(entry) = entries.iter().find(|entry| entry.fits(tag, request)) else {
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Begins a request, or gives what ends with the one that is under way.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         self: &Arc<Self>,
         key: &[u8],
         tag: &[u8],
@@ -162,7 +162,7 @@ impl Store {
 
     /// Stores what came at `now` for `request`; gives how many others had to go. `answer` is `None`
     /// if there was one that may not be stored.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &self,
         key: &[u8],
         tag: &[u8],
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Forgets a resource: it was changed.
-    pub(super) fn forget(&self, key: &[u8]) {
+    pub(crate) fn forget(&self, key: &[u8]) {
         self.state().remove(key, |_| true);
     }
 }

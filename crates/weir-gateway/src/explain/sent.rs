@@ -15,12 +15,12 @@ use weir_wire::Framing;
 /// What stands for a value that is not shown.
 const MASKED: &str = "***";
 
-/// Stands in for a handler that would ask somebody else, and writes down what that one would get;
-/// `false` if weir itself answers, which it may do.
+/// Writes down what another would get from the handler of a route; `false` if weir itself responds,
+/// which it may do.
 ///
 /// # Errors
-/// What the handler refuses before it asks.
-pub(crate) async fn stands_in(
+/// What the handler rejects before it sends anything.
+pub(super) async fn outline(
     exchange: &mut Exchange,
     route: &Route,
     body: &RequestBody<'_>,
@@ -67,18 +67,18 @@ pub(crate) async fn stands_in(
             Some(whole(exchange, route, "script", name))
         }
     };
-    let stands_in = sent.is_some() || !outlined.is_empty();
+    let is_outlined = sent.is_some() || !outlined.is_empty();
     if let Some(trace) = &mut exchange.trace {
         let body = (!bytes.is_empty()).then(|| text_of(&bytes));
         trace.sent = sent.map(|sent| Box::new(Sent { body, ..sent }));
         trace.calls = outlined;
         trace.body = Some(bytes);
     }
-    Ok(stands_in)
+    Ok(is_outlined)
 }
 
 /// Notes the headers that would be recorded, where recording would begin.
-pub(crate) fn note_recorded(exchange: &mut Exchange) {
+pub(super) fn note_recorded(exchange: &mut Exchange) {
     let live = Rc::clone(exchange.live());
     if let Some(trace) = &mut exchange.trace {
         live.site.redaction.write(&exchange.request.headers, &mut trace.recorded);

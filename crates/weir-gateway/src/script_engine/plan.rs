@@ -12,13 +12,13 @@ pub(crate) struct ScriptPlan {
     /// Those that every worker has.
     pub(crate) programs: Vec<Arc<Program>>,
     pub(crate) limits: Limits,
-    /// By API and route.
-    places: Vec<Vec<Places>>,
+    /// Those that scripts have to themselves.
+    threads: Vec<Arc<Thread>>,
 }
 
 /// Where the scripts of a route run.
 #[derive(Debug, Default)]
-struct Places {
+pub(crate) struct RouteScripts {
     handler: Option<Place>,
     request_map: Option<Place>,
     response_map: Option<Place>,
@@ -49,46 +49,36 @@ pub(crate) enum Placement {
 
 impl ScriptPlan {
     /// Compiles every script once, and starts threads for those that have one. What is the same in
-    /// `before` goes on.
+    /// `before` goes on. Beside the plan where the scripts of each route run, API after API.
     ///
     /// # Errors
     /// The memory of an engine is too little for them, or a thread cannot be started.
-    pub(crate) fn new(config: &Config, before: Option<&Self>) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        config: &Config,
+        before: Option<&Self>,
+    ) -> Result<(Self, Vec<RouteScripts>), EngineError> {
         let limits = Limits { memory: config.scripts.memory };
-        let mut plan = Self { programs: Vec::new(), limits, places: Vec::new() };
-        for api in &config.apis {
-            let mut places = Vec::with_capacity(api.routes.len());
-            for route in &api.routes {
-                let handler = match &route.handler {
-                    Handler::Script(script) => Some(&**script),
-                    _ => None,
-                };
-                let mut place = |script: Option<&Script>| {
-                    script.map(|script| plan.place_for(script, before)).transpose()
-                };
-                places.push(Places {
-                    handler: place(handler)?,
-                    request_map: place(mapping(route.request_map.as_ref()))?,
-                    response_map: place(mapping(route.response_map.as_ref()))?,
-                });
-            }
-            plan.places.push(places);
+        let mut plan = Self { programs: Vec::new(), limits, threads: Vec::new() };
+        let mut routes = Vec::new();
+        for route in config.apis.iter().flat_map(|api| &api.routes) {
+            let handler = match &route.handler {
+                Handler::Script(script) => Some(&**script),
+                _ => None,
+            };
+            let mut place = |script: Option<&Script>| {
+                script.map(|script| plan.place_for(script, before)).transpose()
+            };
+            routes.push(RouteScripts {
+                handler: place(handler)?,
+                request_map: place(mapping(route.request_map.as_ref()))?,
+                response_map: place(mapping(route.response_map.as_ref()))?,
+            });
         }
         let unchanged = before.is_some_and(|before| plan.same_programs(before));
         if !plan.programs.is_empty() && !unchanged {
             Engine::new(&plan.programs, &plan.limits)?;
         }
-        Ok(plan)
-    }
-
-    /// Where a script of a route runs, if it has this one.
-    pub(crate) fn place(&self, api: usize, route: usize, part: Part) -> Option<&Place> {
-        let places = self.places.get(api)?.get(route)?;
-        match part {
-            Part::Handler => places.handler.as_ref(),
-            Part::RequestMap => places.request_map.as_ref(),
-            Part::ResponseMap => places.response_map.as_ref(),
-        }
+        Ok((plan, routes))
     }
 
     /// Whether an engine made for the one serves the other.
@@ -103,6 +93,7 @@ impl ScriptPlan {
                 Some(thread) => thread,
                 None => Arc::new(Thread::start(&script.program, &self.limits)?),
             };
+            self.threads.push(Arc::clone(&thread));
             Placement::Thread(thread)
         } else {
             self.programs.push(Arc::clone(&script.program));
@@ -112,14 +103,18 @@ impl ScriptPlan {
     }
 
     fn thread(&self, program: &Program, limits: &Limits) -> Option<Arc<Thread>> {
-        let places = self.places.iter().flatten();
-        let places = places.flat_map(|p| [&p.handler, &p.request_map, &p.response_map]);
-        let threads = places.flatten().filter_map(|place| match &place.placement {
-            Placement::Thread(thread) => Some(thread),
-            Placement::Here(_) => None,
-        });
-        let mut same = threads.filter(|thread| thread.runs(program, limits));
-        same.next().map(Arc::clone)
+        self.threads.iter().find(|thread| thread.runs(program, limits)).map(Arc::clone)
+    }
+}
+
+impl RouteScripts {
+    /// Where one of them runs, if there is this one.
+    pub(crate) fn place(&self, part: Part) -> Option<&Place> {
+        match part {
+            Part::Handler => self.handler.as_ref(),
+            Part::RequestMap => self.request_map.as_ref(),
+            Part::ResponseMap => self.response_map.as_ref(),
+        }
     }
 }
 

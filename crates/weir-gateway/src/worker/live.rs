@@ -2,7 +2,7 @@
 
 use crate::auth::{AuthCounters, Authenticator, Principal, Remote};
 use crate::client_request::ClientRequest;
-use crate::files::Root;
+use crate::file_cache::Root;
 use crate::forwarded::Client;
 use crate::labels::method_label;
 use crate::redaction::BodySettings;
@@ -19,20 +19,27 @@ use weir_wire::RequestHead;
 /// Durations by method and status, for one operation.
 type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
 
+/// What one worker keeps of a route.
+#[derive(Debug)]
+pub(crate) struct RouteState {
+    series: Series,
+    /// The folder of its files; `None` for another handler.
+    pub(crate) files: Option<Root>,
+}
+
 /// A Config as one worker serves it.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) site: Arc<Site>,
     pub(crate) authenticator: Authenticator,
     pub(crate) upstreams: Vec<Upstream>,
-    /// Folders by API and route; `None` where another handler answers.
-    pub(crate) files: Vec<Vec<Option<Root>>>,
     /// This worker's script engine.
     pub(crate) scripts: Rc<EngineSlot>,
     pub(crate) bodies: Rc<BodySettings>,
-    /// By API and route; one more a API for requests without a route, and one more API for
-    /// requests without an API.
-    series: Vec<Vec<Series>>,
+    /// API after API.
+    routes: Box<[RouteState]>,
+    /// Of requests without a route, by API; the last one of those without an API.
+    unrouted: Box<[Series]>,
 }
 
 impl Live {
@@ -49,26 +56,25 @@ impl Live {
             Upstream::new(upstream, config.workers, stats, healths, same)
         });
         let upstreams = upstreams.collect();
-        let mut series: Vec<Vec<Series>> =
-            config.apis.iter().map(|api| room(api.routes.len() + 1)).collect();
-        series.push(room(1));
         let remote =
             Remote { key_sets: site.key_sets.clone(), introspections: site.introspections.clone() };
         let authenticator = Authenticator::new(config, Arc::clone(auth_counters), remote);
-        let files = config.apis.iter().map(|api| {
-            let root = |handler: &Handler| match handler {
+        let routes = config.apis.iter().flat_map(|api| &api.routes).map(|route| {
+            let files = match &route.handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),
                 _ => None,
             };
-            api.routes.iter().map(|route| root(&route.handler)).collect()
+            RouteState { series: Series::default(), files }
         });
+        let routes = routes.collect();
+        let unrouted = (0..=config.apis.len()).map(|_| Series::default()).collect();
         let same = before.filter(|live| live.scripts.serves(&site.scripts));
         let scripts = same.map_or_else(
             || Rc::new(EngineSlot::new(&site.scripts)),
             |live| Rc::clone(&live.scripts),
         );
         let bodies = Rc::new(BodySettings::new(&config.tracker));
-        Self { authenticator, upstreams, files: files.collect(), scripts, bodies, series, site }
+        Self { authenticator, upstreams, scripts, bodies, routes, unrouted, site }
     }
 
     /// Which requests are traced, if any are.
@@ -98,6 +104,11 @@ impl Live {
         }
     }
 
+    /// What this worker keeps of a route, by the indexes of its API and of itself.
+    pub(crate) fn route(&self, route: (usize, usize)) -> &RouteState {
+        &self.routes[self.site.route_index(route)]
+    }
+
     /// A request as it is read: its head, host and client, and the indexes of its API and its route.
     pub(crate) fn view<'a>(
         &'a self,
@@ -120,13 +131,13 @@ impl Live {
         status: u16,
         stats: &WorkerStats,
     ) -> Arc<Durations> {
-        let (api, route) = match (api, route) {
-            (_, Some((api, route))) => (api, route),
-            (Some(api), None) => (api, self.series[api].len() - 1),
-            (None, None) => (self.series.len() - 1, 0),
+        let series = match (api, route) {
+            (_, Some(route)) => &self.route(route).series,
+            (Some(api), None) => &self.unrouted[api],
+            (None, None) => &self.unrouted[self.unrouted.len() - 1],
         };
         let method = method_label(request.head.method);
-        let mut series = self.series[api][route].borrow_mut();
+        let mut series = series.borrow_mut();
         let own = series.iter().find(|(m, s, _)| (*m, *s) == (method, status));
         // Once there is one for all others, there is none of its own for what is not there yet.
         if let Some((_, _, found)) = own.or_else(|| series.iter().find(|(m, ..)| m.is_empty())) {
@@ -143,8 +154,4 @@ impl Live {
         series.push((method, status, Arc::clone(&durations)));
         durations
     }
-}
-
-fn room(count: usize) -> Vec<Series> {
-    std::iter::repeat_with(Series::default).take(count).collect()
 }

@@ -16,15 +16,15 @@ const TRIES: usize = 3;
 
 /// A file.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     identity: Identity,
     bytes: Contents,
     /// Its tag, with quotes. Another state of the file has another one, unless it is as long and
     /// was changed in the same tick of the system's clock.
-    pub(super) tag: String,
+    pub(crate) tag: String,
     /// When it was last changed, in seconds since 1970 and as a header has it.
-    pub(super) modified: i64,
-    pub(super) last_modified: String,
+    pub(crate) modified: i64,
+    pub(crate) last_modified: String,
     /// Its gzip, once made.
     gzip: OnceLock<Bytes>,
     /// Somebody makes it now.
@@ -69,14 +69,14 @@ impl Identity {
 }
 
 /// Whether it is a regular file.
-pub(super) fn is_file(stat: &Stat) -> bool {
+pub(crate) fn is_file(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 impl Stored {
     /// Takes in an open file, or `before` if that is it, unchanged. `suffix` tells its tag from
     /// that of other forms of the same.
-    pub(super) fn load(
+    pub(crate) fn load(
         file: OwnedFd,
         stat: &Stat,
         before: Option<&Arc<Self>>,
@@ -113,12 +113,12 @@ impl Stored {
     }
 
     /// Its length in bytes.
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.identity.size
     }
 
     /// All its bytes, if they are in memory.
-    pub(super) fn here(&self) -> Option<&Bytes> {
+    pub(crate) fn here(&self) -> Option<&Bytes> {
         match &self.bytes {
             Contents::Here(bytes) => Some(bytes),
             Contents::Open(_) => None,
@@ -126,7 +126,7 @@ impl Stored {
     }
 
     /// The open file, if its bytes are not in memory.
-    pub(super) fn open(&self) -> Option<&OwnedFd> {
+    pub(crate) fn open(&self) -> Option<&OwnedFd> {
         match &self.bytes {
             Contents::Here(_) => None,
             Contents::Open(file) => Some(file),
@@ -134,20 +134,20 @@ impl Stored {
     }
 
     /// Bytes of memory that it takes.
-    pub(super) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         let gzip = self.gzip.get().map_or(0, Bytes::len);
         self.here().map_or(0, Bytes::len) + gzip
     }
 
     /// Whether what was open as this file is still in the state it was found in.
-    pub(super) fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         let Contents::Open(file) = &self.bytes else { return true };
         disk::stat(file).is_ok_and(|stat| Identity::of(&stat) == self.identity)
     }
 
     /// Whether what was read of it meanwhile is of one state, as far as that can be told: what
     /// is appended does not change what was there.
-    pub(super) fn is_consistent(&self) -> bool {
+    pub(crate) fn is_consistent(&self) -> bool {
         let Contents::Open(file) = &self.bytes else { return true };
         disk::stat(file).is_ok_and(|stat| {
             let now = Identity::of(&stat);
@@ -156,29 +156,29 @@ impl Stored {
     }
 
     /// Its gzip, if that was made.
-    pub(super) fn gzip(&self) -> Option<&Bytes> {
+    pub(crate) fn gzip(&self) -> Option<&Bytes> {
         self.gzip.get()
     }
 }
 
 /// The right to make the gzip of a file, which one has at a time.
 #[derive(Debug)]
-pub(super) struct Compressing(Arc<Stored>);
+pub(crate) struct Compressing(Arc<Stored>);
 
 impl Compressing {
     /// Asks for it.
-    pub(super) fn of(file: &Arc<Stored>) -> Option<Self> {
+    pub(crate) fn of(file: &Arc<Stored>) -> Option<Self> {
         let taken = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(Arc::clone(file)))
     }
 
     /// The file.
-    pub(super) fn file(&self) -> &Stored {
+    pub(crate) fn file(&self) -> &Stored {
         &self.0
     }
 
     /// Keeps what was made of these bytes, which are all of the file's.
-    pub(super) fn compress(&self, bytes: &[u8], level: u32) {
+    pub(crate) fn compress(&self, bytes: &[u8], level: u32) {
         let mut gzip = Gzip::new(level);
         let mut out = Vec::new();
         if gzip.write(bytes, &mut out).and_then(|()| gzip.finish(&mut out)).is_ok() {

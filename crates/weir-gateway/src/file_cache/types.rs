@@ -1,7 +1,7 @@
 //! Content types by extension.
 
 /// The type of a file of this name.
-pub(super) fn content_type(name: &[u8], own: &[(String, String)]) -> String {
+pub(crate) fn content_type(name: &[u8], own: &[(String, String)]) -> String {
     let extension = extension(name);
     if let Some((_, own)) = own.iter().find(|(known, _)| *known == extension) {
         return own.clone();
@@ -16,7 +16,7 @@ pub(super) fn content_type(name: &[u8], own: &[(String, String)]) -> String {
 
 /// Whether a file of this name is of a known type, and no page: then it is a part of a page, and a
 /// page in its place would be taken for what it is not.
-pub(super) fn is_part(name: &[u8], own: &[(String, String)]) -> bool {
+pub(crate) fn is_part(name: &[u8], own: &[(String, String)]) -> bool {
     let extension = extension(name);
     let page = matches!(extension.as_str(), "html" | "htm" | "xhtml");
     !page

@@ -20,7 +20,7 @@ const TRIES: usize = 16;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// A worker: nothing may be waited for.
     Worker,
     /// A thread that may wait.
@@ -29,7 +29,7 @@ pub(super) enum Way {
 
 /// Why something cannot be had.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// It is not in memory: a thread has to ask.
     Wait,
     /// It is there and cannot be read.
@@ -43,7 +43,7 @@ impl From<Errno> for Trouble {
 }
 
 /// Opens a folder to look beneath it; `None` if there is none.
-pub(super) fn open_folder(path: &Path, way: Way) -> Result<Option<OwnedFd>, Trouble> {
+pub(crate) fn open_folder(path: &Path, way: Way) -> Result<Option<OwnedFd>, Trouble> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     open(CWD, path.as_os_str().as_encoded_bytes(), flags, ResolveFlags::empty(), way)
 }
@@ -53,7 +53,7 @@ pub(super) fn open_folder(path: &Path, way: Way) -> Result<Option<OwnedFd>, Trou
 /// The system itself sees to it that the path, symbolic links included, stays beneath (openat2(2),
 /// `RESOLVE_BENEATH`): what was looked at is what is opened, whatever happens meanwhile. A pipe or
 /// a device does not hold up who opens it.
-pub(super) fn open_beneath(
+pub(crate) fn open_beneath(
     folder: &OwnedFd,
     path: &[u8],
     way: Way,
@@ -98,12 +98,12 @@ fn open(
 }
 
 /// What is known of an open file.
-pub(super) fn stat(file: &OwnedFd) -> Result<Stat, Trouble> {
+pub(crate) fn stat(file: &OwnedFd) -> Result<Stat, Trouble> {
     Ok(rustix::fs::fstat(file)?)
 }
 
 /// Reads a file of about `size` bytes to its end, and at most one byte more than that.
-pub(super) fn read_whole(file: &OwnedFd, size: usize, way: Way) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn read_whole(file: &OwnedFd, size: usize, way: Way) -> Result<Vec<u8>, Trouble> {
     let mut bytes = vec![0; size + 1];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -118,7 +118,7 @@ pub(super) fn read_whole(file: &OwnedFd, size: usize, way: Way) -> Result<Vec<u8
 }
 
 /// Reads bytes at a place; 0 is the end.
-pub(super) fn read(file: &OwnedFd, at: u64, room: &mut [u8], way: Way) -> Result<usize, Trouble> {
+pub(crate) fn read(file: &OwnedFd, at: u64, room: &mut [u8], way: Way) -> Result<usize, Trouble> {
     let flags = match way {
         Way::Worker => ReadWriteFlags::NOWAIT,
         Way::Thread => ReadWriteFlags::empty(),
@@ -143,7 +143,7 @@ thread_local! {
 /// Does on a thread what may have to wait.
 ///
 /// The thread is one of this worker's runtime, so it shares the worker's table of descriptors.
-pub(super) async fn on_thread<T: Send + 'static>(
+pub(crate) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
 ) -> Result<T, Trouble> {
     let threads = THREADS

@@ -13,7 +13,7 @@ const OUTDATED: i64 = 60;
 
 /// A content coding that siblings may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     /// `FILE.br`.
     Br,
     /// `FILE.zst`.
@@ -24,10 +24,10 @@ pub(super) enum Coding {
 
 impl Coding {
     /// All of them, the densest first.
-    pub(super) const ALL: [Self; 3] = [Self::Br, Self::Zstd, Self::Gzip];
+    pub(crate) const ALL: [Self; 3] = [Self::Br, Self::Zstd, Self::Gzip];
 
     /// As Content-Encoding has it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Br => "br",
             Self::Zstd => "zstd",
@@ -56,30 +56,30 @@ impl Coding {
 
 /// A file and what stands for it.
 #[derive(Debug)]
-pub(super) struct Resource {
+pub(crate) struct Resource {
     /// The file itself.
-    pub(super) plain: Arc<Stored>,
+    pub(crate) plain: Arc<Stored>,
     /// Its siblings, in the order of [`Coding::ALL`].
-    pub(super) coded: [Option<Arc<Stored>>; 3],
+    pub(crate) coded: [Option<Arc<Stored>>; 3],
     /// Content-Type of all of them.
-    pub(super) content_type: String,
+    pub(crate) content_type: String,
 }
 
 impl Resource {
     /// The file and its siblings.
-    pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Stored>> {
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &Arc<Stored>> {
         std::iter::once(&self.plain).chain(self.coded.iter().flatten())
     }
 
     /// None of the open files has changed.
-    pub(super) fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         self.forms().all(|form| form.is_unchanged())
     }
 }
 
 /// What a path leads to.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing that is served.
     Nothing,
     /// A folder with something that answers for it, asked for without a slash at its end.
@@ -90,7 +90,7 @@ pub(super) enum Found {
 
 /// Finds what `path` (see [`decoded`]) leads to beneath a folder; parts of `before` that are still
 /// the same are taken over.
-pub(super) fn look(
+pub(crate) fn look(
     files: &Files,
     folder: &OwnedFd,
     path: &[u8],
@@ -168,7 +168,7 @@ fn resource(
 /// The path of a file: segments decoded. `None` for one that no file is served under: with an empty
 /// segment before its end, a segment that an escape makes more than one, or one that begins with a
 /// dot, unless such are served.
-pub(super) fn decoded(rest: &str, dot_files: bool) -> Option<Vec<u8>> {
+pub(crate) fn decoded(rest: &str, dot_files: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(rest.len());
     let mut segments = rest.split('/').peekable();
     while let Some(segment) = segments.next() {

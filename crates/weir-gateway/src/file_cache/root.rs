@@ -25,7 +25,7 @@ const OVERHEAD: usize = 512;
 /// A folder that is served.
 #[derive(Debug)]
 pub(crate) struct Root {
-    pub(super) files: Arc<Files>,
+    pub(crate) files: Arc<Files>,
     /// What the fallback is remembered by: no request has such a path.
     fallback: Option<String>,
     /// Bytes that this worker may keep.
@@ -66,12 +66,12 @@ impl Root {
     }
 
     /// What answers where nothing is found: what it is remembered by, and its path.
-    pub(super) fn fallback(&self) -> Option<(&str, &str)> {
+    pub(crate) fn fallback(&self) -> Option<(&str, &str)> {
         self.fallback.as_deref().zip(self.files.fallback.as_deref())
     }
 
     /// What a path led to a moment ago, if that was a file and is remembered.
-    pub(super) fn recent(&self, key: &str, now: Instant) -> Option<Arc<Resource>> {
+    pub(crate) fn recent(&self, key: &str, now: Instant) -> Option<Arc<Resource>> {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.get_mut(key)?;
         // An open file may be cut off at any time, and asking is cheap beside reading it.
@@ -84,7 +84,7 @@ impl Root {
     }
 
     /// Finds what `path` leads to, and remembers it as `key` if that is a file.
-    pub(super) async fn find(&self, key: &str, path: Vec<u8>) -> Result<Found, Trouble> {
+    pub(crate) async fn find(&self, key: &str, path: Vec<u8>) -> Result<Found, Trouble> {
         let before = self.entries.borrow().get(key).map(|entry| Arc::clone(&entry.resource));
         let known = self.folder();
         let found = match self.look(known.as_ref(), &path, before.as_deref(), Way::Worker) {
@@ -157,12 +157,12 @@ impl Root {
     }
 
     /// Whether a form of so many bytes would be kept.
-    pub(super) fn has_room(&self, bytes: u64) -> bool {
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
         bytes <= (self.memory / 8) as u64
     }
 
     /// A file has got a compressed form.
-    pub(super) fn grown(&self, key: &str) {
+    pub(crate) fn grown(&self, key: &str) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
             let bytes = weight(key, &entry.resource);
             self.bytes.set(self.bytes.get() - entry.bytes + bytes);

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Most bytes read at a time.
 const PIECE: u64 = 64 * 1024;
 /// How long a disk may take for them.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<u8>, Trouble>>>>;
 
@@ -34,7 +34,7 @@ pub(crate) struct FileBody {
 
 /// Bytes that follow each other.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Text(Bytes),
     OfFile(Range<u64>),
 }
@@ -50,7 +50,7 @@ impl Piece {
 
 impl FileBody {
     /// These pieces of a file, none of them empty.
-    pub(super) fn new(file: Arc<Stored>, pieces: VecDeque<Piece>) -> Self {
+    pub(crate) fn new(file: Arc<Stored>, pieces: VecDeque<Piece>) -> Self {
         let left = pieces.iter().map(Piece::length).sum();
         Self { file, pieces, left, at_hand: Buffer::default(), reading: None }
     }

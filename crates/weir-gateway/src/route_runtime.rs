@@ -1,0 +1,57 @@
+//! A route and an API of a Config, compiled: what all workers share of them.
+
+use crate::cache::Store;
+use crate::script_engine::RouteScripts;
+use bytes::Bytes;
+use std::sync::Arc;
+use weir_config::{Handler, Reply, ReplyBody, Representation, Route};
+
+/// A compiled route.
+#[derive(Debug)]
+pub(crate) struct RouteRuntime {
+    /// The representations of a static response; `None` for another handler.
+    pub(crate) reply: Option<Representations>,
+    /// Stored responses, if they are cached.
+    pub(crate) cache: Option<Arc<Store>>,
+    /// Where its scripts run.
+    pub(crate) scripts: RouteScripts,
+}
+
+impl RouteRuntime {
+    pub(crate) fn new(route: &Route, scripts: RouteScripts) -> Self {
+        let reply = match &route.handler {
+            Handler::Reply(reply) => Some(Representations::new(reply)),
+            _ => None,
+        };
+        let cache = route.cache.as_ref().map(|cache| Arc::new(Store::new(cache.memory)));
+        Self { reply, cache, scripts }
+    }
+}
+
+/// A compiled API.
+#[derive(Debug)]
+pub(crate) struct ApiRuntime {
+    /// Index of its first route among those of all APIs.
+    pub(crate) first_route: usize,
+    /// The caches of its routes.
+    pub(crate) caches: Vec<Arc<Store>>,
+}
+
+/// A reply's constant representations, held so that sending one copies nothing.
+#[derive(Debug)]
+pub(crate) struct Representations {
+    /// Content type and bytes of each.
+    pub(crate) list: Vec<(String, Bytes)>,
+}
+
+impl Representations {
+    pub(crate) fn new(reply: &Reply) -> Self {
+        let hold = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
+        let list = match &reply.body {
+            ReplyBody::Empty | ReplyBody::Mapped(_) => Vec::new(),
+            ReplyBody::Fixed(one) => vec![hold(one)],
+            ReplyBody::Negotiated(all) => all.iter().map(hold).collect(),
+        };
+        Self { list }
+    }
+}
