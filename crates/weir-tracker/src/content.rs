@@ -1,21 +1,21 @@
-//! What of a recorded head and body is text, and how to get at it.
+//! The text of recorded heads and bodies.
 //!
-//! Compressed bodies are stored as they were sent and decoded here, as far as [`TEXT_LIMIT`] bytes
-//! of text; what lies beyond is neither indexed nor found. Binaries and event streams are no text.
+//! Compressed bodies are stored as they were sent, and decoded here up to [`TEXT_LIMIT`] bytes of
+//! text; the rest is neither indexed nor found. Binaries and event streams are not text.
 
 use std::borrow::Cow;
 use std::io::Read;
 
 use weir_journal::Transaction;
 
-/// Bytes of a body's text that are searched, after decoding.
+/// Bytes of the text of a body, after decoding, that are searched.
 pub(crate) const TEXT_LIMIT: usize = 256 << 10;
 /// Bytes of a head that are searched.
 pub(crate) const HEAD_LIMIT: usize = 64 << 10;
-/// Codings that may lie over each other.
-const CODINGS: usize = 3;
+/// Most content codings of a body.
+const MAX_CODINGS: usize = 3;
 
-/// The header lines of a head as far as they are searched: name and value, trimmed.
+/// The header lines of a head that are searched: name and value, trimmed.
 pub(crate) fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let head = &head[..head.len().min(HEAD_LIMIT)];
     head.split(|byte| *byte == b'\n').filter_map(|line| {
@@ -24,15 +24,15 @@ pub(crate) fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// What a head says of its body; empty where it says nothing.
+/// Content type and content codings of a body, as its head declares them; empty if it does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Kind<'a> {
+pub(crate) struct BodyType<'a> {
     content_type: &'a [u8],
     codings: &'a [u8],
 }
 
-impl<'a> Kind<'a> {
-    pub(crate) fn of(head: &'a [u8]) -> Self {
+impl<'a> BodyType<'a> {
+    pub(crate) fn from_head(head: &'a [u8]) -> Self {
         let mut kind = Self::default();
         for (name, value) in lines(head) {
             if name.eq_ignore_ascii_case(b"content-type") {
@@ -46,21 +46,21 @@ impl<'a> Kind<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TextFormat {
     Plain,
     Json,
     Urlencoded,
 }
 
-/// What a content type says of a body: its form, or none if it is not searched.
-fn form(content_type: &[u8]) -> Option<Form> {
+/// The text format of a content type; none if such bodies are not searched.
+fn text_format(content_type: &[u8]) -> Option<TextFormat> {
     let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     let essence = String::from_utf8_lossy(essence.trim_ascii()).to_ascii_lowercase();
     match essence.as_str() {
         "text/event-stream" => None,
-        "application/x-www-form-urlencoded" => Some(Form::Urlencoded),
-        essence if essence.ends_with("json") => Some(Form::Json),
-        "image/svg+xml" => Some(Form::Plain),
+        "application/x-www-form-urlencoded" => Some(TextFormat::Urlencoded),
+        essence if essence.ends_with("json") => Some(TextFormat::Json),
+        "image/svg+xml" => Some(TextFormat::Plain),
         essence
             if ["image/", "audio/", "video/", "font/"]
                 .iter()
@@ -69,85 +69,85 @@ fn form(content_type: &[u8]) -> Option<Form> {
             None
         }
         "application/grpc" | "application/zip" | "application/pdf" => None,
-        _ => Some(Form::Plain),
+        _ => Some(TextFormat::Plain),
     }
 }
 
 /// The text of a body with its escapes resolved; none if it is not text.
-pub(crate) fn text<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+pub(crate) fn text<'a>(kind: BodyType<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     if body.is_empty() {
         return None;
     }
-    let form = form(kind.content_type)?;
+    let text_format = text_format(kind.content_type)?;
     let decoded = decode(kind.codings, body, TEXT_LIMIT)?;
     if is_binary(&decoded) {
         return None;
     }
-    Some(match form {
-        Form::Plain => decoded,
-        Form::Json if memchr::memchr(b'\\', &decoded).is_none() => decoded,
-        Form::Json => Cow::Owned(unescape(&decoded)),
-        Form::Urlencoded => Cow::Owned(percent_decode(&decoded)),
+    Some(match text_format {
+        TextFormat::Plain => decoded,
+        TextFormat::Json if memchr::memchr(b'\\', &decoded).is_none() => decoded,
+        TextFormat::Json => Cow::Owned(unescape(&decoded)),
+        TextFormat::Urlencoded => Cow::Owned(percent_decode(&decoded)),
     })
 }
 
-/// A body as it was before it was compressed, its beginning; none if it is not searched at all.
-pub(crate) fn decoded<'a>(kind: Kind<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-    form(kind.content_type)?;
+/// The beginning of a body without its codings; none if such bodies are not searched.
+pub(crate) fn decoded<'a>(kind: BodyType<'_>, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    text_format(kind.content_type)?;
     decode(kind.codings, body, TEXT_LIMIT)
 }
 
-/// A body made readable.
+/// A body to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readable<'a> {
+pub struct DecodedBody<'a> {
     /// The body without its content codings, or as it was sent.
     pub bytes: Cow<'a, [u8]>,
-    /// The content codings that its head names, if any.
+    /// The content codings that its head declares, if any.
     pub codings: String,
-    /// Whether they were taken off.
+    /// Whether they were removed.
     pub decoded: bool,
-    /// There is more than the limit allows.
-    pub cut: bool,
+    /// Whether the body is longer than the limit.
+    pub truncated: bool,
 }
 
-/// Takes the content codings off a recorded body, `limit` bytes of it at most: a body that is
-/// small when it is packed may be very large. What was truncated gives its beginning.
+/// Removes the content codings of a recorded body. Gives at most `limit` bytes: a small compressed
+/// body may be very large. A truncated body gives its beginning.
 #[must_use]
-pub fn readable<'a>(head: &[u8], body: &'a [u8], limit: usize) -> Readable<'a> {
-    let codings = String::from_utf8_lossy(Kind::of(head).codings).into_owned();
+pub fn decode_body<'a>(head: &[u8], body: &'a [u8], limit: usize) -> DecodedBody<'a> {
+    let codings = String::from_utf8_lossy(BodyType::from_head(head).codings).into_owned();
     let plain = matches!(codings.to_ascii_lowercase().as_str(), "" | "identity");
-    let unpacked = if plain { None } else { decode(codings.as_bytes(), body, limit + 1) };
-    let decoded = unpacked.as_ref().is_some_and(|bytes| !bytes.is_empty());
-    let mut bytes = unpacked.filter(|_| decoded).unwrap_or(Cow::Borrowed(body));
-    let cut = decoded && bytes.len() > limit;
-    if cut {
+    let inflated = if plain { None } else { decode(codings.as_bytes(), body, limit + 1) };
+    let decoded = inflated.as_ref().is_some_and(|bytes| !bytes.is_empty());
+    let mut bytes = inflated.filter(|_| decoded).unwrap_or(Cow::Borrowed(body));
+    let truncated = decoded && bytes.len() > limit;
+    if truncated {
         bytes.to_mut().truncate(limit);
     }
-    Readable { bytes, codings: if plain { String::new() } else { codings }, decoded, cut }
+    DecodedBody { bytes, codings: if plain { String::new() } else { codings }, decoded, truncated }
 }
 
-/// Text has no NUL, and hardly any other control characters, near its beginning.
+/// Text has no NUL, and few other control characters, near its beginning.
 fn is_binary(text: &[u8]) -> bool {
     let head = &text[..text.len().min(512)];
     let controls = head.iter().filter(|byte| **byte < 32 && !matches!(byte, b'\t' | b'\n' | b'\r'));
     memchr::memchr(0, head).is_some() || controls.count() > head.len() / 16
 }
 
-/// At most `limit` bytes of a body without its codings; none if one of them is not known.
+/// At most `limit` bytes of a body without its codings; none if a coding is unknown.
 fn decode<'a>(codings: &[u8], body: &'a [u8], limit: usize) -> Option<Cow<'a, [u8]>> {
     if codings.is_empty() {
         return Some(Cow::Borrowed(&body[..body.len().min(limit)]));
     }
     let mut bytes = Cow::Borrowed(body);
     let all: Vec<_> = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
-    if all.len() > CODINGS {
+    if all.len() > MAX_CODINGS {
         return None;
     }
     for coding in all.iter().rev() {
         bytes = match coding.to_ascii_lowercase().as_slice() {
             b"" | b"identity" => bytes,
             b"gzip" | b"x-gzip" => inflate(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
-            // What is called deflate is zlib, or from some senders raw deflate.
+            // `deflate` means zlib; some senders use raw deflate.
             b"deflate" if bytes.first().is_some_and(|byte| byte & 0x0F == 8) => {
                 inflate(flate2::read::ZlibDecoder::new(&bytes[..]), limit)
             }
@@ -165,12 +165,12 @@ fn decode<'a>(codings: &[u8], body: &'a [u8], limit: usize) -> Option<Cow<'a, [u
 
 fn zstd_decoder(bytes: &[u8]) -> Option<impl Read> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).ok()?;
-    // A window of 8 MiB is what senders may use (RFC 9659).
+    // Senders may use a window of up to 8 MiB (RFC 9659).
     decoder.window_log_max(23).ok()?;
     Some(decoder)
 }
 
-/// What can be decoded, as far as the limit; a truncated or damaged body gives its beginning.
+/// Up to `limit` bytes that can be decoded; a truncated or damaged body gives its beginning.
 fn inflate<'a>(decoder: impl Read, limit: usize) -> Cow<'a, [u8]> {
     let mut decoder = decoder.take(limit as u64);
     let mut bytes = Vec::new();
@@ -181,8 +181,7 @@ fn inflate<'a>(decoder: impl Read, limit: usize) -> Cow<'a, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Resolves the escapes of JSON strings, wherever they stand; line breaks and the like become
-/// spaces.
+/// Resolves the escapes of JSON strings, anywhere in the text; control characters become spaces.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -205,7 +204,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The character after `\u`, and the bytes it takes.
+/// The character after `\u`, and the number of bytes of its escape.
 fn escaped(text: &[u8]) -> (char, usize) {
     let unit = |text: &[u8]| {
         let digits = std::str::from_utf8(text.get(..4)?).ok()?;
@@ -222,7 +221,7 @@ fn escaped(text: &[u8]) -> (char, usize) {
     letter.map_or((' ', 4), |letter| (letter, 10))
 }
 
-/// Resolves `%41` and `+`.
+/// Decodes `%41` and `+`.
 pub(crate) fn percent_decode(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let mut out = Vec::with_capacity(text.len());
@@ -242,7 +241,7 @@ pub(crate) fn percent_decode(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bytes of the heads and bodies of a transaction, nearly what it takes in memory.
+/// Bytes of the heads and bodies of a transaction: nearly its size in memory.
 #[must_use]
 pub fn payload_bytes(transaction: &Transaction) -> usize {
     let heads = transaction.request_head.len() + transaction.response_head.len();
@@ -257,10 +256,10 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
     use proptest::prelude::*;
 
-    use super::{Kind, TEXT_LIMIT, readable, text};
+    use super::{BodyType, TEXT_LIMIT, decode_body, text};
 
     fn shown(head: &str, body: &[u8]) -> Option<String> {
-        text(Kind::of(head.as_bytes()), body)
+        text(BodyType::from_head(head.as_bytes()), body)
             .map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -305,8 +304,8 @@ mod tests {
     fn a_cut_body_gives_its_beginning_and_a_bomb_no_more_than_the_limit() {
         let long: Vec<u8> = (0..20_000).flat_map(|n| format!("word{n} ").into_bytes()).collect();
         let packed = gzip(&long);
-        let cut = shown("content-encoding: gzip\r\n", &packed[..packed.len() / 2]).unwrap();
-        assert!(cut.starts_with("word0 word1 ") && cut.len() > 1000);
+        let truncated = shown("content-encoding: gzip\r\n", &packed[..packed.len() / 2]).unwrap();
+        assert!(truncated.starts_with("word0 word1 ") && truncated.len() > 1000);
         let bomb = gzip(&vec![b'a'; 50 << 20]);
         assert_eq!(shown("content-encoding: gzip\r\n", &bomb).unwrap().len(), TEXT_LIMIT);
         let twice = gzip(&bomb);
@@ -317,16 +316,16 @@ mod tests {
     fn bodies_are_made_readable_within_a_limit() {
         let head = b"content-encoding: gzip\r\ncontent-type: image/png\r\n";
         let bomb = gzip(&vec![b'a'; 50 << 20]);
-        let found = readable(head, &bomb, 1000);
-        assert_eq!((found.bytes.len(), found.cut, found.decoded), (1000, true, true));
+        let found = decode_body(head, &bomb, 1000);
+        assert_eq!((found.bytes.len(), found.truncated, found.decoded), (1000, true, true));
         assert_eq!(found.codings, "gzip");
         let whole = gzip(&[7; 1000]);
-        let found = readable(head, &whole, 1000);
-        assert_eq!((found.bytes.len(), found.cut), (1000, false));
-        let other = readable(b"content-encoding: wasm\r\n", b"abc", 1);
-        assert_eq!((&*other.bytes, other.decoded, other.cut), (&b"abc"[..], false, false));
-        assert!(!readable(head, b"not gzip at all", 1000).decoded);
-        assert_eq!(readable(b"", b"plain", 1).bytes, &b"plain"[..]);
+        let found = decode_body(head, &whole, 1000);
+        assert_eq!((found.bytes.len(), found.truncated), (1000, false));
+        let other = decode_body(b"content-encoding: wasm\r\n", b"abc", 1);
+        assert_eq!((&*other.bytes, other.decoded, other.truncated), (&b"abc"[..], false, false));
+        assert!(!decode_body(head, b"not gzip at all", 1000).decoded);
+        assert_eq!(decode_body(b"", b"plain", 1).bytes, &b"plain"[..]);
     }
 
     #[test]
@@ -343,17 +342,17 @@ mod tests {
         let json = "content-type: application/problem+json; charset=utf-8\r\n";
         let body = br#"{"a":"one\ntwo caf\u00e9 \ud83d\ude00 \"q\" \ud800x"#;
         assert_eq!(shown(json, body).unwrap(), "{\"a\":\"one two café 😀 \"q\"  x");
-        let form = "content-type: application/x-www-form-urlencoded\r\n";
-        assert_eq!(shown(form, b"a=one+two%20caf%C3%A9%4").unwrap(), "a=one two café%4");
+        let text_format = "content-type: application/x-www-form-urlencoded\r\n";
+        assert_eq!(shown(text_format, b"a=one+two%20caf%C3%A9%4").unwrap(), "a=one two café%4");
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_taken(head in "(content-encoding|content-type): [a-z,/ ]{0,20}", body: Vec<u8>) {
-            let _ = text(Kind::of(head.as_bytes()), &body);
+            let _ = text(BodyType::from_head(head.as_bytes()), &body);
             for coding in ["gzip", "deflate", "br", "zstd"] {
                 let head = format!("content-encoding: {coding}\r\ncontent-type: a/json");
-                let _ = text(Kind::of(head.as_bytes()), &body);
+                let _ = text(BodyType::from_head(head.as_bytes()), &body);
             }
         }
     }

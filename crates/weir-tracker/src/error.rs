@@ -1,32 +1,32 @@
-//! Why the index could not do something.
+//! Errors of the index.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the index could not do something.
+/// Why the index cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be made, read or written.
+    /// A file could not be created, read or written.
     #[error("{path}: {source}")]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What happened.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The journal could not be read.
     #[error("the journal cannot be read: {0}")]
     Journal(#[source] io::Error),
-    /// A part of the index is damaged; it will be made again from the journal.
+    /// A part of the index is damaged; it will be built again from the journal.
     #[error("{path}: damaged: {what}")]
     Damaged {
         /// The folder of the part.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
-    /// The index has not come to the end of the journal, or is being made again, and the rest was
-    /// too much to be read in its place.
+    /// The index has not reached the end of the journal, or is being repaired, and the rest of the
+    /// journal is too long to be read instead.
     #[error("the index is behind")]
     Behind,
 }
@@ -36,7 +36,7 @@ impl Error {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 
-    /// Whether a piece has to be made again.
+    /// Whether the part has to be built again.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,

@@ -1,7 +1,7 @@
-//! The columns of metadata that can be searched.
+//! The metadata columns.
 
-/// Bytes of a name that are kept.
-const LONGEST_NAME: usize = 256;
+/// Bytes of a name that are stored.
+const MAX_NAME_BYTES: usize = 256;
 
 /// A column of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Name {
         Self::Problem,
     ];
 
-    /// As a query writes it.
+    /// The field name in a query.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,18 +57,18 @@ impl Name {
     }
 }
 
-/// Columns of numbers.
+/// A column of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// Microseconds since 1970.
     Time,
     /// Microseconds.
-    Took,
+    Elapsed,
     Status,
     State,
 }
 
-/// A name as far as it is kept.
+/// The part of a name that is stored.
 pub(crate) fn cut(name: &str) -> &str {
-    &name[..name.floor_char_boundary(LONGEST_NAME)]
+    &name[..name.floor_char_boundary(MAX_NAME_BYTES)]
 }

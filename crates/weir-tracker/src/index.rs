@@ -1,14 +1,14 @@
-//! The index as a whole: its folder, its pieces, what searches and the indexer share.
+//! The index: opens its folder and connects searches with the indexer.
 //!
-//! `data/index/` has a folder for each day (UTC), named after the day on which its first
-//! transaction was received, and in it the folders of [pieces](crate::part). A partition is
-//! dropped whole. Each piece says where it begins and ends in every lane of the journal; where one
-//! does not end where the next begins, something was lost, and that stretch is read again. So any
-//! part of the index can be deleted, and all of it.
+//! `data/index/` has a folder for each day (UTC), the partition, and in it the folders of
+//! [parts](crate::part). The day of a part is that on which its first transaction was received. Each
+//! part states its range in every lane of the journal. A gap between two parts means that a part was
+//! lost; the range of the gap is then read again. So any part of the index, or all of it, can be
+//! deleted.
 //!
-//! Pieces that were made without knowing what is a business key are provisional: whoever knows it
-//! drops them when the index is opened, and indexes that stretch again. They never move the
-//! checkpoint, so the journal still has it whole.
+//! Parts that were built without the configuration of business keys are provisional. When the index
+//! is opened with that configuration, they are deleted and their ranges are indexed again. They
+//! never advance the checkpoint, so the journal still has all of their transactions.
 
 mod coverage;
 mod folder;
@@ -28,32 +28,32 @@ use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;
 
 use crate::error::Error;
-use crate::part::{Build, OpenPiece, make_folder};
-use coverage::{begins, chain};
+use crate::part::{Build, OpenPart, make_folder};
+use coverage::{chain, starts};
 use folder::find;
 use indexer::FOLLOWER;
 use state::{Shared, State};
 
-/// What the index has and does.
+/// State of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Transactions that can be found by it.
+    /// Transactions in the index.
     pub transactions: u64,
     /// Pieces on disk.
-    pub pieces: u64,
+    pub parts: u64,
     /// Transactions indexed since it was opened.
     pub indexed: u64,
-    /// Transactions that are not indexed yet, those that are still open included.
+    /// Transactions that are not indexed yet, including those still open.
     pub lag_records: u64,
-    /// Microseconds since the last indexed transaction ended; 0 when nothing is left to index.
+    /// Microseconds since the end of the last indexed transaction; 0 when nothing is left to index.
     pub lag_us: u64,
-    /// Stretches that were lost and are being read again.
+    /// Gaps between parts that are being read again.
     pub missing: u64,
     /// Pieces found damaged since it was opened.
     pub damaged: u64,
-    /// Transactions indexed without words or keys, since reading them panicked.
+    /// Transactions indexed without words or keys, as reading them panicked.
     pub skipped: u64,
-    /// Times that [`Indexer::recover`] was called.
+    /// Calls of [`Indexer::recover`].
     pub restarts: u64,
 }
 
@@ -64,10 +64,10 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens or makes the index in `data`, and gives what has to be driven to keep it up to date.
+    /// Opens or creates the index in `data`, and gives the indexer, which the caller has to run.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Journal`] if files fail. Damage is put right.
+    /// [`Error::Io`] or [`Error::Journal`] if files fail. Damage is repaired.
     pub fn open(
         data: &Path,
         journal: Arc<Journal>,
@@ -77,12 +77,12 @@ impl Index {
         make_folder(&folder)?;
         let found = find(&folder, settings.provisional)?;
         let damaged = found.damaged;
-        let (sealed, gaps, indexed) = chain(found.pieces, begins(&journal));
+        let (sealed, gaps, indexed) = chain(found.parts, starts(&journal));
         let build = Build::new(settings.depth);
-        let open = OpenPiece::new(settings.depth, build.seed());
+        let open = OpenPart::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
         let shared = Arc::new(Shared::new(folder, journal, settings, state));
-        // Nothing is known of the journal's end until it was read to there once.
+        // The lag is unknown until the journal was read to its end once.
         shared.counts.behind_since.store(now_us(), Ordering::Relaxed);
         shared.counts.damaged.store(damaged, Ordering::Relaxed);
         let next = found.next;
@@ -90,17 +90,18 @@ impl Index {
         Ok((Self { shared }, indexer))
     }
 
-    /// Nothing is indexed any more: the journal need keep nothing for it.
+    /// Removes the checkpoint: transactions are no longer indexed, and the journal need not keep
+    /// them for that.
     ///
     /// # Errors
     /// [`Error::Journal`] if its checkpoint cannot be removed.
-    pub fn forget(journal: &Journal) -> Result<(), Error> {
+    pub fn remove_checkpoint(journal: &Journal) -> Result<(), Error> {
         journal.forget(FOLLOWER).map_err(Error::Journal)
     }
 
-    /// Lets searches ask what became of transactions; once.
-    pub fn ask(&self, ledger: Ledger) {
-        // A second one would say the same.
+    /// Gives searches access to the resolutions of transactions; once.
+    pub fn set_ledger(&self, ledger: Ledger) {
+        // A second one would read the same database.
         let _ = self.shared.ledger.set(ledger);
     }
 
@@ -113,23 +114,23 @@ impl Index {
         self.shared.journal.get_many(addresses, true).map_err(Error::Journal)
     }
 
-    /// What it has and does; `now` in microseconds since 1970.
+    /// Its state; `now` in microseconds since 1970.
     #[must_use]
     pub fn statistics(&self, now: u64) -> Statistics {
         let counts = &self.shared.counts;
         let since = counts.behind_since.load(Ordering::Relaxed);
-        // Reads files, so it comes before the lock. The checkpoint stands where the open piece began.
+        // Reads files, so it comes before the lock. The checkpoint is the start of the open part.
         let lags = match since {
             0 => Vec::new(),
             _ => self.shared.journal.lags().unwrap_or_default(),
         };
         let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
         let state = self.shared.read();
-        let sealed: usize = state.sealed.iter().map(|piece| piece.head.rows).sum();
+        let sealed: usize = state.sealed.iter().map(|part| part.head.rows).sum();
         Statistics {
             transactions: (sealed + state.open.columns.len()) as u64,
             lag_records: lag.saturating_sub(state.open.columns.len() as u64),
-            pieces: state.sealed.len() as u64,
+            parts: state.sealed.len() as u64,
             indexed: counts.indexed.load(Ordering::Relaxed),
             lag_us: if since == 0 { 0 } else { now.saturating_sub(since) },
             missing: state.gaps.len() as u64,

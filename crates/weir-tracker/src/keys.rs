@@ -1,13 +1,13 @@
-//! Business keys, read from what was recorded.
+//! Business keys, extracted from recorded transactions.
 
 use std::borrow::Cow;
 
 use weir_config::{BusinessKeys, RequestView};
 use weir_journal::{Transaction, failpoint};
 
-use crate::content::{self, Kind};
+use crate::content::{self, BodyType};
 
-/// Adds the keys that are read from a transaction to those that were recorded with it.
+/// Adds the keys that are extracted from a transaction to those that were recorded with it.
 pub fn read_keys(keys: &BusinessKeys, transaction: &mut Transaction) {
     if keys.is_empty() {
         return;
@@ -20,11 +20,13 @@ pub fn read_keys(keys: &BusinessKeys, transaction: &mut Transaction) {
         client: &transaction.client,
         consumer: &transaction.consumer,
     };
-    let body = |head, body| content::decoded(Kind::of(head), body).unwrap_or(Cow::Borrowed(&[]));
-    let asked = body(&transaction.request_head, &transaction.request_body);
-    let answered = body(&transaction.response_head, &transaction.response_body);
+    let body = |head, body| {
+        content::decoded(BodyType::from_head(head), body).unwrap_or(Cow::Borrowed(&[]))
+    };
+    let request_body = body(&transaction.request_head, &transaction.request_body);
+    let response_body = body(&transaction.response_head, &transaction.response_body);
     let mut found: Vec<(String, String)> = Vec::new();
-    for (name, value) in keys.extract(&request, &asked, &answered) {
+    for (name, value) in keys.extract(&request, &request_body, &response_body) {
         let known = |pair: &(String, String)| pair.0 == name && pair.1 == value;
         if !transaction.keys.iter().any(known) {
             found.push((name.to_owned(), value.into_owned()));

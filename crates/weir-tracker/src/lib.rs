@@ -1,11 +1,11 @@
-//! The Tracker's search: finds recorded transactions by any word in them.
+//! The Tracker: full-text search of recorded transactions.
 //!
-//! The journal is the truth; this is a view of it that can be deleted and is made again. An
-//! [`Indexer`], driven by a thread of the caller's, follows the journal; an [`Index`] answers
-//! [queries](query), whatever thread asks. Metadata are columns, which decide exactly. Words and
-//! business keys are kept for blocks of 64 neighbouring transactions; those of a block that may
-//! be hits are read from the journal and checked, which also gives highlights. What the indexer
-//! has not come to yet is found by reading the end of the journal.
+//! The journal is the source of truth. The index is derived from it: it can be deleted and is then
+//! built again. An [`Indexer`], run by a thread of the caller, follows the journal. An [`Index`]
+//! evaluates [queries](query) on any thread. Metadata is stored in columns, which decide exactly.
+//! Words and business keys are stored for blocks of 64 consecutive transactions; candidates in such
+//! a block are read from the journal and checked, which also gives highlights. Transactions that are
+//! not indexed yet are found by reading the end of the journal.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -13,7 +13,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (journal, lanes, _) = weir_journal::Journal::open("data".as_ref(), Default::default())?;
 //! let (index, mut indexer) = Index::open("data".as_ref(), Arc::new(journal), Settings::default())?;
-//! while indexer.step(4096)? > 0 {} // in a thread, with a pause when there is nothing to do
+//! while indexer.step(4096)? > 0 {} // in a thread, with a pause when it returns 0
 //! let query = Query::parse("status:>=500 body:\"acme corp\"", 0)?;
 //! let found = index.search(&query, &Page::default())?;
 //! for hit in &found.hits {
@@ -32,7 +32,7 @@ pub mod query;
 mod search;
 mod tokenizer;
 
-pub use content::{Readable, payload_bytes, readable};
+pub use content::{DecodedBody, decode_body, payload_bytes};
 pub use error::Error;
 pub use field::Name;
 pub use index::{Index, Indexer, Settings, Statistics, stored_depth};
@@ -41,7 +41,7 @@ pub use part::block::Depth;
 pub use part::row::{Row, transaction_type};
 pub use query::{Query, QueryError};
 pub use search::{
-    BadCursor, Cursor, Facet, Highlight, Hit, Hits, LONGEST_PAGE, Page, Summary, Tail,
+    Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, MAX_PAGE_HITS, Page, Summary, Tail,
 };
 
 #[cfg(test)]

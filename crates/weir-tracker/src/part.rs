@@ -1,9 +1,9 @@
-//! A piece of the index: up to [`MOST_ROWS`] transactions, first in memory, then in a folder.
+//! A part of the index: up to [`MAX_ROWS`] transactions, first in memory, then in a folder.
 //!
-//! A piece that is written never changes. Its folder holds the file `columns`, which says where in
-//! the journal it begins and ends, and the file `terms`. It is made beside the others and takes
-//! its place by being renamed, so that it is there whole or not at all: what was only in memory
-//! when the process ended is read again from the journal.
+//! A part on disk is immutable. Its folder has the file `columns`, which also states the range of
+//! the journal that the part covers, and the file `terms`. The folder is written under another name
+//! and then renamed, so that it is complete or absent. Transactions that were only in memory when
+//! the process ended are read from the journal again.
 
 pub(crate) mod bitmap;
 pub(crate) mod block;
@@ -25,46 +25,46 @@ use weir_journal::{Address, Position, Transaction};
 use self::bitmap::Bitmap;
 use self::block::{Block, Depth, ROWS};
 use self::columns::Columns;
-use self::file::{About, Head, Span};
+use self::file::{Head, PartMetadata, Span};
 use self::terms::{BlockTerms, Reader};
 use crate::error::Error;
 use crate::field::Number;
 
-pub(crate) use self::file::MOST_ROWS;
+pub(crate) use self::file::MAX_ROWS;
 
-/// Most hashes of terms that a piece in memory may hold.
-const MOST_HASHES: usize = 6 << 20;
-/// Most bytes of business keys that a piece in memory may hold.
-const MOST_KEY_BYTES: usize = 8 << 20;
+/// Most term hashes of a part in memory.
+const MAX_HASHES: usize = 6 << 20;
+/// Most bytes of business keys of a part in memory.
+const MAX_KEY_BYTES: usize = 8 << 20;
 
-/// A piece that grows, as far as searches need it.
+/// A part in memory, as searches see it.
 #[derive(Debug)]
-pub(crate) struct OpenPiece {
+pub(crate) struct OpenPart {
     pub(crate) columns: Columns,
     pub(crate) blocks: Vec<BlockTerms>,
     pub(crate) depth: Depth,
     pub(crate) seed: u64,
 }
 
-impl OpenPiece {
+impl OpenPart {
     pub(crate) fn new(depth: Depth, seed: u64) -> Self {
         Self { columns: Columns::default(), blocks: Vec::new(), depth, seed }
     }
 
-    /// Empties it for the next piece. The memory is kept: it is about to be needed again.
-    pub(crate) fn begin_again(&mut self, seed: u64) {
+    /// Clears it for the next part. The memory is kept for it.
+    pub(crate) fn reset(&mut self, seed: u64) {
         self.columns.clear();
         self.blocks.clear();
         self.seed = seed;
     }
 
-    /// Where a row is in the journal.
+    /// Address of a row in the journal.
     pub(crate) fn address(&self, row: usize) -> Address {
         let position = Position::from_bits(self.columns.positions[row]);
         Address { lane: self.columns.lanes[row] as u16, position }
     }
 
-    /// The rows whose block may have a term; those of the unfinished block always may.
+    /// Rows of blocks that may have a term, among them always the unfinished block.
     pub(crate) fn blocks(&self, term: &[u8]) -> Bitmap {
         let hash = terms::short(terms::hash(self.seed, term));
         let rows = self.columns.len();
@@ -79,7 +79,7 @@ impl OpenPiece {
     }
 }
 
-/// What gathers the terms of a piece.
+/// Collects the terms of a part.
 #[derive(Debug)]
 pub(crate) struct Build {
     block: Block,
@@ -105,7 +105,7 @@ impl Build {
         self.block.add(transaction, self.depth);
     }
 
-    /// Ends the transaction whose terms were added last; gives the block that it finishes.
+    /// Ends the row whose terms were added last. Gives the block if that is full.
     pub(crate) fn end_row(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.rows += 1;
         self.key_bytes += keys::size(transaction);
@@ -121,27 +121,27 @@ impl Build {
         (!self.rows.is_multiple_of(ROWS)).then(|| self.block.finish())
     }
 
-    /// Transactions until the block is finished.
+    /// Rows until the block is full.
     pub(crate) fn left(&self) -> usize {
         ROWS - self.rows % ROWS
     }
 
-    /// Whether the piece has to be written.
+    /// Whether the part has to be written to disk.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= MOST_ROWS || self.hashes > MOST_HASHES || self.key_bytes > MOST_KEY_BYTES
+        self.rows >= MAX_ROWS || self.hashes > MAX_HASHES || self.key_bytes > MAX_KEY_BYTES
     }
 }
 
-impl OpenPiece {
-    /// Writes the piece into the folder `building` and puts it in its place; `provisional` as of
-    /// [`crate::Settings`].
+impl OpenPart {
+    /// Writes the part into the folder `building`, which is then renamed to `folder`; `provisional`
+    /// as in [`crate::Settings`].
     pub(crate) fn write(
         &self,
         spans: Vec<Span>,
         provisional: bool,
         building: &Path,
-        place: &Path,
-    ) -> Result<SealedPiece, Error> {
+        folder: &Path,
+    ) -> Result<SealedPart, Error> {
         match fs::remove_dir_all(building) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io(building)(error));
@@ -150,7 +150,7 @@ impl OpenPiece {
         }
         make_folder(building)?;
         let terms = terms::encode(self.seed, &self.blocks);
-        let about = About {
+        let metadata = PartMetadata {
             spans,
             terms: (terms.len() as u64, crc32fast::hash(&terms)),
             depth: self.depth,
@@ -161,18 +161,18 @@ impl OpenPiece {
         drop(terms);
         failpoint::pass("index.terms");
         let path = building.join("columns");
-        write(&path, &file::encode(&self.columns, &about)).map_err(Error::io(&path))?;
+        write(&path, &file::encode(&self.columns, &metadata)).map_err(Error::io(&path))?;
         sync(building)?;
         failpoint::pass("index.columns");
-        let partition = place.parent().unwrap_or(place);
+        let partition = folder.parent().unwrap_or(folder);
         make_folder(partition)?;
-        fs::rename(building, place).map_err(Error::io(place))?;
+        fs::rename(building, folder).map_err(Error::io(folder))?;
         sync(partition)?;
-        SealedPiece::open(place)
+        SealedPart::open(folder)
     }
 }
 
-/// Makes a folder that only its owner can enter.
+/// Creates a folder with mode 0700.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path).map_err(Error::io(path))
@@ -202,34 +202,34 @@ fn checksum(mut file: &File) -> io::Result<(u64, u32)> {
     }
 }
 
-/// A piece on disk.
+/// A part on disk.
 #[derive(Debug)]
-pub(crate) struct SealedPiece {
+pub(crate) struct SealedPart {
     pub(crate) folder: PathBuf,
     pub(crate) head: Head,
-    /// Read, and the file compared with its checksum, when a term is looked up first.
+    /// Read, and compared with its checksum, with the first lookup of a term.
     terms: OnceLock<Reader>,
 }
 
-impl SealedPiece {
+impl SealedPart {
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let head = Head::open(&folder.join("columns"))?;
         Ok(Self { folder: folder.to_owned(), head, terms: OnceLock::new() })
     }
 
-    /// Least and greatest time of its transactions.
+    /// First and last time of its transactions.
     pub(crate) fn times(&self) -> (u64, u64) {
         self.head.bounds(Number::Time).unwrap_or((0, u64::MAX))
     }
 
-    /// The rows whose block may have a term.
+    /// Rows of blocks that may have a term.
     pub(crate) fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
         let path = self.folder.join("terms");
         let file = File::open(&path).map_err(Error::io(&path))?;
         let reader = match self.terms.get() {
             Some(reader) => reader,
             None => {
-                if checksum(&file).map_err(Error::io(&path))? != self.head.about.terms {
+                if checksum(&file).map_err(Error::io(&path))? != self.head.metadata.terms {
                     return Err(Error::damaged(&path, "its checksum is wrong"));
                 }
                 let reader = Reader::open(&file).map_err(Error::io(&path))?;

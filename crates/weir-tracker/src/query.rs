@@ -5,28 +5,29 @@
 //! time:[2026-11-20T10:00 TO now] header.x-foo:bar (consumer:acme OR consumer:beta) refund
 //! ```
 //!
-//! Terms side by side must all hold; `OR` binds weaker than that, `AND` may be written, `NOT` or
-//! `-` before a term or a parenthesis turns it round. These words count in capitals only.
+//! Adjacent terms must all match; `AND` may be written between them. `OR` binds weaker. `NOT` or `-`
+//! negates a term or a parenthesis. These operators are written in capitals.
 //!
-//! | term | holds when |
+//! | term | matches if |
 //! |---|---|
-//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*` any that begins so; `*` any at all. The sender is the client's address (`client:` means the same), the receiver the upstream (`upstream:`) |
+//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*`: has this prefix; `*`: is present. The sender is the address of the client (`client:` is the same), the receiver is the upstream (`upstream:`) |
 //! | `state:` | `completed`, `failed` or `interrupted` |
-//! | `resolution:` | what became of what failed: `open`, `resubmitted`, `resolved`, `dismissed`; `*` any of them |
-//! | `status:` | the number; `5xx` a class; `*` there was an answer |
+//! | `resolution:` | the resolution of a failed transaction: `open`, `resubmitted`, `resolved`, `dismissed`; `*`: any |
+//! | `status:` | the number; `5xx`: the class; `*`: there was a response |
 //! | `took:` | the duration, with a unit: `us`, `ms`, `s`, `m`, `h`, `d` |
-//! | `time:` | when it was received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` |
-//! | `after:` `before:` | it was received from the beginning of such a time on; before it |
-//! | `since:` | it was received within that last duration: `1h` |
-//! | `id:` | the id, or four or more of the digits it begins with |
-//! | `key.NAME:` | the business key has exactly this value (256 bytes of it count); `*` any |
-//! | `header.NAME:` | the words stand in a row in a header of this name, asked or answered |
-//! | `header:` `target:` `body:` | the words stand in a row in any header line, the request target, a body |
-//! | anything else | the words stand in a row somewhere in target, headers, bodies, keys, properties or logs |
+//! | `time:` | the time received: `2026-11-20`, `2026-11-20T10`, `…T10:30`, `…T10:30:15Z`, an offset, else UTC; `now`, `now-15m` |
+//! | `after:` `before:` | received at or after the beginning of such a time; before it |
+//! | `since:` | received within this last duration: `1h` |
+//! | `id:` | the id, or its first four or more digits |
+//! | `key.NAME:` | the business key has exactly this value (256 bytes are compared); `*`: any |
+//! | `header.NAME:` | the words are next to each other in a header of this name, of request or response |
+//! | `header:` `target:` `body:` | the words are next to each other in any header line, the request target, a body |
+//! | any other text | the words are next to each other in target, headers, bodies, keys, properties or logs |
 //!
-//! `*` after any of these fields means that there is one. `status`, `took` and `time` take `>`, `>=`, `<`, `<=`, and ranges `[a TO b]`, `{a TO b}` without
-//! the ends; `*` leaves an end open. A value in quotes may hold anything, `\"` and `\\` stand for
-//! themselves. Words are whole: there are no prefixes in payloads.
+//! `*` after any of these fields: the field is present. `status`, `took` and `time` accept `>`, `>=`,
+//! `<`, `<=`, and ranges `[a TO b]`, or `{a TO b}` without the ends; `*` leaves an end open. A value
+//! in quotes may contain any characters; `\"` and `\\` are escapes. Words are matched whole: payloads
+//! have no prefix search.
 
 mod error;
 mod field;
@@ -40,23 +41,23 @@ use weir_store::ledger::Resolution;
 
 pub use error::QueryError;
 
-/// Longest query in bytes.
-pub const LONGEST_QUERY: usize = 4096;
+/// Longest query, in bytes.
+pub const MAX_QUERY_BYTES: usize = 4096;
 /// Most terms of a query.
-pub const MOST_TERMS: usize = 64;
+pub const MAX_TERMS: usize = 64;
 /// Deepest nesting of parentheses and negations.
-pub const DEEPEST: usize = 32;
+pub const MAX_DEPTH: usize = 32;
 
-/// A query that was understood.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     pub(crate) root: Node,
 }
 
-/// How terms are put together.
+/// A combination of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// All hold; an empty list holds always.
+    /// All match; an empty list always matches.
     And(Vec<Node>),
     Or(Vec<Node>),
     Not(Box<Node>),
@@ -66,38 +67,38 @@ pub(crate) enum Node {
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
-    Name(Name, Text),
-    /// Both ends belong to it.
+    Name(Name, NameMatch),
+    /// From the first to the last number, both included.
     Number(Number, u64, u64),
-    /// From the least to the greatest id.
+    /// From the first to the last id, both included.
     Id(u128, u128),
     Key(String, Option<String>),
-    /// What became of it; any of them.
+    /// Its resolution; none for any.
     Resolution(Option<Resolution>),
     Words(Scope, Vec<String>),
-    /// There is something where words can be looked for.
-    Has(Scope),
+    /// The scope is not empty.
+    Exists(Scope),
 }
 
-/// What a name has to be.
+/// How a name is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Text {
-    Is(String),
-    Begins(String),
+pub(crate) enum NameMatch {
+    Equals(String),
+    Prefix(String),
     Present,
 }
 
-impl Text {
-    pub(crate) fn holds(&self, name: &str) -> bool {
+impl NameMatch {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         match self {
-            Self::Is(value) => cut(value) == name,
-            Self::Begins(begin) => name.starts_with(cut(begin)),
+            Self::Equals(value) => cut(value) == name,
+            Self::Prefix(begin) => name.starts_with(cut(begin)),
             Self::Present => !name.is_empty(),
         }
     }
 }
 
-/// Where words are looked for.
+/// The texts in which words are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Anywhere,
@@ -108,16 +109,16 @@ pub(crate) enum Scope {
 }
 
 impl Query {
-    /// Reads a query; `now` is in microseconds since 1970. An empty one holds for everything.
+    /// Parses a query; `now` is in microseconds since 1970. An empty query matches everything.
     ///
     /// # Errors
-    /// [`QueryError`], with the place and what would be right.
+    /// [`QueryError`], with location and hint.
     pub fn parse(text: &str, now: u64) -> Result<Self, QueryError> {
         parser::parse(text, now).map(|root| Self { root })
     }
 
-    /// Whether answering it tells something of payloads, so that whoever asks needs the right to
-    /// see them.
+    /// Whether its hits reveal something about payloads, so that the caller needs the right to see
+    /// them.
     #[must_use]
     pub fn needs_payload(&self) -> bool {
         self.root.any(&|term| {
@@ -127,22 +128,22 @@ impl Query {
 }
 
 impl Query {
-    /// Whether it asks for business keys.
-    pub(crate) fn names_keys(&self) -> bool {
+    /// Whether it has a term for business keys.
+    pub(crate) fn uses_keys(&self) -> bool {
         self.root.any(&|term| matches!(term, Term::Key(..)))
     }
 
-    /// Whether it asks for words, which a hit then shows.
-    pub(crate) fn names_words(&self) -> bool {
+    /// Whether it has words, which a hit then highlights.
+    pub(crate) fn uses_words(&self) -> bool {
         self.root.any(&|term| matches!(term, Term::Words(..)))
     }
 
-    /// Whether it can be answered only by who has heads and bodies.
+    /// Whether it can be evaluated only with heads and bodies.
     pub(crate) fn reads_payload(&self) -> bool {
-        self.root.any(&|term| matches!(term, Term::Words(..) | Term::Has(..) | Term::Key(..)))
+        self.root.any(&|term| matches!(term, Term::Words(..) | Term::Exists(..) | Term::Key(..)))
     }
 
-    /// The least and greatest time that a hit can have, in microseconds since 1970.
+    /// First and last possible time of a hit, in microseconds since 1970.
     #[must_use]
     pub fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);
@@ -160,11 +161,11 @@ impl Query {
 }
 
 impl Node {
-    fn any(&self, holds: &impl Fn(&Term) -> bool) -> bool {
+    fn any(&self, matches: &impl Fn(&Term) -> bool) -> bool {
         match self {
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(|node| node.any(holds)),
-            Self::Not(node) => node.any(holds),
-            Self::Term(term) => holds(term),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(|node| node.any(matches)),
+            Self::Not(node) => node.any(matches),
+            Self::Term(term) => matches(term),
         }
     }
 }

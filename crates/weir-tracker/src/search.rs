@@ -1,4 +1,4 @@
-//! Finding transactions: newest first, page by page.
+//! Search: hits newest first, page by page.
 
 pub(crate) mod check;
 mod evaluate;
@@ -22,20 +22,20 @@ use crate::content::payload_bytes;
 use crate::error::Error;
 use crate::field::Number;
 use crate::index::Index;
-use crate::part::SealedPiece;
+use crate::part::SealedPart;
 use crate::part::keys::{self, Keys};
 use crate::part::row::Row;
 use crate::query::{Node, Query, Term};
 
 /// Most hits of a page.
-pub const LONGEST_PAGE: usize = 1000;
-/// Bytes of bodies after which a page ends, and a batch of candidates is not made longer.
+pub const MAX_PAGE_HITS: usize = 1000;
+/// Bytes of bodies after which a page ends, and after which a batch of candidates does not grow.
 const PAGE_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
-/// Most candidates that are read from the journal at once.
-const MOST_BATCH: usize = 64;
+/// Most candidates that are read from the journal together.
+const MAX_BATCH: usize = 64;
 
-/// A place in the order of hits: by time received, then by id. It stays the same while records
+/// A position in the order of hits: by time received, then by id. It is stable while records
 /// arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
@@ -52,34 +52,34 @@ impl std::fmt::Display for Cursor {
 /// The text is not a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not a cursor of a page")]
-pub struct BadCursor;
+pub struct InvalidCursor;
 
 impl FromStr for Cursor {
-    type Err = BadCursor;
+    type Err = InvalidCursor;
 
-    fn from_str(text: &str) -> Result<Self, BadCursor> {
-        let (time, id) = text.split_at_checked(16).ok_or(BadCursor)?;
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let (time, id) = text.split_at_checked(16).ok_or(InvalidCursor)?;
         if id.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(BadCursor);
+            return Err(InvalidCursor);
         }
         Ok(Self {
-            time: u64::from_str_radix(time, 16).map_err(|_| BadCursor)?,
-            id: u128::from_str_radix(id, 16).map_err(|_| BadCursor)?,
+            time: u64::from_str_radix(time, 16).map_err(|_| InvalidCursor)?,
+            id: u128::from_str_radix(id, 16).map_err(|_| InvalidCursor)?,
         })
     }
 }
 
-/// Which hits to give.
+/// The hits to return.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Most hits; at most [`LONGEST_PAGE`] are given.
+    /// Most hits; at most [`MAX_PAGE_HITS`].
     pub limit: usize,
-    /// Begin behind this place.
+    /// Start after this position.
     pub after: Option<Cursor>,
     /// Longest time to search.
     pub budget: Duration,
-    /// Hits are wanted with heads, bodies, properties and logs. Else they may have none, where the
-    /// query does not ask for words: that saves reading them.
+    /// Return hits with heads, bodies, properties and logs. Otherwise they may be missing if the
+    /// query has no words: they need not be read then.
     pub payload: bool,
 }
 
@@ -89,21 +89,21 @@ impl Default for Page {
     }
 }
 
-/// A transaction that was found.
+/// A transaction that matches.
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// Its metadata.
     pub row: Row,
-    /// The transaction; none if the journal does not have it any more.
+    /// The transaction; none if the journal no longer has it.
     pub transaction: Option<Transaction>,
-    /// Why it does not, if it does not.
+    /// Why the journal does not have it.
     pub absence: Absence,
-    /// Where the words of the query stand in it.
+    /// Occurrences of the words of the query.
     pub highlights: Vec<Highlight>,
 }
 
 impl Hit {
-    /// Its place in the order.
+    /// Its position in the order of hits.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         Cursor { time: self.row.time, id: self.row.id }
@@ -114,36 +114,35 @@ impl Hit {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Hits {
     /// Newest first.
     pub hits: Vec<Hit>,
-    /// Where to go on; none if there is nothing more.
+    /// Position to continue from; none if there are no more hits.
     pub next: Option<Cursor>,
-    /// The time ran out: there may be more between the last hit and `next`, and behind it.
+    /// The budget ran out: there may be more hits between the last one and `next`, and after it.
     pub cut: bool,
-    /// Parts of the index are being made again, or the journal is too far ahead to be read
-    /// through, or the query asks for business keys and of a part nobody knows them: hits may be
-    /// missing.
+    /// Hits may be missing: parts of the index are being repaired, or the journal is too far ahead
+    /// to be read, or the query has business keys that a part was built without.
     pub incomplete: bool,
 }
 
-/// A row that may be a hit.
+/// A row that may be a hit, or is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    place: Cursor,
-    /// Number in the list of pieces; none if it is not in a sealed one.
-    piece: Option<usize>,
+    cursor: Cursor,
+    /// Number in the list of sealed parts; none if it is in none of them.
+    part: Option<usize>,
     row: usize,
-    sure: bool,
+    definite: bool,
     address: Option<Address>,
 }
 
-/// What a search looks at: the state at one moment.
+/// The index at one moment.
 pub(crate) struct Snapshot {
-    /// Those that may have hits, newest last.
-    pub(crate) sealed: Vec<Arc<SealedPiece>>,
+    /// Sealed parts that may have hits, newest last.
+    pub(crate) sealed: Vec<Arc<SealedPart>>,
     pub(crate) indexed: Vec<Position>,
     pub(crate) incomplete: bool,
 }
@@ -152,31 +151,31 @@ impl Index {
     /// Finds transactions.
     ///
     /// # Errors
-    /// If files of the index or of the journal cannot be read. Damage is no error: it is put
-    /// right, and [`Hits::incomplete`] until then.
+    /// Files of the index or of the journal cannot be read. Damage is not an error: it is repaired,
+    /// and hits are [`Hits::incomplete`] until then.
     pub fn search(&self, query: &Query, page: &Page) -> Result<Hits, Error> {
         let deadline = Instant::now() + page.budget;
-        let limit = page.limit.clamp(1, LONGEST_PAGE);
+        let limit = page.limit.clamp(1, MAX_PAGE_HITS);
         let mut open = Vec::new();
         let snapshot = self.snapshot(query, |view| {
             open = candidates(query, view, None, page.after, limit)?;
             Ok(())
         })?;
         let mut sealed = snapshot.sealed;
-        // Pages before this one have come to the end of those.
-        sealed.retain(|piece| page.after.is_none_or(|after| piece.times().0 <= after.time));
+        // Newer parts were finished by previous pages.
+        sealed.retain(|part| page.after.is_none_or(|after| part.times().0 <= after.time));
         let mut tail = Vec::new();
-        // Half of the time is left for what is indexed.
+        // Half of the budget is left for the index.
         let tail_ends = Instant::now() + page.budget / 2;
-        let keys = query.names_keys();
+        let keys = query.uses_keys();
         let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
             let row = subject.row;
-            let place = Cursor { time: row.time, id: row.id };
-            if page.after.is_none_or(|after| place < after) {
+            let cursor = Cursor { time: row.time, id: row.id };
+            if page.after.is_none_or(|after| cursor < after) {
                 tail.push(Candidate {
-                    place,
-                    sure: true,
-                    piece: None,
+                    cursor,
+                    definite: true,
+                    part: None,
                     row: 0,
                     address: row.address,
                 });
@@ -188,7 +187,7 @@ impl Index {
             page,
             limit,
             deadline,
-            left: sealed.len(),
+            remaining: sealed.len(),
             sealed,
             heap: BinaryHeap::from(open),
             ready: VecDeque::new(),
@@ -201,7 +200,7 @@ impl Index {
         Ok(search.found)
     }
 
-    /// The whole transaction with an id; none if the journal does not have it.
+    /// The transaction with an id; none if the journal does not have it.
     ///
     /// # Errors
     /// As [`Index::find`].
@@ -209,10 +208,10 @@ impl Index {
         Ok(self.find(id)?.and_then(|hit| hit.transaction))
     }
 
-    /// What is known of the transaction with an id; none if there was none, or long ago.
+    /// What is known of the transaction with an id; none if there is none, or it expired long ago.
     ///
     /// # Errors
-    /// As [`Index::search`], and [`Error::Behind`] if it cannot be said that there is none.
+    /// As [`Index::search`], and [`Error::Behind`] if it is not certain that there is none.
     pub fn find(&self, id: u128) -> Result<Option<Hit>, Error> {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
@@ -223,33 +222,33 @@ impl Index {
         }
     }
 
-    /// Lets `look` at the open piece, and gives the others that may have hits.
+    /// Calls `read` with the open part, and gives the sealed parts that may have hits.
     pub(crate) fn snapshot(
         &self,
         query: &Query,
-        look: impl FnOnce(&View<'_>) -> Result<(), Error>,
+        read: impl FnOnce(&View<'_>) -> Result<(), Error>,
     ) -> Result<Snapshot, Error> {
         let state = self.shared.read();
-        look(&View::Open(&state.open))?;
+        read(&View::Open(&state.open))?;
         let mut sealed = state.sealed.clone();
         let indexed = state.indexed.clone();
         let mut incomplete = !state.gaps.is_empty();
-        if query.names_keys() && self.shared.settings.provisional {
-            let without = |piece: &Arc<SealedPiece>| piece.head.about.provisional;
+        if query.uses_keys() && self.shared.settings.provisional {
+            let without = |part: &Arc<SealedPart>| part.head.metadata.provisional;
             incomplete |= state.open.columns.len() > 0 || sealed.iter().any(without);
         }
         drop(state);
         let (low, high) = query.times();
-        sealed.retain(|piece| {
-            let (least, greatest) = piece.times();
-            least <= high && low <= greatest
+        sealed.retain(|part| {
+            let (min, max) = part.times();
+            min <= high && low <= max
         });
-        sealed.sort_by_key(|piece| piece.times().1);
+        sealed.sort_by_key(|part| part.times().1);
         Ok(Snapshot { sealed, indexed, incomplete })
     }
 
-    /// Tells the rows of hits among what is not indexed yet, with their business keys if `keys` are
-    /// wanted; gives whether some of it was left unread.
+    /// Calls `hit` with the matches among transactions that are not indexed yet, with their business
+    /// keys if `keys`. Gives whether some were left unread.
     pub(crate) fn tail(
         &self,
         query: &Query,
@@ -259,7 +258,7 @@ impl Index {
         hit: &mut dyn FnMut(Subject<'_>),
     ) -> Result<bool, Error> {
         self.shared.counts.search();
-        let (mut looked, mut transaction) = (0, Transaction::default());
+        let (mut read, mut transaction) = (0, Transaction::default());
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
             if !keys && !query.reads_payload() {
@@ -269,13 +268,13 @@ impl Index {
                 if keys {
                     self.shared.read_keys(&mut transaction);
                 }
-                looked += 1;
-                if looked > MOST_TAIL || Instant::now() >= deadline {
+                read += 1;
+                if read > MAX_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
-                let whole = self.shared.settings.whole_stage;
-                let subject = Subject::new(&transaction, whole).told_by(self.shared.ledger());
-                if subject.holds(&query.root) {
+                let whole = self.shared.settings.total_stage;
+                let subject = Subject::new(&transaction, whole).with_ledger(self.shared.ledger());
+                if subject.matches(&query.root) {
                     hit(subject);
                 }
             }
@@ -284,19 +283,19 @@ impl Index {
     }
 }
 
-/// Most transactions that are read past the end of the index.
-const MOST_TAIL: usize = 8192;
+/// Most transactions that are read after the end of the index.
+const MAX_TAIL: usize = 8192;
 
-/// The rows of a piece that may be hits, in any order. If all of them are, no more than needed.
+/// The candidates of a part, in any order. If all are definite hits, no more than a page needs.
 fn candidates(
     query: &Query,
     view: &View<'_>,
-    piece: Option<usize>,
+    part: Option<usize>,
     after: Option<Cursor>,
     limit: usize,
 ) -> Result<Vec<Candidate>, Error> {
     let known = evaluate(&query.root, view)?;
-    if known.maybe.is_empty() {
+    if known.candidates.is_empty() {
         return Ok(Vec::new());
     }
     let (times, ids) = (view.number(Number::Time)?, view.ids()?);
@@ -305,59 +304,59 @@ fn candidates(
         View::Sealed(..) => None,
     };
     let mut found: Vec<Candidate> = known
-        .maybe
+        .candidates
         .rows()
         .map(|row| Candidate {
-            place: Cursor { time: times[row], id: ids[row] },
-            piece,
+            cursor: Cursor { time: times[row], id: ids[row] },
+            part,
             row,
-            sure: known.sure.contains(row),
+            definite: known.definite.contains(row),
             address: address(row),
         })
-        .filter(|candidate| after.is_none_or(|after| candidate.place < after))
+        .filter(|candidate| after.is_none_or(|after| candidate.cursor < after))
         .collect();
-    // One more than the page tells whether there is another.
-    if found.len() > limit + 1 && found.iter().all(|candidate| candidate.sure) {
+    // One more than the page has, to know whether there is another page.
+    if found.len() > limit + 1 && found.iter().all(|candidate| candidate.definite) {
         found.select_nth_unstable_by(limit, |one, other| other.cmp(one));
         found.truncate(limit + 1);
     }
     Ok(found)
 }
 
-/// One search under way.
+/// A running search.
 struct Search<'a> {
     index: &'a Index,
     query: &'a Query,
     page: &'a Page,
     limit: usize,
     deadline: Instant,
-    /// Those that may have hits, newest last, and how many of them were not looked at.
-    sealed: Vec<Arc<SealedPiece>>,
-    left: usize,
+    /// Sealed parts that may have hits, newest last, and how many of them are not read yet.
+    sealed: Vec<Arc<SealedPart>>,
+    remaining: usize,
     heap: BinaryHeap<Candidate>,
-    /// Candidates whose transactions were read: newer than all in the heap.
+    /// Candidates with their transactions: newer than all in the heap.
     ready: VecDeque<(Candidate, Option<Transaction>)>,
-    /// Candidates to read at once next time.
+    /// Size of the next batch of candidates.
     batch: usize,
-    /// The business keys of the piece that they were read from last.
+    /// Number of the part whose business keys were read last, and these keys.
     keys: Option<(usize, Keys<'static>)>,
     found: Hits,
 }
 
 impl Search<'_> {
     fn run(&mut self) -> Result<(), Error> {
-        let (mut loaded, mut looked, mut bytes) = (0_usize, 0_usize, 0);
+        let (mut loaded, mut checked, mut bytes) = (0_usize, 0_usize, 0);
         loop {
-            let ready = self.ready.front().map(|(candidate, _)| candidate.place);
-            let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.place));
-            // A piece is opened once nothing newer than its newest row is left.
-            let newest = self.left.checked_sub(1).map(|next| self.sealed[next].times().1);
+            let ready = self.ready.front().map(|(candidate, _)| candidate.cursor);
+            let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.cursor));
+            // A part is read once no candidate is newer than its newest row.
+            let newest = self.remaining.checked_sub(1).map(|next| self.sealed[next].times().1);
             if let Some(newest) = newest
                 && best.is_none_or(|best| best.time <= newest)
             {
-                if loaded > 0 && self.is_late() {
-                    let place = Cursor { time: newest.saturating_add(1), id: 0 };
-                    self.cut(self.page.after.map_or(place, |after| after.min(place)));
+                if loaded > 0 && self.is_out_of_time() {
+                    let cursor = Cursor { time: newest.saturating_add(1), id: 0 };
+                    self.cut(self.page.after.map_or(cursor, |after| after.min(cursor)));
                     return Ok(());
                 }
                 loaded += 1;
@@ -369,10 +368,10 @@ impl Search<'_> {
                 self.found.next = self.found.hits.last().map(Hit::cursor);
                 return Ok(());
             }
-            looked += 1;
-            // One at least, so that whoever asks on comes to an end.
-            if looked > 1 && self.is_late() {
-                // Everything down to here was looked at; `best` itself was not.
+            checked += 1;
+            // At least one, so that a sequence of pages ends.
+            if checked > 1 && self.is_out_of_time() {
+                // All newer candidates were checked; `best` itself was not.
                 self.cut(Cursor { time: best.time, id: best.id.saturating_add(1) });
                 return Ok(());
             }
@@ -387,7 +386,7 @@ impl Search<'_> {
         }
     }
 
-    fn is_late(&self) -> bool {
+    fn is_out_of_time(&self) -> bool {
         Instant::now() >= self.deadline
     }
 
@@ -396,19 +395,19 @@ impl Search<'_> {
         self.found.cut = true;
     }
 
-    /// Adds the candidates of the newest piece that is left.
+    /// Adds the candidates of the newest remaining part.
     fn load(&mut self) -> Result<(), Error> {
-        self.left -= 1;
-        // What was read ahead takes its place among the others again.
+        self.remaining -= 1;
+        // Candidates that were read ahead return to the heap.
         self.heap.extend(self.ready.drain(..).map(|(candidate, _)| candidate));
-        let piece = &self.sealed[self.left];
-        let found = View::sealed(piece).and_then(|view| {
-            candidates(self.query, &view, Some(self.left), self.page.after, self.limit)
+        let part = &self.sealed[self.remaining];
+        let found = View::sealed(part).and_then(|view| {
+            candidates(self.query, &view, Some(self.remaining), self.page.after, self.limit)
         });
         match found {
             Ok(found) => self.heap.extend(found),
             Err(error) if error.is_damage() => {
-                self.index.shared.report(piece);
+                self.index.shared.report(part);
                 self.found.incomplete = true;
             }
             Err(error) => return Err(error),
@@ -416,28 +415,28 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Reads the next candidates from the journal, as long as they are newer than the pieces left.
+    /// Reads the next candidates that are newer than the remaining parts from the journal.
     fn read(&mut self, newest: Option<u64>) -> Result<(), Error> {
         let mut addresses = Vec::new();
         while addresses.len() < self.batch {
             let Some(mut next) = self.heap.pop() else { break };
-            if newest.is_some_and(|newest| next.place.time <= newest) {
+            if newest.is_some_and(|newest| next.cursor.time <= newest) {
                 self.heap.push(next);
                 break;
             }
-            if let Some(piece) = next.piece {
-                next.address = Some(self.sealed[piece].head.columns()?.address(next.row)?);
+            if let Some(part) = next.part {
+                next.address = Some(self.sealed[part].head.columns()?.address(next.row)?);
             }
             addresses.extend(next.address);
             self.ready.push_back((next, None));
         }
         addresses.sort_unstable();
-        let unsure = self.ready.iter().any(|(candidate, _)| !candidate.sure);
-        let payload = self.page.payload || unsure || self.query.names_words();
+        let unsure = self.ready.iter().any(|(candidate, _)| !candidate.definite);
+        let payload = self.page.payload || unsure || self.query.uses_words();
         let read =
             self.index.shared.journal.get_many(&addresses, payload).map_err(Error::Journal)?;
         let bytes: usize = read.iter().map(payload_bytes).sum();
-        self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MOST_BATCH) } else { 1 };
+        self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MAX_BATCH) } else { 1 };
         let mut read: HashMap<_, _> = read
             .into_iter()
             .map(|mut transaction| {
@@ -447,37 +446,37 @@ impl Search<'_> {
             .collect();
         for (candidate, transaction) in &mut self.ready {
             let found = read.remove(&candidate.address);
-            let id = candidate.place.id.to_be_bytes();
+            let id = candidate.cursor.id.to_be_bytes();
             *transaction = found.filter(|transaction| transaction.id == id);
         }
         Ok(())
     }
 
-    /// The business keys of a row as the index has them.
-    fn keys(&mut self, piece: usize, row: usize) -> Result<Vec<(String, String)>, Error> {
-        if self.keys.as_ref().is_none_or(|(read, _)| *read != piece) {
-            self.keys = Some((piece, self.sealed[piece].head.columns()?.keys()?));
+    /// The business keys of a row, as stored in the index.
+    fn keys(&mut self, part: usize, row: usize) -> Result<Vec<(String, String)>, Error> {
+        if self.keys.as_ref().is_none_or(|(read, _)| *read != part) {
+            self.keys = Some((part, self.sealed[part].head.columns()?.keys()?));
         }
-        Ok(self.keys.as_ref().map(|(_, keys)| keys.of(row)).unwrap_or_default())
+        Ok(self.keys.as_ref().map(|(_, keys)| keys.of_row(row)).unwrap_or_default())
     }
 
-    /// The candidate as a hit, if it is one.
+    /// The hit of a candidate, if it is one.
     fn hit(
         &mut self,
         candidate: &Candidate,
         transaction: Option<Transaction>,
     ) -> Result<Option<Hit>, Error> {
         if let Some(mut transaction) = transaction {
-            // What they were read from may be gone, and what is a key may have been another thing.
+            // Their body may have expired, or their configuration may have changed.
             let shared = &self.index.shared;
             let unread =
-                transaction.expired || shared.settings.keys.is_empty() || self.query.names_keys();
-            if let Some(piece) = candidate.piece.filter(|_| unread) {
-                keys::merge(&mut transaction, self.keys(piece, candidate.row)?);
+                transaction.expired || shared.settings.keys.is_empty() || self.query.uses_keys();
+            if let Some(part) = candidate.part.filter(|_| unread) {
+                keys::merge(&mut transaction, self.keys(part, candidate.row)?);
             }
-            let whole = self.index.shared.settings.whole_stage;
-            let subject = Subject::new(&transaction, whole).told_by(self.index.shared.ledger());
-            if !candidate.sure && !subject.holds(&self.query.root) {
+            let whole = self.index.shared.settings.total_stage;
+            let subject = Subject::new(&transaction, whole).with_ledger(self.index.shared.ledger());
+            if !candidate.definite && !subject.matches(&self.query.root) {
                 return Ok(None);
             }
             let highlights = subject.highlights(self.query);
@@ -485,8 +484,8 @@ impl Search<'_> {
             let absence = Absence::default();
             return Ok(Some(Hit { row, transaction: Some(transaction), absence, highlights }));
         }
-        let Some(piece) = candidate.piece.filter(|_| candidate.sure) else { return Ok(None) };
-        let row = self.sealed[piece].head.columns()?.row(candidate.row)?;
+        let Some(part) = candidate.part.filter(|_| candidate.definite) else { return Ok(None) };
+        let row = self.sealed[part].head.columns()?.row(candidate.row)?;
         let address = candidate.address;
         let absence = address.map(|address| self.index.shared.journal.absence(address));
         let absence = absence.unwrap_or_default();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused, Transaction};
 
-use crate::index::indexer::LONGEST_OPEN;
+use crate::index::indexer::MAX_OPEN_TIME;
 use crate::{Cursor, Depth, Error, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
 
 /// 2026-11-20T12:00:00Z
@@ -101,7 +101,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn pieces(&self) -> Vec<PathBuf> {
+    pub(super) fn parts(&self) -> Vec<PathBuf> {
         let days = folders(&self.data.path().join("index"));
         days.iter().filter(|day| !day.ends_with("building")).flat_map(|day| folders(day)).collect()
     }
@@ -191,7 +191,7 @@ fn transactions_are_found_by_all_that_is_in_them_before_and_after_they_are_writt
     bench.indexer.catch_up().unwrap();
     check(&bench);
     bench.indexer.seal().unwrap();
-    assert_eq!(bench.pieces().len(), 1);
+    assert_eq!(bench.parts().len(), 1);
     check(&bench);
     let mut bench = bench.reopen(settings());
     assert_eq!(bench.indexer.step(100).unwrap(), 0, "nothing is read twice");
@@ -208,7 +208,7 @@ fn hits_show_where_the_words_stand() {
     let shown: Vec<_> = found.hits[0]
         .highlights
         .iter()
-        .map(|one| (one.place, &one.text[one.marks[0].clone()]))
+        .map(|one| (one.location, &one.text[one.marks[0].clone()]))
         .collect();
     assert_eq!(shown, [("request.body", "unique3"), ("request.header", "baz")]);
 }
@@ -306,14 +306,14 @@ fn a_piece_is_written_after_a_while_even_if_little_arrives() {
     let mut bench = Bench::new(1);
     bench.write(0);
     bench.indexer.step(100).unwrap();
-    assert_eq!(bench.pieces().len(), 0);
-    let Some(long_ago) = Instant::now().checked_sub(LONGEST_OPEN + Duration::from_secs(1)) else {
+    assert_eq!(bench.parts().len(), 0);
+    let Some(long_ago) = Instant::now().checked_sub(MAX_OPEN_TIME + Duration::from_secs(1)) else {
         // The machine has not been up for that long.
         return;
     };
-    bench.indexer.begun = long_ago;
+    bench.indexer.opened = long_ago;
     bench.indexer.step(100).unwrap();
-    assert_eq!(bench.pieces().len(), 1);
+    assert_eq!(bench.parts().len(), 1);
     assert!(bench.journal.follower("tracker").unwrap().position(0) > Position::START);
 }
 
@@ -363,9 +363,9 @@ fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
     let mut bench = Bench::open(tempfile::tempdir().unwrap(), 2, settings);
     (0..300).for_each(|number| bench.write(number));
     bench.indexer.catch_up().unwrap();
-    assert!(!bench.indexer.is_searched());
+    assert!(!bench.indexer.was_searched_recently());
     assert_eq!(bench.numbers("common", 1000).len(), 300);
-    assert!(bench.indexer.is_searched());
+    assert!(bench.indexer.was_searched_recently());
     // The 41st field of proc(5)'s stat is the policy, 39 behind the name in parentheses.
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
@@ -375,8 +375,8 @@ fn idle_time_is_left_when_it_is_not_enough_and_after_each_step() {
         received_us: (now.as_secs() - ago) * 1_000_000,
         ..Transaction::default()
     };
-    assert!(!bench.indexer.is_late(&[ended(30)]));
-    assert!(bench.indexer.is_late(&[ended(90)]));
+    assert!(!bench.indexer.is_overdue(&[ended(30)]));
+    assert!(bench.indexer.is_overdue(&[ended(90)]));
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn what_is_left_for_later_is_said() {
     bench.indexer.catch_up().unwrap();
     let lag = |bench: &Bench| bench.index.statistics(u64::MAX).lag_us;
     assert_eq!(lag(&bench), 0);
-    bench.indexer.falls_behind();
+    bench.indexer.set_behind();
     assert!(lag(&bench) > 0);
     bench.indexer.catch_up().unwrap();
     assert_eq!(lag(&bench), 0);

@@ -1,21 +1,21 @@
-//! Text to words: the one rule by which payloads are indexed, queries are read and hits are checked.
+//! Splits text into words, by one rule for indexing, for queries and for checking candidates.
 //!
-//! A word is a run of letters, digits and `_`, in lower case; everything else separates, invalid
-//! UTF-8 too. An ideograph or kana is a word by itself, so that text without spaces can be found
-//! by any part of it. A word longer than [`LONGEST`] bytes counts by its beginning. There is no
-//! normalisation and no stemming.
+//! A word is a run of letters, digits and `_`, in lower case. All other characters separate words,
+//! as does invalid UTF-8. Each ideograph or kana is a word, so that text without spaces can be found
+//! by any part of it. A word is compared up to [`MAX_WORD_BYTES`]. There is no normalisation and no
+//! stemming.
 
 use std::ops::Range;
 
 use memchr::memmem;
 
-/// Bytes of a word that count.
-pub(crate) const LONGEST: usize = 64;
+/// Bytes of a word that are compared.
+pub(crate) const MAX_WORD_BYTES: usize = 64;
 
 const SEPARATOR: u8 = 0;
 const HIGH: u8 = 0x80;
 
-/// For each byte: what it becomes in a word, [`SEPARATOR`], or [`HIGH`] outside ASCII.
+/// For each byte: its lower case if it belongs to a word, [`SEPARATOR`], or [`HIGH`] outside ASCII.
 const CLASS: [u8; 256] = {
     let mut class = [SEPARATOR; 256];
     let mut byte = 0;
@@ -31,9 +31,9 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Calls `each` with every word of `text` (UTF-8, at most [`LONGEST`] bytes) and where it stands.
+/// Calls `each` with every word of `text` (UTF-8, at most [`MAX_WORD_BYTES`]) and its location.
 pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
-    let (mut at, mut word) = (0, [0; LONGEST]);
+    let (mut at, mut word) = (0, [0; MAX_WORD_BYTES]);
     while at < text.len() {
         if CLASS[usize::from(text[at])] == SEPARATOR {
             at += 1;
@@ -43,7 +43,7 @@ pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
         let mut length = 0;
         let mut class = CLASS[usize::from(text[at])];
         while class != SEPARATOR && class != HIGH {
-            if length < LONGEST {
+            if length < MAX_WORD_BYTES {
                 word[length] = class;
                 length += 1;
             }
@@ -51,31 +51,30 @@ pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
             class = text.get(at).map_or(SEPARATOR, |byte| CLASS[usize::from(*byte)]);
         }
         if class == HIGH {
-            at = beyond_ascii(text, start, &mut each);
+            at = non_ascii_words(text, start, &mut each);
         } else {
             each(&word[..length], start..at);
         }
     }
 }
 
-/// The words from `start` up to the next separator, some of their characters outside ASCII;
-/// gives where it ended.
-fn beyond_ascii(text: &[u8], start: usize, each: &mut impl FnMut(&[u8], Range<usize>)) -> usize {
-    let (mut word, mut begin) = (String::new(), None);
+/// Words from `start` to the next separator, with characters outside ASCII. Gives the end.
+fn non_ascii_words(text: &[u8], start: usize, each: &mut impl FnMut(&[u8], Range<usize>)) -> usize {
+    let (mut word, mut start_of_word) = (String::new(), None);
     let mut at = start;
     while at < text.len() {
         let (letter, length) = character(&text[at..]);
         let letter = letter.filter(|letter| letter.is_alphanumeric() || *letter == '_');
         let alone = letter.is_some_and(is_ideograph);
         if (alone || letter.is_none())
-            && let Some(begin) = begin.take()
+            && let Some(start_of_word) = start_of_word.take()
         {
-            each(word.as_bytes(), begin..at);
+            each(word.as_bytes(), start_of_word..at);
             word.clear();
         }
         let Some(letter) = letter else { return at + length };
         for small in letter.to_lowercase() {
-            if word.len() + small.len_utf8() > LONGEST {
+            if word.len() + small.len_utf8() > MAX_WORD_BYTES {
                 break;
             }
             word.push(small);
@@ -84,17 +83,17 @@ fn beyond_ascii(text: &[u8], start: usize, each: &mut impl FnMut(&[u8], Range<us
             each(word.as_bytes(), at..at + length);
             word.clear();
         } else {
-            begin = begin.or(Some(at));
+            start_of_word = start_of_word.or(Some(at));
         }
         at += length;
     }
-    if let Some(begin) = begin {
-        each(word.as_bytes(), begin..at);
+    if let Some(start_of_word) = start_of_word {
+        each(word.as_bytes(), start_of_word..at);
     }
     at
 }
 
-/// The first character and its length; none, and one byte, where the text is not UTF-8.
+/// The first character and its length; none, and one byte, if the text is not UTF-8.
 fn character(text: &[u8]) -> (Option<char>, usize) {
     let head = &text[..text.len().min(4)];
     let valid = match std::str::from_utf8(head) {
@@ -115,38 +114,38 @@ pub(crate) fn phrase(text: &str) -> Vec<String> {
     all
 }
 
-/// Where the words of `phrase` stand next to each other in `text`, up to `limit` places.
+/// Locations of `phrase`, its words next to each other, in `text`; at most `limit`.
 pub(crate) fn find(text: &[u8], phrase: &[String], limit: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let Some(first) = phrase.first() else { return found };
-    if surely_lacks(text, phrase) {
+    if certainly_lacks(text, phrase) {
         return found;
     }
-    // How far each phrase that may have begun has come, and where it began.
-    let mut begun: Vec<(usize, usize)> = Vec::new();
-    words(text, |word, place| {
+    // For each possible start of the phrase: the number of words matched, and the location.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    words(text, |word, range| {
         if found.len() >= limit {
             return;
         }
-        begun.retain_mut(|(next, _)| {
+        open.retain_mut(|(next, _)| {
             let fits = phrase[*next].as_bytes() == word;
             *next += 1;
             fits
         });
         if first.as_bytes() == word {
-            begun.push((1, place.start));
+            open.push((1, range.start));
         }
-        if let Some(whole) = begun.iter().position(|(next, _)| *next == phrase.len()) {
-            found.push(begun.remove(whole).1..place.end);
+        if let Some(whole) = open.iter().position(|(next, _)| *next == phrase.len()) {
+            found.push(open.remove(whole).1..range.end);
         }
     });
     found
 }
 
-/// Whether `text` has not even the letters of `phrase`: that is told many times faster than its
-/// words are, and most texts that are looked at have not. Only for ASCII, since characters beyond
-/// it may become ASCII in lower case.
-fn surely_lacks(text: &[u8], phrase: &[String]) -> bool {
+/// Whether `text` does not even contain the letters of `phrase`. This is many times faster than to
+/// split the text, and true of most texts. Only for ASCII text: other characters may become ASCII in
+/// lower case.
+fn certainly_lacks(text: &[u8], phrase: &[String]) -> bool {
     if !text.is_ascii() {
         return false;
     }
@@ -173,7 +172,7 @@ mod tests {
     #[test]
     fn invalid_utf8_separates_and_long_words_are_cut() {
         let mut all = Vec::new();
-        words(b"one\xfftwo\xc3 three", |word, place| all.push((word.to_vec(), place)));
+        words(b"one\xfftwo\xc3 three", |word, range| all.push((word.to_vec(), range)));
         assert_eq!(
             all,
             [(b"one".to_vec(), 0..3), (b"two".to_vec(), 4..7), (b"three".to_vec(), 9..14)]
@@ -195,10 +194,10 @@ mod tests {
         #[test]
         fn any_bytes_give_words_in_order_within_the_text(text: Vec<u8>) {
             let mut end = 0;
-            words(&text, |word, place| {
+            words(&text, |word, range| {
                 assert!(std::str::from_utf8(word).is_ok() && !word.is_empty());
-                assert!(place.start >= end && place.end <= text.len() && place.start < place.end);
-                end = place.end;
+                assert!(range.start >= end && range.end <= text.len() && range.start < range.end);
+                end = range.end;
             });
         }
 

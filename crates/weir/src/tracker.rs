@@ -97,7 +97,7 @@ impl Tracker {
             Some(config) => index_settings(config),
             None => Some(weir_tracker::Settings {
                 depth: weir_tracker::stored_depth(data).unwrap_or_default(),
-                whole_stage: stage::TOTAL,
+                total_stage: stage::TOTAL,
                 // It says what is a business key: only a server, or who reads with it, knows.
                 provisional: true,
                 ..weir_tracker::Settings::default()
@@ -111,7 +111,7 @@ impl Tracker {
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
         indexer.catch_up().context("cannot complete the index")?;
         if ledger.is_some() {
-            index.ask(Ledger::open(data)?);
+            index.set_ledger(Ledger::open(data)?);
         }
         Ok(Self::new(journal, Some(index), recovery, ledger, Gaps::new(data)))
     }
@@ -316,8 +316,8 @@ pub(crate) fn index_settings(config: &Config) -> Option<weir_tracker::Settings> 
         IndexDepth::Payload => Depth::Payload,
     };
     let keys = Arc::clone(&config.tracker.keys);
-    let whole_stage = stage::TOTAL;
-    Some(weir_tracker::Settings { depth, keys, whole_stage, ..weir_tracker::Settings::default() })
+    let total_stage = stage::TOTAL;
+    Some(weir_tracker::Settings { depth, keys, total_stage, ..weir_tracker::Settings::default() })
 }
 
 /// The query of a search, if whoever asks may ask it.

@@ -1,51 +1,50 @@
-//! The folder of the index: opens the pieces in it.
+//! Opens the parts in the folder of the index.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::part::SealedPiece;
+use crate::part::SealedPart;
 use crate::part::block::Depth;
 
-/// What the newest piece of the index in `data` has indexed; none if there is no piece.
+/// The depth of the newest part of the index in `data`; none if there is no part.
 #[must_use]
 pub fn stored_depth(data: &Path) -> Option<Depth> {
     let days = folders(&data.join("index")).ok()?;
-    let places = days.iter().filter_map(|day| folders(day).ok()).flatten();
-    let number = |place: &PathBuf| place.file_name()?.to_str()?.parse::<u64>().ok();
-    let newest = places.filter_map(|place| Some((number(&place)?, place))).max()?;
-    SealedPiece::open(&newest.1).ok().map(|piece| piece.head.about.depth)
+    let parts = days.iter().filter_map(|day| folders(day).ok()).flatten();
+    let number = |part: &PathBuf| part.file_name()?.to_str()?.parse::<u64>().ok();
+    let newest = parts.filter_map(|part| Some((number(&part)?, part))).max()?;
+    SealedPart::open(&newest.1).ok().map(|part| part.head.metadata.depth)
 }
 
-/// The pieces that there are.
+/// The parts that were found.
 pub(super) struct Found {
-    pub(super) pieces: Vec<SealedPiece>,
+    pub(super) parts: Vec<SealedPart>,
     pub(super) damaged: u64,
-    /// The number of the next piece.
+    /// Number of the next part.
     pub(super) next: u64,
 }
 
-/// Opens all pieces; what is damaged or unfinished is removed, and what is provisional unless that
-/// is as good as it gets.
+/// Opens all parts. Removes damaged and unfinished ones, and provisional ones unless `provisional`.
 pub(super) fn find(folder: &Path, provisional: bool) -> Result<Found, Error> {
-    let mut found = Found { pieces: Vec::new(), damaged: 0, next: 1 };
+    let mut found = Found { parts: Vec::new(), damaged: 0, next: 1 };
     for partition in folders(folder)? {
-        for place in folders(&partition)? {
-            let number = place.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
+        for folder in folders(&partition)? {
+            let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
             let Some(number) = number else {
-                // The folder of a piece that was never finished.
-                fs::remove_dir_all(&place).map_err(Error::io(&place))?;
+                // An unfinished part.
+                fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
                 continue;
             };
             found.next = found.next.max(number + 1);
-            match SealedPiece::open(&place) {
-                Ok(piece) if piece.head.about.provisional && !provisional => {
-                    fs::remove_dir_all(&place).map_err(Error::io(&place))?;
+            match SealedPart::open(&folder) {
+                Ok(part) if part.head.metadata.provisional && !provisional => {
+                    fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
                 }
-                Ok(piece) => found.pieces.push(piece),
+                Ok(part) => found.parts.push(part),
                 Err(error) if error.is_damage() => {
                     found.damaged += 1;
-                    fs::remove_dir_all(&place).map_err(Error::io(&place))?;
+                    fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
                 }
                 Err(error) => return Err(error),
             }

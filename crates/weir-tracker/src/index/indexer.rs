@@ -1,4 +1,6 @@
-//! Follows the journal and keeps the index up to date.
+//! The indexer: follows the journal and writes parts.
+
+mod repair;
 
 use std::fs;
 use std::io;
@@ -12,61 +14,52 @@ use jiff::Timestamp;
 use weir_journal::failpoint;
 use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
 
-use super::coverage::{Gap, begins, gap_of, is_gone};
+use super::coverage::{gap_from, is_expired, starts};
 use super::state::Shared;
 use crate::content::payload_bytes;
 use crate::error::Error;
+use crate::part::Build;
 use crate::part::block::Depth;
 use crate::part::row;
 use crate::part::terms::BlockTerms;
-use crate::part::{Build, OpenPiece};
+use repair::Repair;
 use weir_store::clock::now_us;
 
-/// Its name among the followers of the journal.
+/// Name of its follower of the journal.
 pub(crate) const FOLLOWER: &str = "tracker";
-/// How long a piece stays in memory when little arrives: the journal keeps for us what is in it.
-pub(crate) const LONGEST_OPEN: Duration = Duration::from_secs(60 * 60);
-/// Behind by that much, indexing does not wait for idle time any more.
-const LATE: Duration = Duration::from_secs(60);
-/// Bytes of transactions that are read at once, nearly.
+/// Longest time that a part stays in memory; until it is written the journal keeps its transactions.
+pub(crate) const MAX_OPEN_TIME: Duration = Duration::from_secs(60 * 60);
+/// Lag from which on indexing no longer waits for idle time.
+const MAX_IDLE_LAG: Duration = Duration::from_secs(60);
+/// Approximate bytes of transactions that are read together.
 const BATCH_BYTES: usize = 4 << 20;
-/// Microseconds of a partition.
+/// Microseconds of a day, the span of a partition.
 const DAY: u64 = 86_400_000_000;
 
-/// Reads what the journal has and the index has not. Meant for a thread of its own.
+/// Indexes what the journal has and the index has not. Meant for a thread of its own.
 #[derive(Debug)]
 pub struct Indexer {
     shared: Arc<Shared>,
     readers: Vec<Reader>,
-    /// How far it had come in each lane when it was opened.
+    /// Indexed range of each lane when the index was opened.
     passed: Vec<Position>,
     build: Build,
     follower: Follower,
-    /// Memory for the transactions of a block.
-    places: Vec<Transaction>,
-    /// The day of the open piece.
+    /// Buffers for the transactions of a block.
+    buffers: Vec<Transaction>,
+    /// The day of the open part.
     day: Option<u64>,
-    /// When the open piece got its first transaction.
-    pub(crate) begun: Instant,
-    /// The open piece has a transaction of a later day, and ends with it.
-    turned: bool,
-    /// The number given last to a piece.
+    /// When the open part got its first transaction.
+    pub(crate) opened: Instant,
+    /// The open part has a transaction of a later day, which is its last.
+    day_ended: bool,
+    /// Number of the last part.
     number: u64,
-    mending: Option<Mending>,
-    /// So much is left to do, or it is wanted so soon, that idle time is not enough.
-    pressed: bool,
-    /// Files that the journal had dropped when pieces were looked through last.
+    repair: Option<Repair>,
+    /// The lag is too long, or searches are too recent, to index in idle time only.
+    urgent: bool,
+    /// Number of files that the journal had dropped when expired parts were last removed.
     dropped: u64,
-}
-
-/// A lost stretch that is read again.
-#[derive(Debug)]
-struct Mending {
-    readers: Vec<Reader>,
-    gap: Gap,
-    build: Build,
-    piece: OpenPiece,
-    day: Option<u64>,
 }
 
 impl Indexer {
@@ -75,7 +68,7 @@ impl Indexer {
         let indexed = shared.read().indexed.clone();
         let lanes = || indexed.iter().enumerate().map(|(lane, reached)| (lane as u16, *reached));
         if lanes().any(|(lane, reached)| follower.position(lane) > reached) {
-            // What was passed once has to be kept again until it is indexed.
+            // What was indexed once has to be kept again until it is indexed anew.
             follower.reset().map_err(Error::Journal)?;
         }
         let readers = lanes()
@@ -83,7 +76,7 @@ impl Indexer {
                 true => shared.journal.follow(&follower, lane),
                 false => shared.journal.reader(lane, reached),
             })
-            .map(|reader| as_needed(&shared, reader))
+            .map(|reader| with_payload_if_needed(&shared, reader))
             .collect();
         Ok(Self {
             shared,
@@ -91,50 +84,49 @@ impl Indexer {
             passed: indexed,
             build,
             follower,
-            places: Vec::new(),
+            buffers: Vec::new(),
             day: None,
-            begun: Instant::now(),
-            turned: false,
+            opened: Instant::now(),
+            day_ended: false,
             number,
-            mending: None,
-            pressed: false,
+            repair: None,
+            urgent: false,
             dropped: 0,
         })
     }
 
-    /// Indexes up to about `most` transactions and gives how many there were; 0 when nothing is
-    /// left to do.
+    /// Indexes up to about `limit` transactions. Gives their number; 0 when nothing is left to do.
     ///
     /// # Errors
-    /// If the journal cannot be read or the index cannot be written. It can be called again.
-    pub fn step(&mut self, most: usize) -> Result<usize, Error> {
+    /// The journal cannot be read or the index cannot be written. It can be called again.
+    pub fn step(&mut self, limit: usize) -> Result<usize, Error> {
         self.drop_damaged()?;
-        self.drop_gone()?;
+        self.drop_expired()?;
         let mut done = 0;
-        while done < most {
+        while done < limit {
             let before = done;
             for lane in 0..self.readers.len() {
                 done += self.follow(lane)?;
             }
             if done == before {
                 self.shared.counts.behind_since.store(0, Ordering::Relaxed);
-                if self.begun.elapsed() > LONGEST_OPEN {
+                if self.opened.elapsed() > MAX_OPEN_TIME {
                     self.seal()?;
                 }
                 if done == 0 {
-                    done = self.mend(most)?;
+                    done = self.repair_gap(limit)?;
                 }
                 break;
             }
         }
-        if self.shared.journal.is_short() && self.holds_back() {
+        if self.shared.journal.is_short() && self.retains_segments() {
             self.seal()?;
         }
         Ok(done)
     }
 
-    /// Says that there is something to index which will be indexed later.
-    pub fn falls_behind(&self) {
+    /// Reports a lag: there are transactions that will be indexed later.
+    pub fn set_behind(&self) {
         let behind = &self.shared.counts.behind_since;
         // Only this thread writes it.
         if behind.load(Ordering::Relaxed) == 0 {
@@ -142,21 +134,21 @@ impl Indexer {
         }
     }
 
-    /// Whether somebody searches these seconds: what is not indexed, each search reads itself.
+    /// Whether there was a search in the last seconds: each search reads what is not indexed.
     #[must_use]
-    pub fn is_searched(&self) -> bool {
-        self.shared.counts.is_searched()
+    pub fn was_searched_recently(&self) -> bool {
+        self.shared.counts.was_searched_recently()
     }
 
-    /// Whether the journal may drop whole segments once the open piece is written.
-    fn holds_back(&self) -> bool {
+    /// Whether the journal keeps whole segments only for the open part.
+    fn retains_segments(&self) -> bool {
         let reached = |reader: &Reader| reader.position().segment();
         self.readers
             .iter()
             .any(|reader| self.follower.position(reader.lane()).segment() < reached(reader))
     }
 
-    /// Indexes everything that is there.
+    /// Indexes everything that the journal has.
     ///
     /// # Errors
     /// As [`Indexer::step`].
@@ -165,30 +157,30 @@ impl Indexer {
         Ok(())
     }
 
-    /// Takes transactions from a lane, up to the end of the block.
+    /// Reads transactions of a lane, up to the end of the block.
     fn follow(&mut self, lane: usize) -> Result<usize, Error> {
-        if self.build.is_full() || self.turned {
+        if self.build.is_full() || self.day_ended {
             self.seal()?;
         }
-        let mut places = std::mem::take(&mut self.places);
+        let mut buffers = std::mem::take(&mut self.buffers);
         let (mut count, mut bytes) = (0, 0);
         let mut failed = Ok(());
-        while count < self.build.left() && bytes < BATCH_BYTES && !self.turned {
-            if count == places.len() {
-                places.push(Transaction::default());
+        while count < self.build.left() && bytes < BATCH_BYTES && !self.day_ended {
+            if count == buffers.len() {
+                buffers.push(Transaction::default());
             }
-            match self.readers[lane].next_shown_into(&mut places[count]) {
+            match self.readers[lane].next_shown_into(&mut buffers[count]) {
                 Ok(true) => {
-                    let transaction = &places[count];
+                    let transaction = &buffers[count];
                     if transaction.possible_end.is_some_and(|end| end < self.passed[lane]) {
-                        // It was indexed with its end, before that was lost.
+                        // It was indexed with its end, which was lost afterwards.
                         continue;
                     }
                     let day = transaction.received_us / DAY;
                     if self.day.is_none() {
-                        self.begun = Instant::now();
+                        self.opened = Instant::now();
                     }
-                    self.turned |= *self.day.get_or_insert(day) < day;
+                    self.day_ended |= *self.day.get_or_insert(day) < day;
                     bytes += payload_bytes(transaction);
                     count += 1;
                 }
@@ -199,20 +191,20 @@ impl Indexer {
                 }
             }
         }
-        let (taken, reached) = (&mut places[..count], self.readers[lane].position());
-        let block = self.take_apart(taken);
+        let (taken, reached) = (&mut buffers[..count], self.readers[lane].position());
+        let block = self.analyze(taken);
         self.publish(lane, taken, block, reached);
         if bytes < BATCH_BYTES {
-            // What was large is not kept, so that each of them may be large at once.
-            self.places = places;
+            // Large buffers are not kept.
+            self.buffers = buffers;
         }
         failed.map(|()| count)
     }
 
-    /// Reads keys and terms out of transactions; gives the block that they finish. It holds
-    /// nothing that others wait for, so it can be done when nothing else wants to run.
-    fn take_apart(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
-        self.pressed = self.is_late(taken) || self.is_searched();
+    /// Extracts keys and terms of transactions. Gives the block if that is full. Holds no locks, so
+    /// it can run in idle time.
+    fn analyze(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
+        self.urgent = self.is_overdue(taken) || self.was_searched_recently();
         self.run_idle(true);
         let mut block = None;
         for transaction in taken {
@@ -222,21 +214,21 @@ impl Indexer {
         block
     }
 
-    /// Goes on when nothing else wants to run, or as everybody does.
+    /// Enters or leaves idle scheduling, if that is configured and there is no urgency.
     fn run_idle(&self, idle: bool) {
-        if self.shared.settings.in_idle_time && !self.pressed {
+        if self.shared.settings.in_idle_time && !self.urgent {
             run_when_idle(idle);
         }
     }
 
-    /// Whether what is indexed now ended so long ago that idle time is not enough.
-    pub(crate) fn is_late(&self, taken: &[Transaction]) -> bool {
+    /// Whether the lag is too long to index in idle time only.
+    pub(crate) fn is_overdue(&self, taken: &[Transaction]) -> bool {
         let Some(last) = taken.last() else { return false };
-        let ended = Duration::from_micros(ended(last, self.shared.settings.whole_stage));
-        Duration::from_micros(now_us()).saturating_sub(ended) > LATE
+        let ended = Duration::from_micros(ended(last, self.shared.settings.total_stage));
+        Duration::from_micros(now_us()).saturating_sub(ended) > MAX_IDLE_LAG
     }
 
-    /// Lets searches see what was taken from a lane.
+    /// Makes transactions of a lane visible to searches.
     fn publish(
         &self,
         lane: usize,
@@ -244,7 +236,7 @@ impl Indexer {
         block: Option<BlockTerms>,
         reached: Position,
     ) {
-        let (counts, whole) = (&self.shared.counts, self.shared.settings.whole_stage);
+        let (counts, whole) = (&self.shared.counts, self.shared.settings.total_stage);
         counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
         if let Some(last) = taken.last() {
             counts.behind_since.store(ended(last, whole), Ordering::Relaxed);
@@ -259,34 +251,34 @@ impl Indexer {
         }
     }
 
-    /// Writes the open piece and begins another; nothing if it is empty.
+    /// Writes the open part and starts another; does nothing if it is empty.
     ///
     /// # Errors
-    /// If files fail; what was open is then read from the journal again.
+    /// Files fail; the transactions of the open part are then read from the journal again.
     pub fn seal(&mut self) -> Result<(), Error> {
         let Some(day) = self.day else { return Ok(()) };
-        let (building, place) = (self.building(), self.place(day));
+        let (building, folder) = (self.building(), self.next_folder(day));
         if let Some(last) = self.build.last() {
             self.shared.write().open.blocks.push(last);
         }
         self.build = Build::new(self.shared.settings.depth);
-        (self.day, self.turned) = (None, false);
+        (self.day, self.day_ended) = (None, false);
         let written = {
-            // Searches read beside it; who writes is this thread alone.
+            // A read lock: searches go on, and only this thread writes.
             let state = self.shared.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
             self.run_idle(true);
             let provisional = self.shared.settings.provisional;
-            let written = state.open.write(spans, provisional, &building, &place);
+            let written = state.open.write(spans, provisional, &building, &folder);
             self.run_idle(false);
             written
         };
         let mut state = self.shared.write();
-        state.open.begin_again(self.build.seed());
+        state.open.reset(self.build.seed());
         match written {
-            Ok(piece) => {
+            Ok(part) => {
                 state.from = state.indexed.clone();
-                state.sealed.push(Arc::new(piece));
+                state.sealed.push(Arc::new(part));
             }
             Err(error) => {
                 state.indexed = state.from.clone();
@@ -297,23 +289,23 @@ impl Indexer {
         drop(state);
         failpoint::pass("index.sealed");
         if self.shared.settings.provisional {
-            // The journal keeps it for whoever indexes it again.
+            // The journal keeps the transactions until they are indexed again.
             return Ok(());
         }
         self.readers.iter().for_each(|reader| self.follower.advance(reader));
         self.follower.commit().map_err(Error::Journal)
     }
 
-    /// To be called before it is used again after a panic: what is only in memory may be half done,
-    /// and is read from the journal again.
+    /// Has to be called after a panic, before it is used again: what is only in memory may be
+    /// inconsistent, and is read from the journal again.
     pub fn recover(&mut self) {
-        self.pressed = false;
+        self.urgent = false;
         self.run_idle(false);
         self.shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
         self.build = Build::new(self.shared.settings.depth);
-        (self.day, self.turned, self.mending) = (None, false, None);
+        (self.day, self.day_ended, self.repair) = (None, false, None);
         let mut state = self.shared.write();
-        state.open.begin_again(self.build.seed());
+        state.open.reset(self.build.seed());
         state.indexed = state.from.clone();
         self.readers = readers(&self.shared, &state.indexed);
     }
@@ -322,28 +314,28 @@ impl Indexer {
         self.shared.folder.join("building/piece")
     }
 
-    fn place(&mut self, day: u64) -> PathBuf {
+    fn next_folder(&mut self, day: u64) -> PathBuf {
         self.number += 1;
         self.shared.folder.join(partition(day)).join(format!("{:010}", self.number))
     }
 
-    /// Drops pieces of which the journal has nothing left.
-    fn drop_gone(&mut self) -> Result<(), Error> {
+    /// Removes parts of which the journal has nothing left.
+    fn drop_expired(&mut self) -> Result<(), Error> {
         let dropped = self.shared.journal.statistics().dropped;
         if dropped == self.dropped {
             return Ok(());
         }
-        let begins = begins(&self.shared.journal);
+        let starts = starts(&self.shared.journal);
         let mut state = self.shared.write();
-        let (gone, kept) = std::mem::take(&mut state.sealed)
+        let (expired, kept) = std::mem::take(&mut state.sealed)
             .into_iter()
-            .partition::<Vec<_>, _>(|piece| is_gone(piece, &begins));
+            .partition::<Vec<_>, _>(|part| is_expired(part, &starts));
         state.sealed = kept;
         drop(state);
-        for piece in gone {
-            remove(&piece.folder)?;
-            if let Some(partition) = piece.folder.parent() {
-                // Only when it was the last piece of its day.
+        for part in expired {
+            remove(&part.folder)?;
+            if let Some(partition) = part.folder.parent() {
+                // Succeeds only for the last part of its day.
                 let _ = fs::remove_dir(partition);
             }
         }
@@ -351,7 +343,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Takes pieces that searches found damaged out, to be read again.
+    /// Removes parts that searches found damaged; their ranges become gaps.
     fn drop_damaged(&mut self) -> Result<(), Error> {
         let damaged = {
             let mut damaged = self.shared.damaged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -364,89 +356,22 @@ impl Indexer {
         let lanes = self.readers.len();
         let (bad, good) = std::mem::take(&mut state.sealed)
             .into_iter()
-            .partition(|piece| damaged.contains(&piece.folder));
+            .partition(|part| damaged.contains(&part.folder));
         state.sealed = good;
-        state.gaps.extend(bad.iter().map(|piece| gap_of(piece, lanes)));
+        state.gaps.extend(bad.iter().map(|part| gap_from(part, lanes)));
         drop(state);
-        for piece in bad {
-            remove(&piece.folder)?;
-        }
-        Ok(())
-    }
-
-    /// Reads a lost stretch again, up to about `most` transactions of it.
-    fn mend(&mut self, most: usize) -> Result<usize, Error> {
-        let mended = self.mend_some(most);
-        if mended.is_err() {
-            self.mending = None;
-        }
-        mended
-    }
-
-    fn mend_some(&mut self, most: usize) -> Result<usize, Error> {
-        if self.mending.is_none() {
-            let Some(gap) = self.shared.read().gaps.first().cloned() else { return Ok(0) };
-            let build = Build::new(self.shared.settings.depth);
-            let readers = readers(&self.shared, &gap.from);
-            let piece = OpenPiece::new(self.shared.settings.depth, build.seed());
-            self.mending = Some(Mending { readers, gap, build, piece, day: None });
-        }
-        let Some(mending) = &mut self.mending else { return Ok(0) };
-        let (mut done, mut ended) = (0, true);
-        let mut position: Vec<Position> = mending.gap.from.clone();
-        for (lane, reader) in mending.readers.iter_mut().enumerate() {
-            let to = mending.gap.to[lane];
-            while done < most && !mending.build.is_full() && reader.position() < to {
-                let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? else {
-                    break;
-                };
-                if transaction.address.is_none_or(|address| address.position >= to) {
-                    break;
-                }
-                let day = transaction.received_us / DAY;
-                mending.day = Some(mending.day.unwrap_or(day).max(day));
-                let block = read(&self.shared, &mut mending.build, &mut transaction);
-                mending.piece.blocks.extend(block);
-                mending.piece.columns.push(&transaction, self.shared.settings.whole_stage);
-                done += 1;
-            }
-            ended &= done < most && !mending.build.is_full();
-            position[lane] = if ended { to } else { reader.position().min(to) };
-        }
-        if ended || mending.build.is_full() {
-            self.end_mending(position)?;
-        }
-        // One more call is needed to find that nothing is left.
-        Ok(done.max(1))
-    }
-
-    /// Writes what was read again; what is left of the gap remains.
-    fn end_mending(&mut self, reached: Vec<Position>) -> Result<(), Error> {
-        let Some(mut mending) = self.mending.take() else { return Ok(()) };
-        mending.piece.blocks.extend(mending.build.last());
-        let mut sealed = None;
-        if let Some(day) = mending.day {
-            let place = self.place(day);
-            let spans = mending.gap.from.iter().copied().zip(reached.iter().copied()).collect();
-            let provisional = self.shared.settings.provisional;
-            let piece = mending.piece.write(spans, provisional, &self.building(), &place)?;
-            sealed = Some(Arc::new(piece));
-        }
-        let mut state = self.shared.write();
-        state.sealed.extend(sealed);
-        state.gaps.retain(|gap| *gap != mending.gap);
-        if reached != mending.gap.to {
-            state.gaps.insert(0, Gap { from: reached, to: mending.gap.to });
+        for part in bad {
+            remove(&part.folder)?;
         }
         Ok(())
     }
 }
 
-/// Reads the keys and terms of a transaction; gives the block that it finishes. If that panics it
-/// is indexed without, and counted: what one client sent must not end the indexing of all.
+/// Extracts keys and terms of a transaction. Gives the block if that is full. After a panic the
+/// transaction is indexed without them, and counted: data of one client must not end indexing.
 fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Option<BlockTerms> {
     let keys = shared.read_keys(transaction);
-    // What it may leave behind is terms of the block, which may have more than it needs.
+    // After a panic the block may have some terms of the transaction, which does no harm.
     let words = catch_unwind(AssertUnwindSafe(|| build.add_terms(transaction))).is_ok();
     if !(keys && words) {
         shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
@@ -454,25 +379,25 @@ fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Op
     build.end_row(transaction)
 }
 
-/// When a transaction ended, in microseconds since 1970.
+/// End of a transaction, in microseconds since 1970.
 fn ended(transaction: &Transaction, whole: u8) -> u64 {
-    transaction.received_us.saturating_add(row::took(&transaction.stages, whole))
+    transaction.received_us.saturating_add(row::elapsed(&transaction.stages, whole))
 }
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {
     let lanes = from.iter().enumerate();
     let reader = |(lane, from): (usize, &Position)| shared.journal.reader(lane as u16, *from);
-    lanes.map(reader).map(|reader| as_needed(shared, reader)).collect()
+    lanes.map(reader).map(|reader| with_payload_if_needed(shared, reader)).collect()
 }
 
-/// Without payloads where neither terms nor business keys are read out of them.
-fn as_needed(shared: &Shared, reader: Reader) -> Reader {
+/// Skips payloads if neither terms nor business keys are extracted from them.
+fn with_payload_if_needed(shared: &Shared, reader: Reader) -> Reader {
     let settings = &shared.settings;
     let payload = settings.depth == Depth::Payload || !settings.keys.is_empty();
     if payload { reader } else { reader.metadata_only() }
 }
 
-/// The folder of a day.
+/// Name of the folder of a day.
 fn partition(day: u64) -> String {
     let start = i64::try_from(day.saturating_mul(DAY)).ok();
     let start = start.and_then(|start| Timestamp::from_microsecond(start).ok());

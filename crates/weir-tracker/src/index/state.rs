@@ -1,4 +1,4 @@
-//! What searches and the indexer share.
+//! The state that searches and the indexer share.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,45 +15,45 @@ use weir_store::ledger::Ledger;
 use super::coverage::Gap;
 use crate::keys::read_keys;
 use crate::part::block::Depth;
-use crate::part::{OpenPiece, SealedPiece};
+use crate::part::{OpenPart, SealedPart};
 
-/// How the index is kept.
+/// Settings of the index.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What is indexed.
+    /// Content that is indexed.
     pub depth: Depth,
-    /// The code of the stage whose duration is that of the whole transaction.
-    pub whole_stage: u8,
-    /// What is read out of each transaction as its business keys.
+    /// Code of the stage that spans the whole transaction.
+    pub total_stage: u8,
+    /// The business keys to extract from transactions.
     pub keys: Arc<BusinessKeys>,
-    /// Index when nothing else wants to run, unless it is more than a minute behind.
+    /// Index in idle time only, unless indexing is more than a minute behind.
     pub in_idle_time: bool,
-    /// Nobody knows what is a business key: what is indexed now is indexed again by whoever does.
+    /// The business keys are unknown: what is indexed now is indexed again once they are known.
     pub provisional: bool,
 }
 
-/// What searches see.
+/// What a search reads.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) sealed: Vec<Arc<SealedPiece>>,
-    pub(crate) open: OpenPiece,
-    /// Where the open piece began, and where it has come to, in each lane.
+    pub(crate) sealed: Vec<Arc<SealedPart>>,
+    pub(crate) open: OpenPart,
+    /// Start and end of the range of the open part, in each lane.
     pub(crate) from: Vec<Position>,
     pub(crate) indexed: Vec<Position>,
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// What searches and the indexer share.
+/// Shared by searches and the indexer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) folder: PathBuf,
     pub(crate) journal: Arc<Journal>,
     pub(crate) settings: Settings,
     state: RwLock<State>,
-    /// Pieces that were found damaged and have to be made again.
+    /// Folders of parts that were found damaged and have to be built again.
     pub(crate) damaged: Mutex<HashSet<PathBuf>>,
     pub(crate) counts: Counts,
-    /// What became of transactions, if that is known.
+    /// The resolutions of transactions, if there is a database.
     pub(super) ledger: OnceLock<Ledger>,
 }
 
@@ -63,27 +63,27 @@ pub(crate) struct Counts {
     pub(crate) damaged: AtomicU64,
     pub(crate) skipped: AtomicU64,
     pub(crate) restarts: AtomicU64,
-    /// When the transaction indexed last had ended; 0 when nothing is left.
+    /// End of the transaction indexed last, in microseconds since 1970; 0 when none is left.
     pub(crate) behind_since: AtomicU64,
-    /// When the last search began; 0 before the first.
+    /// Start of the last search, likewise; 0 before the first.
     searched: AtomicU64,
 }
 
 impl Counts {
-    /// Notes that somebody searches.
+    /// Records the start of a search.
     pub(crate) fn search(&self) {
         self.searched.store(now_us(), Ordering::Relaxed);
     }
 
-    /// Whether somebody searched a moment ago, and may again.
-    pub(crate) fn is_searched(&self) -> bool {
+    /// Whether there was a search a moment ago, so that another one is likely.
+    pub(crate) fn was_searched_recently(&self) -> bool {
         let since = now_us().saturating_sub(self.searched.load(Ordering::Relaxed));
-        since < SEARCHING.as_micros() as u64
+        since < SEARCH_WINDOW.as_micros() as u64
     }
 }
 
-/// For so long after a search, another one is expected.
-const SEARCHING: Duration = Duration::from_secs(5);
+/// Time after a search in which another one is expected.
+const SEARCH_WINDOW: Duration = Duration::from_secs(5);
 
 impl Shared {
     pub(super) fn new(
@@ -115,17 +115,17 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the business keys that can be read out of a transaction; false if that panicked. What
-    /// was recorded was sent by anybody, and must not end who reads it.
+    /// Adds the business keys that can be extracted from a transaction; false if that panicked.
+    /// Recorded data comes from any client, and must not end the thread that reads it.
     pub(crate) fn read_keys(&self, transaction: &mut Transaction) -> bool {
         let keys = &self.settings.keys;
         catch_unwind(AssertUnwindSafe(|| read_keys(keys, transaction))).is_ok()
     }
 
-    /// Notes a damaged piece, to be made again by the indexer.
-    pub(crate) fn report(&self, piece: &SealedPiece) {
+    /// Reports a damaged part, which the indexer then builds again.
+    pub(crate) fn report(&self, part: &SealedPart) {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        if damaged.insert(piece.folder.clone()) {
+        if damaged.insert(part.folder.clone()) {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
-//! Sets of rows of a piece.
+//! Sets of rows of a part.
 
-/// A set of row numbers; one word of it is one block.
+/// A set of row numbers. Each word is a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bitmap {
     words: Vec<u64>,
@@ -18,13 +18,13 @@ impl Bitmap {
         all
     }
 
-    /// The rows for which `holds`.
-    pub(crate) fn of<T: Copy>(values: &[T], holds: impl Fn(T) -> bool) -> Self {
+    /// The rows whose value `matches`.
+    pub(crate) fn of<T: Copy>(values: &[T], matches: impl Fn(T) -> bool) -> Self {
         let word = |chunk: &[T]| {
             chunk
                 .iter()
                 .enumerate()
-                .fold(0, |word, (bit, value)| word | u64::from(holds(*value)) << bit)
+                .fold(0, |word, (bit, value)| word | u64::from(matches(*value)) << bit)
         };
         Self { words: values.chunks(64).map(word).collect(), rows: values.len() }
     }

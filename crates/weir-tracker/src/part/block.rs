@@ -1,9 +1,8 @@
-//! The terms of one block of neighbouring transactions.
+//! The terms of one block of consecutive transactions.
 //!
-//! A block has [`ROWS`] transactions; a term is kept once however often it stands in them. What
-//! stands in many of them word for word, a header line or a whole body, is taken apart only once.
-//! Terms are words, and two kinds that no word can be: a business key with its value, the name of
-//! a header.
+//! A block has [`ROWS`] transactions. Each term is stored once, however often it occurs in them.
+//! Identical header lines and bodies are tokenized only once. Terms are words, and two kinds that
+//! differ from every word: a business key with its value, and the name of a header.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -11,28 +10,28 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use foldhash::quality::RandomState;
 use weir_journal::Transaction;
 
-use crate::content::{self, Kind};
+use crate::content::{self, BodyType};
 use crate::part::terms::{self, BlockTerms};
 use crate::tokenizer::words;
 
 /// Transactions in a block.
 pub(crate) const ROWS: usize = 64;
-/// Most terms of a block; one with more counts as having every term.
-const MOST_TERMS: usize = 1 << 18;
-/// Bytes of a term that is not a word; longer ones count by their beginning.
-const LONGEST: usize = 256;
+/// Most terms of a block; one with more is treated as having every term.
+const MAX_TERMS: usize = 1 << 18;
+/// Bytes of a term that is not a word; the rest is cut off.
+const MAX_TERM_BYTES: usize = 256;
 
-/// What is indexed of a transaction besides its columns.
+/// What is indexed of a transaction besides its metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
     /// Business keys.
     Keys,
-    /// And every word of target, headers, bodies, keys, properties and logs.
+    /// Also all words of target, headers, bodies, keys, properties and logs.
     #[default]
     Payload,
 }
 
-/// Stands for a business key with a value, or with any.
+/// The term of a business key with a value, or with any value.
 pub(crate) fn key_term(name: &str, value: Option<&str>) -> Vec<u8> {
     let mut term = Vec::new();
     write_key(&mut term, name, value);
@@ -47,21 +46,21 @@ fn write_key(term: &mut Vec<u8>, name: &str, value: Option<&str>) {
         term.push(2);
         term.extend_from_slice(value.as_bytes());
     }
-    term.truncate(LONGEST);
+    term.truncate(MAX_TERM_BYTES);
 }
 
-/// Stands for a header of this name.
+/// The term of a header of this name.
 pub(crate) fn header_term(name: &[u8]) -> Vec<u8> {
     let mut term = vec![3];
-    term.extend(name.iter().take(LONGEST).map(u8::to_ascii_lowercase));
+    term.extend(name.iter().take(MAX_TERM_BYTES).map(u8::to_ascii_lowercase));
     term
 }
 
-/// Hashes are made already.
+/// For keys that are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
-struct Made(u64);
+struct Prehashed(u64);
 
-impl Hasher for Made {
+impl Hasher for Prehashed {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -73,17 +72,17 @@ impl Hasher for Made {
     }
 }
 
-type Hashes = HashSet<u64, BuildHasherDefault<Made>>;
+type Hashes = HashSet<u64, BuildHasherDefault<Prehashed>>;
 
-/// Terms as they are gathered.
+/// The terms of a block while they are collected.
 #[derive(Debug)]
 pub(crate) struct Block {
     seed: u64,
     seen: Hashes,
-    parts: Hashes,
+    texts: Hashes,
     hashes: Vec<u32>,
     overflowed: bool,
-    /// Where a term is put together.
+    /// Buffer of a term.
     term: Vec<u8>,
     random: RandomState,
 }
@@ -94,7 +93,7 @@ impl Block {
         Self {
             seed: random.hash_one(0),
             seen: Hashes::default(),
-            parts: Hashes::default(),
+            texts: Hashes::default(),
             hashes: Vec::new(),
             overflowed: false,
             term: Vec::new(),
@@ -119,7 +118,7 @@ impl Block {
         if depth == Depth::Keys {
             return;
         }
-        self.part(&transaction.target, Self::target);
+        self.once(&transaction.target, Self::target);
         for head in [&transaction.request_head, &transaction.response_head] {
             for (name, value) in content::lines(head) {
                 self.header(name, value);
@@ -136,11 +135,11 @@ impl Block {
         }
     }
 
-    /// The terms of the block; another begins.
+    /// The terms of the block; a new block starts.
     pub(crate) fn finish(&mut self) -> BlockTerms {
         let finished = BlockTerms::new(&self.hashes, self.overflowed);
         self.seen.clear();
-        self.parts.clear();
+        self.texts.clear();
         self.hashes.clear();
         self.overflowed = false;
         finished
@@ -152,7 +151,7 @@ impl Block {
 
     fn header(&mut self, name: &[u8], value: &[u8]) {
         let hash = self.random.hash_one((name, value));
-        if self.parts.insert(hash) {
+        if self.texts.insert(hash) {
             self.insert(&header_term(name));
             self.words(name);
             self.words(value);
@@ -163,8 +162,8 @@ impl Block {
         if body.is_empty() {
             return;
         }
-        let kind = Kind::of(head);
-        if !self.parts.insert(self.random.hash_one((body, kind))) {
+        let kind = BodyType::from_head(head);
+        if !self.texts.insert(self.random.hash_one((body, kind))) {
             return;
         }
         if let Some(text) = content::text(kind, body) {
@@ -172,8 +171,8 @@ impl Block {
         }
     }
 
-    fn part(&mut self, text: &str, read: fn(&mut Self, &[u8])) {
-        if self.parts.insert(self.random.hash_one(text)) {
+    fn once(&mut self, text: &str, read: fn(&mut Self, &[u8])) {
+        if self.texts.insert(self.random.hash_one(text)) {
             read(self, text.as_bytes());
         }
     }
@@ -187,7 +186,7 @@ impl Block {
         if self.overflowed || !self.seen.insert(hash) {
             return;
         }
-        self.overflowed = self.hashes.len() == MOST_TERMS;
+        self.overflowed = self.hashes.len() == MAX_TERMS;
         self.hashes.push(terms::short(hash));
     }
 }

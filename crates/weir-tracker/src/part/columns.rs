@@ -1,4 +1,4 @@
-//! The metadata of a piece's rows, column by column, while it grows.
+//! The metadata of a part in memory, column by column.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,10 @@ use crate::part::keys::OpenKeys;
 use crate::part::row::{self, NAMES};
 
 /// Columns of numbers, in the order of their tags in a file.
-pub(crate) const NUMBERS: [Number; 4] = [Number::Time, Number::Took, Number::Status, Number::State];
+pub(crate) const NUMBERS: [Number; 4] =
+    [Number::Time, Number::Elapsed, Number::Status, Number::State];
 
-/// A column of names: for each row the number of its name.
+/// A column of names: for each row the number of its name in `values`.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) codes: Vec<u32>,
@@ -36,7 +37,7 @@ impl Names {
     }
 }
 
-/// The rows of a piece.
+/// The rows of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) ids: Vec<u128>,
@@ -52,7 +53,7 @@ impl Columns {
         self.ids.len()
     }
 
-    /// Drops all rows and keeps the memory of the columns.
+    /// Removes all rows; the memory of the columns is kept.
     pub(crate) fn clear(&mut self) {
         let Self { ids, numbers, lanes, positions, names, keys } = self;
         ids.clear();
@@ -70,7 +71,7 @@ impl Columns {
         self.keys.push(self.len(), &transaction.keys);
         self.ids.push(u128::from_be_bytes(transaction.id));
         self.numbers[0].push(transaction.received_us);
-        self.numbers[1].push(row::took(&transaction.stages, whole));
+        self.numbers[1].push(row::elapsed(&transaction.stages, whole));
         self.numbers[2].push(transaction.status.into());
         self.numbers[3].push(row::state_code(transaction.outcome));
         self.lanes.push(address.map_or(0, |address| address.lane.into()));

@@ -1,28 +1,28 @@
-//! Version 1 of the file of a piece's columns. All numbers are little-endian.
+//! Version 1 of the file of a part's columns. All numbers are little-endian.
 //!
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 8 | magic `WEIRCOL1` |
-//! | 8 | 4 | CRC-32 of the head behind it |
+//! | 8 | 4 | CRC-32 of the head |
 //! | 12 | 4 | length of the head |
 //! | 16 | | the head: number of rows `u32`, number of sections `u32`, then the sections |
 //!
-//! A section in the head: tag `u8`, width `u8`, zeros (2), CRC-32 of its bytes `u32`, least value
-//! `u64`, greatest value `u64`, offset `u64`, length `u64`. A section is one of
+//! A section in the head: tag `u8`, width `u8`, zeros (2), CRC-32 of its bytes `u32`, minimum `u64`,
+//! maximum `u64`, offset `u64`, length `u64`. The sections:
 //!
-//! | tag | what |
+//! | tag | content |
 //! |---|---|
-//! | 0–3 | time, took, status, state: each row's value less the least one, in `width` bytes (0, 1, 2, 4 or 8) |
-//! | 4, 5 | lane and position in the journal, likewise |
-//! | 6 | ids, 16 bytes each; least and greatest are their upper halves |
-//! | 16–24 | numbers of names, as above |
-//! | 32–40 | the names: each a `u16` length and its bytes |
-//! | 41 | the names of [business keys](crate::part::keys), as above |
-//! | 42 | the keys of all rows |
-//! | 64 | for each lane where the piece begins and ends in it: two `u64` |
+//! | 0–3 | time, elapsed time, status, state: the value of each row minus the minimum, in `width` bytes (0, 1, 2, 4 or 8) |
+//! | 4, 5 | lane and position in the journal, in the same form |
+//! | 6 | ids, 16 bytes each; minimum and maximum of their upper halves |
+//! | 16–24 | numbers of names, as 0–3 |
+//! | 32–40 | the names: for each the length `u16` and the bytes |
+//! | 41 | the names of [business keys](crate::part::keys), as 32–40 |
+//! | 42 | the business keys of all rows |
+//! | 64 | for each lane the range of the journal: start `u64`, end `u64` |
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
-//! | 67 | empty; there only if nobody knew what is a business key |
+//! | 67 | empty; present only if the business keys were unknown |
 
 use std::fs::File;
 use std::io;
@@ -41,9 +41,9 @@ use crate::part::row::{self, NAMES, Row};
 
 const MAGIC: &[u8; 8] = b"WEIRCOL1";
 const SECTION: usize = 40;
-const MOST_HEAD: usize = 64 << 10;
-/// Most rows of a piece.
-pub(crate) const MOST_ROWS: usize = 1 << 16;
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Most rows of a part.
+pub(crate) const MAX_ROWS: usize = 1 << 16;
 
 const LANE: u8 = 4;
 const POSITION: u8 = 5;
@@ -57,17 +57,17 @@ const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
 const PROVISIONAL: u8 = 67;
 
-/// Where a piece begins and ends in a lane.
+/// Range of a lane that a part covers: start and end.
 pub(crate) type Span = (Position, Position);
 
-/// What a piece says of itself besides its columns.
+/// Data of a part besides its columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct PartMetadata {
     pub(crate) spans: Vec<Span>,
     /// Length and CRC-32 of the file of the terms.
     pub(crate) terms: (u64, u32),
     pub(crate) depth: Depth,
-    /// As of [`crate::Settings`].
+    /// As in [`crate::Settings`].
     pub(crate) provisional: bool,
 }
 
@@ -76,8 +76,8 @@ struct Section {
     tag: u8,
     width: u8,
     sum: u32,
-    least: u64,
-    greatest: u64,
+    min: u64,
+    max: u64,
     offset: u64,
     length: u64,
 }
@@ -89,13 +89,13 @@ struct Builder {
 }
 
 impl Builder {
-    fn add(&mut self, tag: u8, width: u8, (least, greatest): (u64, u64), bytes: &[u8]) {
+    fn add(&mut self, tag: u8, width: u8, (min, max): (u64, u64), bytes: &[u8]) {
         self.sections.push(Section {
             tag,
             width,
             sum: crc32fast::hash(bytes),
-            least,
-            greatest,
+            min,
+            max,
             offset: self.data.len() as u64,
             length: bytes.len() as u64,
         });
@@ -112,9 +112,9 @@ impl Builder {
     }
 
     fn numbers(&mut self, tag: u8, values: impl Iterator<Item = u64> + Clone) {
-        let least = values.clone().min().unwrap_or(0);
-        let greatest = values.clone().max().unwrap_or(0);
-        let width = match greatest - least {
+        let min = values.clone().min().unwrap_or(0);
+        let max = values.clone().max().unwrap_or(0);
+        let width = match max - min {
             0 => 0,
             1..=0xFF => 1,
             0x100..=0xFFFF => 2,
@@ -123,8 +123,8 @@ impl Builder {
         };
         let mut bytes = Vec::new();
         for value in values.filter(|_| width > 0) {
-            let value = (value - least).to_le_bytes();
-            // Lengths that the compiler knows are written several times faster.
+            let value = (value - min).to_le_bytes();
+            // Constant lengths are written several times faster.
             match width {
                 1 => bytes.push(value[0]),
                 2 => bytes.extend_from_slice(&value[..2]),
@@ -132,12 +132,12 @@ impl Builder {
                 _ => bytes.extend_from_slice(&value),
             }
         }
-        self.add(tag, width as u8, (least, greatest), &bytes);
+        self.add(tag, width as u8, (min, max), &bytes);
     }
 }
 
 /// The bytes of the file.
-pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
+pub(crate) fn encode(columns: &Columns, metadata: &PartMetadata) -> Vec<u8> {
     let mut builder = Builder::default();
     for (tag, values) in columns.numbers.iter().enumerate() {
         builder.numbers(tag as u8, values.iter().copied());
@@ -146,23 +146,23 @@ pub(crate) fn encode(columns: &Columns, about: &About) -> Vec<u8> {
     builder.numbers(POSITION, columns.positions.iter().copied());
     let mut ids = Vec::with_capacity(columns.ids.len() * 16);
     columns.ids.iter().for_each(|id| ids.extend_from_slice(&id.to_le_bytes()));
-    let least = columns.ids.iter().min().map_or(0, |id| (id >> 64) as u64);
-    let greatest = columns.ids.iter().max().map_or(0, |id| (id >> 64) as u64);
-    builder.add(IDS, 16, (least, greatest), &ids);
+    let min = columns.ids.iter().min().map_or(0, |id| (id >> 64) as u64);
+    let max = columns.ids.iter().max().map_or(0, |id| (id >> 64) as u64);
+    builder.add(IDS, 16, (min, max), &ids);
     for (index, column) in columns.names.iter().enumerate() {
         builder.numbers(CODES + index as u8, column.codes.iter().map(|code| u64::from(*code)));
         builder.names(VALUES + index as u8, &column.values);
     }
     builder.names(KEY_NAMES, &columns.keys.names);
     builder.add(KEYS, 0, (0, 0), &columns.keys.bytes);
-    let spans = about.spans.iter().flat_map(|(from, to)| [from.to_bits(), to.to_bits()]);
+    let spans = metadata.spans.iter().flat_map(|(from, to)| [from.to_bits(), to.to_bits()]);
     let spans: Vec<u8> = spans.flat_map(u64::to_le_bytes).collect();
     builder.add(SPANS, 0, (0, 0), &spans);
-    let mut terms = about.terms.0.to_le_bytes().to_vec();
-    terms.extend_from_slice(&about.terms.1.to_le_bytes());
+    let mut terms = metadata.terms.0.to_le_bytes().to_vec();
+    terms.extend_from_slice(&metadata.terms.1.to_le_bytes());
     builder.add(TERMS, 0, (0, 0), &terms);
-    builder.add(DEPTH, 0, (0, 0), &[u8::from(about.depth == Depth::Payload)]);
-    if about.provisional {
+    builder.add(DEPTH, 0, (0, 0), &[u8::from(metadata.depth == Depth::Payload)]);
+    if metadata.provisional {
         builder.add(PROVISIONAL, 0, (0, 0), &[]);
     }
     builder.finish(columns.len())
@@ -177,8 +177,7 @@ impl Builder {
         for section in &self.sections {
             head.extend_from_slice(&[section.tag, section.width, 0, 0]);
             head.extend_from_slice(&section.sum.to_le_bytes());
-            for number in [section.least, section.greatest, start + section.offset, section.length]
-            {
+            for number in [section.min, section.max, start + section.offset, section.length] {
                 head.extend_from_slice(&number.to_le_bytes());
             }
         }
@@ -191,7 +190,7 @@ impl Builder {
     }
 }
 
-/// Takes numbers off the front of bytes.
+/// Reads numbers from the front of bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -214,9 +213,9 @@ pub(crate) struct Head {
     path: PathBuf,
     pub(crate) rows: usize,
     sections: Vec<Section>,
-    /// All checksums were compared, once since the file was opened.
+    /// Whether the checksums of all sections were compared.
     verified: AtomicBool,
-    pub(crate) about: About,
+    pub(crate) metadata: PartMetadata,
 }
 
 impl Head {
@@ -228,7 +227,7 @@ impl Head {
         let mut bytes = Bytes(&start[8..]);
         let sum = bytes.number(4).unwrap_or(0);
         let size = bytes.number(4).unwrap_or(0) as usize;
-        if &start[..8] != MAGIC || size > MOST_HEAD {
+        if &start[..8] != MAGIC || size > MAX_HEAD_BYTES {
             return Err(Error::damaged(path, "not a file of columns of version 1"));
         }
         let mut head = vec![0; size];
@@ -238,9 +237,9 @@ impl Head {
         }
         let (rows, sections) = sections(&head, length)
             .ok_or_else(|| Error::damaged(path, "its head contradicts itself"))?;
-        let (path, about) = (path.to_owned(), About::default());
-        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), about };
-        this.about = this.about(&file)?;
+        let (path, metadata) = (path.to_owned(), PartMetadata::default());
+        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), metadata };
+        this.metadata = this.metadata(&file)?;
         Ok(this)
     }
 
@@ -249,19 +248,19 @@ impl Head {
         found.ok_or_else(|| Error::damaged(&self.path, format!("section {tag} is missing")))
     }
 
-    /// Least and greatest value of a column.
+    /// Minimum and maximum of a column.
     pub(crate) fn bounds(&self, number: Number) -> Result<(u64, u64), Error> {
         let section = self.section(number as u8)?;
-        Ok((section.least, section.greatest))
+        Ok((section.min, section.max))
     }
 
-    /// Least and greatest upper half of an id.
+    /// Minimum and maximum of the upper halves of the ids.
     pub(crate) fn id_bounds(&self) -> Result<(u64, u64), Error> {
         let section = self.section(IDS)?;
-        Ok((section.least, section.greatest))
+        Ok((section.min, section.max))
     }
 
-    /// Opens the columns; the first time their checksums are compared.
+    /// Opens the columns; compares their checksums the first time.
     pub(crate) fn columns(&self) -> Result<Sealed<'_>, Error> {
         let file = File::open(&self.path).map_err(Error::io(&self.path))?;
         if !self.verified.load(Ordering::Relaxed) {
@@ -284,8 +283,8 @@ impl Head {
         Ok((section, bytes))
     }
 
-    fn about(&self, file: &File) -> Result<About, Error> {
-        let bad = || Error::damaged(&self.path, "what it says of itself cannot be read");
+    fn metadata(&self, file: &File) -> Result<PartMetadata, Error> {
+        let bad = || Error::damaged(&self.path, "its metadata cannot be read");
         let (_, spans) = self.bytes(file, SPANS)?;
         let spans = spans.chunks_exact(16).map(|pair| {
             let mut pair = Bytes(pair);
@@ -299,7 +298,7 @@ impl Head {
         let (_, depth) = self.bytes(file, DEPTH)?;
         let depth = if depth == [1] { Depth::Payload } else { Depth::Keys };
         let provisional = self.section(PROVISIONAL).is_ok();
-        Ok(About { spans, terms, depth, provisional })
+        Ok(PartMetadata { spans, terms, depth, provisional })
     }
 }
 
@@ -320,15 +319,15 @@ fn sections(head: &[u8], length: u64) -> Option<(usize, Vec<Section>)> {
         let width = head.number(1)? as u8;
         head.take(2)?;
         let sum = head.number(4)? as u32;
-        let (least, greatest) = (head.number(8)?, head.number(8)?);
+        let (min, max) = (head.number(8)?, head.number(8)?);
         let (offset, size) = (head.number(8)?, head.number(8)?);
         let column = tag <= IDS || (CODES..VALUES).contains(&tag);
         let whole = offset.checked_add(size)? <= length;
         let fits = !column || size == rows as u64 * u64::from(width);
-        if !whole || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MOST_ROWS {
+        if !whole || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MAX_ROWS {
             return None;
         }
-        sections.push(Section { tag, width, sum, least, greatest, offset, length: size });
+        sections.push(Section { tag, width, sum, min, max, offset, length: size });
     }
     Some((rows, sections))
 }
@@ -378,29 +377,29 @@ impl Sealed<'_> {
 
     fn numbers(&self, tag: u8) -> Result<Vec<u64>, Error> {
         let (section, bytes) = self.head.bytes(&self.file, tag)?;
-        let add = |value: u64| section.least.wrapping_add(value);
+        let add = |value: u64| section.min.wrapping_add(value);
         let wide = |width: usize| {
             let number = |chunk: &[u8]| Bytes(chunk).number(width).unwrap_or(0);
             bytes.chunks_exact(width).map(|chunk| add(number(chunk))).collect()
         };
         Ok(match section.width {
-            0 => vec![section.least; self.head.rows],
+            0 => vec![section.min; self.head.rows],
             1 => bytes.iter().map(|byte| add((*byte).into())).collect(),
-            // Widths that the compiler knows are read several times faster.
+            // Constant widths are read several times faster.
             2 => wide(2),
             4 => wide(4),
             _ => wide(8),
         })
     }
 
-    /// One value without the rest of its column.
+    /// One value, without the rest of its column.
     fn value(&self, tag: u8, row: usize) -> Result<u64, Error> {
         let section = self.head.section(tag)?;
         let width = usize::from(section.width).min(8);
         let mut bytes = [0; 8];
         let at = section.offset + (row * width) as u64;
         read(&self.file, &self.head.path, &mut bytes[..width], at)?;
-        Ok(section.least.wrapping_add(u64::from_le_bytes(bytes)))
+        Ok(section.min.wrapping_add(u64::from_le_bytes(bytes)))
     }
 
     pub(crate) fn address(&self, row: usize) -> Result<Address, Error> {
@@ -408,7 +407,7 @@ impl Sealed<'_> {
         Ok(Address { lane: self.value(LANE, row)? as u16, position })
     }
 
-    /// A row. Slow for many: it reads each value by itself.
+    /// One row. Slow for many rows: each value is read separately.
     pub(crate) fn row(&self, row: usize) -> Result<Row, Error> {
         let mut names: [String; NAMES] = Default::default();
         for name in Name::ALL {
@@ -421,7 +420,7 @@ impl Sealed<'_> {
         Ok(Row {
             id: u128::from_le_bytes(id),
             time: self.value(Number::Time as u8, row)?,
-            took: self.value(Number::Took as u8, row)?,
+            elapsed: self.value(Number::Elapsed as u8, row)?,
             status: self.value(Number::Status as u8, row)? as u16,
             outcome: row::outcome(self.value(Number::State as u8, row)?),
             address: Some(self.address(row)?),

@@ -1,8 +1,8 @@
-//! How a piece keeps business keys: exactly, so that they are found, shown and counted without the
-//! journal, also when it has dropped the bodies they were read from.
+//! The business keys of a part. They are stored exactly, so that they are found, shown and counted
+//! without the journal, even if it has dropped the bodies from which they were extracted.
 //!
-//! In the order of the rows, each key is the number of its row `u16`, the number of its name `u32`,
-//! the length of its value `u16`, all little-endian, and the value.
+//! Format: in the order of the rows, for each key the number of its row `u16`, the number of its name
+//! `u32`, the length of its value `u16`, all little-endian, and the value.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -14,9 +14,9 @@ use weir_journal::Transaction;
 use crate::field::cut;
 use crate::part::bitmap::Bitmap;
 
-/// Adds keys as a piece has them to those of a transaction.
+/// Adds stored keys to those of a transaction.
 pub(crate) fn merge(transaction: &mut Transaction, kept: Vec<(String, String)>) {
-    // There may be very many of both.
+    // Both may be very many.
     let known = transaction.keys.iter().map(|(name, value)| (cut(name), cut(value)));
     let known: HashSet<_, RandomState> = known.collect();
     let is_new =
@@ -25,22 +25,22 @@ pub(crate) fn merge(transaction: &mut Transaction, kept: Vec<(String, String)>) 
     transaction.keys.extend(new);
 }
 
-/// The keys of a piece's rows.
+/// The keys of all rows of a part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys<'a> {
     names: Cow<'a, [String]>,
     bytes: Cow<'a, [u8]>,
-    /// Where the keys of each row begin in the bytes, once somebody asks for those of a row.
-    begins: OnceCell<Vec<u32>>,
+    /// For each row the offset of its keys in the bytes; computed with the first lookup of a row.
+    starts: OnceCell<Vec<u32>>,
 }
 
 impl<'a> Keys<'a> {
-    /// As they were written.
+    /// From the sections of a file.
     pub(crate) fn new(names: Vec<String>, bytes: Vec<u8>) -> Self {
-        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes), begins: OnceCell::new() }
+        Self { names: Cow::Owned(names), bytes: Cow::Owned(bytes), starts: OnceCell::new() }
     }
 
-    /// Row, name and value of each; it ends where the bytes make no sense.
+    /// Row, name and value of each key; ends at the first invalid byte.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &str, &str)> {
         self.iter_from(0)
     }
@@ -52,7 +52,7 @@ impl<'a> Keys<'a> {
         self.raw(begin).map_while(text)
     }
 
-    /// Row, number of the name and value of each from a place in the bytes on.
+    /// Row, number of the name and value of each key from an offset on.
     fn raw(&self, begin: usize) -> impl Iterator<Item = (usize, u32, &[u8])> {
         let mut rest = self.bytes.get(begin..).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -66,7 +66,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The rows that have a key, with this value if one is given.
+    /// Rows that have a key, with `value` if that is given.
     pub(crate) fn rows(&self, rows: usize, name: &str, value: Option<&str>) -> Bitmap {
         let (name, value) = (cut(name), value.map(|value| cut(value).as_bytes()));
         let mut found = Bitmap::none(rows);
@@ -81,28 +81,28 @@ impl<'a> Keys<'a> {
     }
 
     /// The keys of one row.
-    pub(crate) fn of(&self, row: usize) -> Vec<(String, String)> {
-        let begins = self.begins.get_or_init(|| self.begins());
-        let Some(begin) = begins.get(row) else { return Vec::new() };
+    pub(crate) fn of_row(&self, row: usize) -> Vec<(String, String)> {
+        let starts = self.starts.get_or_init(|| self.starts());
+        let Some(begin) = starts.get(row) else { return Vec::new() };
         self.iter_from(*begin as usize)
             .take_while(|(other, ..)| *other == row)
             .map(|(_, name, value)| (name.to_owned(), value.to_owned()))
             .collect()
     }
 
-    fn begins(&self) -> Vec<u32> {
-        let (mut begins, mut at) = (Vec::new(), 0);
+    fn starts(&self) -> Vec<u32> {
+        let (mut starts, mut at) = (Vec::new(), 0);
         for (row, _, value) in self.raw(0) {
-            while begins.len() <= row {
-                begins.push(at);
+            while starts.len() <= row {
+                starts.push(at);
             }
             at += (8 + value.len()) as u32;
         }
-        begins
+        starts
     }
 }
 
-/// The keys of a piece while it grows.
+/// The keys of a part in memory.
 #[derive(Debug, Default)]
 pub(crate) struct OpenKeys {
     pub(crate) names: Vec<String>,
@@ -132,11 +132,11 @@ impl OpenKeys {
 
     pub(crate) fn view(&self) -> Keys<'_> {
         let (names, bytes) = (Cow::Borrowed(&*self.names), Cow::Borrowed(&*self.bytes));
-        Keys { names, bytes, begins: OnceCell::new() }
+        Keys { names, bytes, starts: OnceCell::new() }
     }
 }
 
-/// Bytes that the keys of a transaction take in a piece, nearly.
+/// Approximate bytes of the keys of a transaction in a part.
 pub(crate) fn size(transaction: &Transaction) -> usize {
     transaction.keys.iter().map(|(name, value)| 8 + name.len() + value.len()).sum()
 }
@@ -160,17 +160,17 @@ mod tests {
         assert_eq!(rows("customer", None), [0]);
         assert_eq!(rows("other", None), [0; 0]);
         assert_eq!(rows("order", Some(&"é".repeat(400))), [2]);
-        assert_eq!(keys.of(0), [pair("order", "A-1"), pair("customer", "x")]);
-        assert_eq!(keys.of(1), []);
-        assert_eq!(keys.of(2)[1].1.len(), 256);
-        assert_eq!(keys.of(3), []);
+        assert_eq!(keys.of_row(0), [pair("order", "A-1"), pair("customer", "x")]);
+        assert_eq!(keys.of_row(1), []);
+        assert_eq!(keys.of_row(2)[1].1.len(), 256);
+        assert_eq!(keys.of_row(3), []);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>, row in 0usize..9) {
             let keys = Keys::new(vec!["a".to_owned()], bytes);
-            let _ = (keys.iter().count(), keys.rows(8, "a", None), keys.of(row));
+            let _ = (keys.iter().count(), keys.rows(8, "a", None), keys.of_row(row));
         }
     }
 }

@@ -12,25 +12,25 @@ pub(crate) const NAMES: usize = Name::ALL.len();
 pub struct Row {
     /// UUIDv7.
     pub id: u128,
-    /// When it was received, in microseconds since 1970.
+    /// Time received, in microseconds since 1970.
     pub time: u64,
-    /// Microseconds from then to the end of its answer.
-    pub took: u64,
-    /// Status, 0 if there was no answer.
+    /// Microseconds from `time` to the end of the response.
+    pub elapsed: u64,
+    /// Status, 0 if there was no response.
     pub status: u16,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Where it is in the journal.
+    /// Its address in the journal.
     pub address: Option<Address>,
     pub(crate) names: [String; NAMES],
 }
 
-/// The stage whose duration is that of the whole transaction.
-pub(crate) fn took(stages: &[(u8, u32)], whole: u8) -> u64 {
+/// Duration of the stage `whole`, which spans the whole transaction.
+pub(crate) fn elapsed(stages: &[(u8, u32)], whole: u8) -> u64 {
     stages.iter().find(|(stage, _)| *stage == whole).map_or(0, |(_, time)| u64::from(*time))
 }
 
-/// Its type; of what comes over HTTP, as nearly everything does, none is written down.
+/// Its type; the default `http` is not recorded.
 #[must_use]
 pub fn transaction_type(transaction: &Transaction) -> &str {
     match transaction.transaction_type.as_str() {
@@ -76,7 +76,7 @@ impl Row {
         Self {
             id: u128::from_be_bytes(transaction.id),
             time: transaction.received_us,
-            took: took(&transaction.stages, whole),
+            elapsed: elapsed(&transaction.stages, whole),
             status: transaction.status,
             outcome: transaction.outcome,
             address: transaction.address,
@@ -84,7 +84,7 @@ impl Row {
         }
     }
 
-    /// A name; empty if it has none.
+    /// One of its names; empty if absent.
     #[must_use]
     pub fn name(&self, name: Name) -> &str {
         &self.names[name as usize]
@@ -103,7 +103,7 @@ impl Row {
     pub(crate) fn number(&self, number: Number) -> u64 {
         match number {
             Number::Time => self.time,
-            Number::Took => self.took,
+            Number::Elapsed => self.elapsed,
             Number::Status => self.status.into(),
             Number::State => state_code(self.outcome),
         }

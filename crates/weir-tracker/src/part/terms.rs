@@ -1,19 +1,19 @@
-//! Which blocks of a piece may have a term, and version 1 of the file that says so.
+//! The blocks of a part that may have a term, and version 1 of their file.
 //!
-//! A term is known by 32 bits of a [hash](hash). A term that is not there has one chance in some
-//! ten thousand to be taken for one that is, and costs a look into the journal then: what a block
-//! may have is checked anyway. So the file needs no dictionary of the terms themselves.
+//! A term is identified by 32 bits of a [hash]. An absent term collides with a present one with a
+//! probability of about 1 in 10,000. A collision costs a read of the journal, where candidates are
+//! checked anyway. So the file needs no dictionary of terms.
 //!
-//! All numbers are little-endian. The file begins with the magic `WEIRTRM1`, the seed of the hash
-//! `u64`, the number of blocks `u32`, and the number of buckets `u32`, a power of two. Then comes
-//! where each bucket begins, from the start of the file, and where the last one ends: `u32` each.
-//! A hash belongs to the bucket that its upper bits name. In a bucket, in order of the hashes:
+//! All numbers are little-endian. The file starts with the magic `WEIRTRM1`, the seed of the hash
+//! `u64`, the number of blocks `u32`, and the number of buckets `u32`, a power of two. Then follow
+//! the offset of each bucket from the start of the file, and the end of the last one: `u32` each.
+//! The upper bits of a hash are the number of its bucket. In a bucket, in the order of hashes:
 //!
-//! - a varint (LEB128): the hash less the one before it (the first: less the least one of the
-//!   bucket),
+//! - a varint (LEB128): the difference to the previous hash (for the first: to the lowest hash of
+//!   the bucket),
 //! - a varint: the number of blocks, or 0,
-//! - for each block a varint: its number less the one before it (the first: its number); or, after
-//!   0, a bit for each block, the lowest bit first, in as few bytes as hold them all.
+//! - for each block a varint: the difference to the previous block (the first: its number); or,
+//!   after 0, a bit for each block, the lowest bit first, in as few bytes as necessary.
 //!
 //! Blocks that overflowed are listed under the hash `0xFFFF_FFFF`, which no term has.
 
@@ -21,18 +21,18 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Hashes in a bucket, nearly.
+/// Average number of hashes in a bucket.
 const BUCKET: usize = 32;
 const MAGIC: &[u8; 8] = b"WEIRTRM1";
 const HEAD: usize = 24;
-/// Stands for every term.
-const EVERY: u32 = u32::MAX;
-/// Parts in which the pairs of hash and block are sorted: each fits into a processor's cache.
-const PARTS: u32 = 16;
+/// Hash that stands for every term.
+const ANY_TERM: u32 = u32::MAX;
+/// Partitions in which the pairs of hash and block are sorted: each fits into the CPU cache.
+const PARTITIONS: u32 = 16;
 
-/// The hash of a term. `state` begins as the seed with the length added; for each 8 bytes, the last
-/// ones filled up with zeros, it is multiplied by an odd constant to 128 bits, of which both halves
-/// are combined. The seed is drawn for each piece, so that no payload can aim at a hash.
+/// The hash of a term. `state` starts as the sum of seed and length. For each 8 bytes, the last ones
+/// padded with zeros, it is multiplied by an odd constant to 128 bits, and both halves are combined.
+/// Each part has a random seed, so that no payload can aim at a hash.
 pub(crate) fn hash(seed: u64, term: &[u8]) -> u64 {
     let fold = |state: u64, factor: u64| {
         let product = u128::from(state) * u128::from(factor);
@@ -44,13 +44,13 @@ pub(crate) fn hash(seed: u64, term: &[u8]) -> u64 {
         state = fold(state ^ u64::from_le_bytes(*chunk), 0x9E37_79B9_7F4A_7C15);
     }
     if !rest.is_empty() {
-        state = fold(state ^ filled_up(rest), 0x9E37_79B9_7F4A_7C15);
+        state = fold(state ^ zero_padded(rest), 0x9E37_79B9_7F4A_7C15);
     }
     fold(state ^ seed.rotate_left(32), 0xD6E8_FEB8_6659_FD93)
 }
 
-/// Up to 7 bytes and zeros. Reads that overlap are several times faster than a copy.
-fn filled_up(bytes: &[u8]) -> u64 {
+/// Up to 7 bytes, padded with zeros. Overlapping reads are several times faster than a copy.
+fn zero_padded(bytes: &[u8]) -> u64 {
     let length = bytes.len();
     if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let high = u64::from(u32::from_le_bytes(*high));
@@ -60,12 +60,12 @@ fn filled_up(bytes: &[u8]) -> u64 {
     at(0) | at(length / 2) | at(length - 1)
 }
 
-/// What is kept of a hash.
+/// The stored bits of a hash.
 pub(crate) fn short(hash: u64) -> u32 {
-    ((hash >> 32) as u32).min(EVERY - 1)
+    ((hash >> 32) as u32).min(ANY_TERM - 1)
 }
 
-/// The hashes of a finished block's terms, each once.
+/// The hashes of the terms of a finished block, each once.
 #[derive(Debug)]
 pub(crate) struct BlockTerms {
     hashes: Box<[u32]>,
@@ -73,7 +73,7 @@ pub(crate) struct BlockTerms {
 
 impl BlockTerms {
     pub(crate) fn new(hashes: &[u32], overflowed: bool) -> Self {
-        let hashes = if overflowed { Box::from([EVERY]) } else { hashes.into() };
+        let hashes = if overflowed { Box::from([ANY_TERM]) } else { hashes.into() };
         Self { hashes }
     }
 
@@ -82,7 +82,7 @@ impl BlockTerms {
     }
 
     pub(crate) fn may_have(&self, hash: u32) -> bool {
-        self.hashes.contains(&hash) || *self.hashes == [EVERY]
+        self.hashes.contains(&hash) || *self.hashes == [ANY_TERM]
     }
 }
 
@@ -94,8 +94,8 @@ fn varint(out: &mut Vec<u8>, mut number: u32) {
     out.push(number as u8);
 }
 
-/// Takes a varint off the front.
-fn take_varint(bytes: &mut &[u8]) -> Option<u32> {
+/// Reads a varint from the front.
+fn read_varint(bytes: &mut &[u8]) -> Option<u32> {
     let mut number = 0u32;
     for shift in (0..32).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
@@ -117,14 +117,16 @@ pub(crate) fn encode(seed: u64, blocks: &[BlockTerms]) -> Vec<u8> {
     file.extend_from_slice(&(blocks.len() as u32).to_le_bytes());
     file.extend_from_slice(&buckets.to_le_bytes());
     file.resize(HEAD + 4 * (buckets as usize + 1), 0);
-    let mut writer = Writer { file, buckets, begun: 0, last: 0, blocks: blocks.len() };
-    let mut pairs = Vec::with_capacity(hashes / PARTS as usize * 5 / 4);
-    for part in 0..PARTS {
+    let mut writer = Writer { file, buckets, started: 0, last: 0, blocks: blocks.len() };
+    let mut pairs = Vec::with_capacity(hashes / PARTITIONS as usize * 5 / 4);
+    for partition in 0..PARTITIONS {
         pairs.clear();
         for (block, terms) in blocks.iter().enumerate() {
-            let of_part =
-                terms.hashes.iter().filter(|hash| **hash / (u32::MAX / PARTS + 1) == part);
-            pairs.extend(of_part.map(|hash| u64::from(*hash) << 32 | block as u64));
+            let in_partition = terms
+                .hashes
+                .iter()
+                .filter(|hash| **hash / (u32::MAX / PARTITIONS + 1) == partition);
+            pairs.extend(in_partition.map(|hash| u64::from(*hash) << 32 | block as u64));
         }
         pairs.sort_unstable();
         pairs
@@ -137,13 +139,13 @@ pub(crate) fn encode(seed: u64, blocks: &[BlockTerms]) -> Vec<u8> {
 struct Writer {
     file: Vec<u8>,
     buckets: u32,
-    /// Buckets that have begun.
-    begun: u32,
+    /// Number of buckets started.
+    started: u32,
     last: u32,
     blocks: usize,
 }
 
-/// The bucket of a hash and its least hash.
+/// The bucket of a hash and the lowest hash of that bucket.
 fn bucket(hash: u32, buckets: u32) -> (u32, u32) {
     let bits = buckets.trailing_zeros();
     let bucket = hash.checked_shr(32 - bits).unwrap_or(0);
@@ -151,12 +153,12 @@ fn bucket(hash: u32, buckets: u32) -> (u32, u32) {
 }
 
 impl Writer {
-    /// Adds a term with its blocks, which are the lower halves of `pairs`.
+    /// Adds a term with its blocks, the lower halves of `pairs`.
     fn term(&mut self, hash: u32, pairs: &[u64]) {
-        let (bucket, least) = bucket(hash, self.buckets);
-        if bucket >= self.begun {
-            self.begin(bucket);
-            self.last = least;
+        let (bucket, min) = bucket(hash, self.buckets);
+        if bucket >= self.started {
+            self.start_bucket(bucket);
+            self.last = min;
         }
         varint(&mut self.file, hash - self.last);
         self.last = hash;
@@ -179,23 +181,23 @@ impl Writer {
         }
     }
 
-    /// Begins all buckets up to this one here.
-    fn begin(&mut self, bucket: u32) {
+    /// Starts all buckets up to this one at the current end.
+    fn start_bucket(&mut self, bucket: u32) {
         let here = (self.file.len() as u32).to_le_bytes();
-        for bucket in self.begun..=bucket {
+        for bucket in self.started..=bucket {
             let at = HEAD + 4 * bucket as usize;
             self.file[at..at + 4].copy_from_slice(&here);
         }
-        self.begun = bucket + 1;
+        self.started = bucket + 1;
     }
 
     fn finish(mut self) -> Vec<u8> {
-        self.begin(self.buckets);
+        self.start_bucket(self.buckets);
         self.file
     }
 }
 
-/// Looks terms up in a file whose checksum was compared.
+/// Looks up terms in a file whose checksum was compared.
 #[derive(Debug)]
 pub(crate) struct Reader {
     seed: u64,
@@ -204,7 +206,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the head of a file; none if it is not one of version 1.
+    /// Reads the head of a file; none if it is not of version 1.
     pub(crate) fn open(file: &File) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD];
         file.read_exact_at(&mut head, 0)?;
@@ -223,48 +225,48 @@ impl Reader {
         term: &[u8],
         mut each: impl FnMut(usize),
     ) -> io::Result<()> {
-        for hash in [short(hash(self.seed, term)), EVERY] {
-            let (bucket, least) = bucket(hash, self.buckets);
+        for hash in [short(hash(self.seed, term)), ANY_TERM] {
+            let (bucket, min) = bucket(hash, self.buckets);
             let mut ends = [0; 8];
             file.read_exact_at(&mut ends, HEAD as u64 + 4 * u64::from(bucket))?;
-            let begin = u32::from_le_bytes([ends[0], ends[1], ends[2], ends[3]]);
+            let start = u32::from_le_bytes([ends[0], ends[1], ends[2], ends[3]]);
             let end = u32::from_le_bytes([ends[4], ends[5], ends[6], ends[7]]);
-            let mut bytes = vec![0; end.saturating_sub(begin) as usize];
-            file.read_exact_at(&mut bytes, begin.into())?;
-            if self.find(&bytes, hash, least, &mut each).is_none() {
+            let mut bytes = vec![0; end.saturating_sub(start) as usize];
+            file.read_exact_at(&mut bytes, start.into())?;
+            if self.find(&bytes, hash, min, &mut each).is_none() {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
         Ok(())
     }
 
-    /// Looks through a bucket; none if it makes no sense.
+    /// Searches a bucket; none if it is invalid.
     fn find(
         &self,
         mut bytes: &[u8],
-        wanted: u32,
+        target: u32,
         mut hash: u32,
         each: &mut impl FnMut(usize),
     ) -> Option<()> {
         while !bytes.is_empty() {
-            hash = hash.checked_add(take_varint(&mut bytes)?)?;
-            if hash > wanted {
+            hash = hash.checked_add(read_varint(&mut bytes)?)?;
+            if hash > target {
                 break;
             }
-            let count = take_varint(&mut bytes)?;
+            let count = read_varint(&mut bytes)?;
             if count == 0 {
                 let (bits, rest) = bytes.split_at_checked(self.blocks.div_ceil(8))?;
                 bytes = rest;
                 let set = |block: &usize| bits[block / 8] >> (block % 8) & 1 == 1;
-                if hash == wanted {
+                if hash == target {
                     (0..self.blocks).filter(set).for_each(&mut *each);
                 }
                 continue;
             }
             let mut block = 0u32;
             for _ in 0..count {
-                block = block.checked_add(take_varint(&mut bytes)?)?;
-                if hash == wanted {
+                block = block.checked_add(read_varint(&mut bytes)?)?;
+                if hash == target {
                     each(block as usize);
                 }
             }
@@ -340,7 +342,7 @@ mod tests {
         for length in 1..8 {
             let mut bytes = [0; 8];
             (0..length).for_each(|at| bytes[at] = 0x81 + at as u8);
-            assert_eq!(super::filled_up(&bytes[..length]), u64::from_le_bytes(bytes));
+            assert_eq!(super::zero_padded(&bytes[..length]), u64::from_le_bytes(bytes));
         }
         assert_ne!(hash(1, b"a"), hash(1, b"a\0"));
         assert_ne!(hash(1, b"a"), hash(2, b"a"));

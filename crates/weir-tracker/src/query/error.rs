@@ -1,16 +1,16 @@
-//! Why a query was not understood.
+//! Errors of the query parser.
 
-/// What is wrong with a query, and where.
+/// Why a query cannot be parsed, with the location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at {}: {message}{}", at + 1, hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
 pub struct QueryError {
-    /// Where it begins, in bytes from the start of the query.
+    /// Start of the invalid text, in bytes from the start of the query.
     pub at: usize,
-    /// Where it ends.
+    /// Its end.
     pub end: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What would be right.
+    /// The remedy.
     pub hint: Option<String>,
 }
 

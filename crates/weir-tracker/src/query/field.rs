@@ -1,15 +1,15 @@
-//! The fields that a query can name.
+//! The fields of a query.
 
 use crate::field::Name;
 
-/// What stands before the colon.
+/// The field before the colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Name(Name),
     State,
     Resolution,
     Status,
-    Took,
+    Elapsed,
     Time,
     After,
     Before,
@@ -28,7 +28,7 @@ const OTHERS: [(&str, Field); 14] = [
     ("state", Field::State),
     ("resolution", Field::Resolution),
     ("status", Field::Status),
-    ("took", Field::Took),
+    ("took", Field::Elapsed),
     ("time", Field::Time),
     ("after", Field::After),
     ("before", Field::Before),
@@ -52,7 +52,7 @@ impl Field {
         name.map(Self::Name).or_else(other)
     }
 
-    /// The field whose name is nearest to `text`, if one is near.
+    /// The field with the most similar name, if one is similar.
     pub(crate) fn nearest(text: &str) -> Option<&'static str> {
         let names = Name::ALL.into_iter().map(Name::as_str);
         let all =

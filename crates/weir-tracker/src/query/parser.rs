@@ -1,18 +1,18 @@
-//! From text to terms, by recursive descent.
+//! A recursive descent parser.
 
 use super::error::QueryError;
 use super::field::Field;
 use super::value::{self, Value};
-use super::{DEEPEST, LONGEST_QUERY, MOST_TERMS, Node, Scope, Term};
+use super::{MAX_DEPTH, MAX_QUERY_BYTES, MAX_TERMS, Node, Scope, Term};
 use crate::tokenizer::phrase;
 
 pub(super) fn parse(text: &str, now: u64) -> Result<Node, QueryError> {
-    if text.len() > LONGEST_QUERY {
+    if text.len() > MAX_QUERY_BYTES {
         let message = format!("the query has {} bytes", text.len());
-        return Err(QueryError::new(0, 0, message).hint(format!("it may have {LONGEST_QUERY}")));
+        return Err(QueryError::new(0, 0, message).hint(format!("it may have {MAX_QUERY_BYTES}")));
     }
     let mut parser = Parser { text, at: 0, now, terms: 0, depth: 0 };
-    let root = parser.either()?;
+    let root = parser.disjunction()?;
     parser.space();
     if parser.at < text.len() {
         return Err(QueryError::new(parser.at, parser.at + 1, "`)` closes nothing")
@@ -38,7 +38,7 @@ impl<'a> Parser<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Takes an operator that stands as a word of its own.
+    /// Accepts an operator that is a separate word.
     pub(super) fn operator(&mut self, word: &str) -> bool {
         self.space();
         let Some(after) = self.rest().strip_prefix(word) else { return false };
@@ -50,32 +50,32 @@ impl<'a> Parser<'a> {
         ends
     }
 
-    /// Takes one character.
-    pub(super) fn take(&mut self, wanted: char) -> bool {
-        let there = self.rest().starts_with(wanted);
+    /// Accepts one character.
+    pub(super) fn accept(&mut self, expected: char) -> bool {
+        let there = self.rest().starts_with(expected);
         if there {
-            self.at += wanted.len_utf8();
+            self.at += expected.len_utf8();
         }
         there
     }
 
-    fn either(&mut self) -> Result<Node, QueryError> {
-        let mut nodes = vec![self.all()?];
+    fn disjunction(&mut self) -> Result<Node, QueryError> {
+        let mut nodes = vec![self.conjunction()?];
         loop {
             let at = self.at;
             if !self.operator("OR") {
                 break;
             }
-            let next = self.all()?;
+            let next = self.conjunction()?;
             if matches!(&next, Node::And(none) if none.is_empty()) || is_empty(&nodes[0]) {
-                return Err(self.lonely(at, "OR"));
+                return Err(self.missing_operand(at, "OR"));
             }
             nodes.push(next);
         }
         Ok(single(nodes, Node::Or))
     }
 
-    fn all(&mut self) -> Result<Node, QueryError> {
+    fn conjunction(&mut self) -> Result<Node, QueryError> {
         let mut nodes = Vec::new();
         loop {
             self.space();
@@ -84,12 +84,12 @@ impl<'a> Parser<'a> {
             self.space();
             if self.at == self.text.len() || self.rest().starts_with(')') || self.peek("OR") {
                 if and {
-                    return Err(self.lonely(at, "AND"));
+                    return Err(self.missing_operand(at, "AND"));
                 }
                 return Ok(single(nodes, Node::And));
             }
             if and && nodes.is_empty() {
-                return Err(self.lonely(at, "AND"));
+                return Err(self.missing_operand(at, "AND"));
             }
             nodes.push(self.negation()?);
         }
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         there
     }
 
-    fn lonely(&self, at: usize, word: &str) -> QueryError {
+    fn missing_operand(&self, at: usize, word: &str) -> QueryError {
         let begin = at + self.text[at..].find(word).unwrap_or(0);
         QueryError::new(begin, begin + word.len(), format!("`{word}` stands without a term"))
             .hint(format!("write a term on both sides, or \"{word}\" to search for the word"))
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
 
     fn negation(&mut self) -> Result<Node, QueryError> {
         let at = self.at;
-        if !self.operator("NOT") && !self.take('-') {
+        if !self.operator("NOT") && !self.accept('-') {
             return self.primary();
         }
         self.space();
@@ -118,31 +118,31 @@ impl<'a> Parser<'a> {
             return Err(QueryError::new(at, self.at, "nothing to negate")
                 .hint("write a term or a parenthesis after it"));
         }
-        self.deeper(at)?;
+        self.nest(at)?;
         let node = self.negation()?;
         self.depth -= 1;
         Ok(Node::Not(Box::new(node)))
     }
 
-    fn deeper(&mut self, at: usize) -> Result<(), QueryError> {
+    fn nest(&mut self, at: usize) -> Result<(), QueryError> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(QueryError::new(at, at + 1, "nested too deeply")
-                .hint(format!("at most {DEEPEST} levels")));
+                .hint(format!("at most {MAX_DEPTH} levels")));
         }
         Ok(())
     }
 
     fn primary(&mut self) -> Result<Node, QueryError> {
         let at = self.at;
-        if !self.take('(') {
+        if !self.accept('(') {
             return self.term();
         }
-        self.deeper(at)?;
-        let node = self.either()?;
+        self.nest(at)?;
+        let node = self.disjunction()?;
         self.depth -= 1;
         self.space();
-        if !self.take(')') {
+        if !self.accept(')') {
             return Err(QueryError::new(at, at + 1, "`(` is not closed").hint("write `)`"));
         }
         if is_empty(&node) {
@@ -154,9 +154,9 @@ impl<'a> Parser<'a> {
     fn term(&mut self) -> Result<Node, QueryError> {
         self.terms += 1;
         let at = self.at;
-        if self.terms > MOST_TERMS {
+        if self.terms > MAX_TERMS {
             return Err(
-                QueryError::new(at, at, "too many terms").hint(format!("at most {MOST_TERMS}"))
+                QueryError::new(at, at, "too many terms").hint(format!("at most {MAX_TERMS}"))
             );
         }
         let name = self.rest();
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
         let named = length > 0 && self.rest()[length..].starts_with(':');
         if !named {
             let value = self.value()?;
-            return self.spread(at, Scope::Anywhere, value);
+            return self.phrase_term(at, Scope::Anywhere, value);
         }
         let Some(field) = Field::parse(name) else {
             let error = QueryError::new(at, at + length, format!("there is no field `{name}`"));
@@ -186,21 +186,21 @@ impl<'a> Parser<'a> {
         let bad = |error: QueryError| QueryError { at: begin, end: self.at.max(begin), ..error };
         let present = value == Value::Bare("*".to_owned());
         let term = match field {
-            Field::Body if present => Term::Has(Scope::Body),
-            Field::Target if present => Term::Has(Scope::Target),
-            Field::AnyHeader if present => Term::Has(Scope::AnyHeader),
-            Field::Header(name) if present => Term::Has(Scope::Header(name)),
+            Field::Body if present => Term::Exists(Scope::Body),
+            Field::Target if present => Term::Exists(Scope::Target),
+            Field::AnyHeader if present => Term::Exists(Scope::AnyHeader),
+            Field::Header(name) if present => Term::Exists(Scope::Header(name)),
             Field::Key(name) if present => Term::Key(name, None),
-            Field::Body => return self.spread(at, Scope::Body, value),
-            Field::Target => return self.spread(at, Scope::Target, value),
-            Field::AnyHeader => return self.spread(at, Scope::AnyHeader, value),
-            Field::Header(name) => return self.spread(at, Scope::Header(name), value),
+            Field::Body => return self.phrase_term(at, Scope::Body, value),
+            Field::Target => return self.phrase_term(at, Scope::Target, value),
+            Field::AnyHeader => return self.phrase_term(at, Scope::AnyHeader, value),
+            Field::Header(name) => return self.phrase_term(at, Scope::Header(name), value),
             Field::Key(name) => Term::Key(name, Some(value.text().map_err(bad)?)),
             Field::Name(name) => Term::Name(name, value.name().map_err(bad)?),
             Field::State => value::state(&value).map_err(bad)?,
             Field::Resolution => value::resolution(&value).map_err(bad)?,
             Field::Status => value::status(&value).map_err(bad)?,
-            Field::Took => value::took(&value).map_err(bad)?,
+            Field::Elapsed => value::elapsed(&value).map_err(bad)?,
             Field::Time => value::time(&value, self.now).map_err(bad)?,
             Field::After => value::after(&value, self.now).map_err(bad)?,
             Field::Before => value::before(&value, self.now).map_err(bad)?,
@@ -210,8 +210,8 @@ impl<'a> Parser<'a> {
         Ok(Node::Term(term))
     }
 
-    /// Words in a row.
-    fn spread(&self, at: usize, scope: Scope, value: Value) -> Result<Node, QueryError> {
+    /// A phrase: words next to each other.
+    fn phrase_term(&self, at: usize, scope: Scope, value: Value) -> Result<Node, QueryError> {
         let bad = |error: QueryError| QueryError { at, end: self.at, ..error };
         if let Value::Bare(text) = &value
             && text.ends_with('*')

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Name, Node, Number, Query, Scope, Term, Text};
+use super::{Name, NameMatch, Node, Number, Query, Scope, Term};
 
 /// 2026-11-20T12:00:00Z
 const NOON: u64 = 1_795_176_000_000_000;
@@ -27,18 +27,21 @@ fn words(scope: Scope, words: &[&str]) -> Node {
 
 #[test]
 fn every_kind_of_term_is_understood() {
-    let api = Node::Term(Term::Name(Name::Api, Text::Is("orders".into())));
+    let api = Node::Term(Term::Name(Name::Api, NameMatch::Equals("orders".into())));
     assert_eq!(parse("api:orders"), api);
-    assert_eq!(parse("api:ord*"), Node::Term(Term::Name(Name::Api, Text::Begins("ord".into()))));
-    assert_eq!(parse("consumer:*"), Node::Term(Term::Name(Name::Consumer, Text::Present)));
+    assert_eq!(
+        parse("api:ord*"),
+        Node::Term(Term::Name(Name::Api, NameMatch::Prefix("ord".into())))
+    );
+    assert_eq!(parse("consumer:*"), Node::Term(Term::Name(Name::Consumer, NameMatch::Present)));
     assert_eq!(parse("key.order:A-17"), Node::Term(Term::Key("order".into(), Some("A-17".into()))));
     assert_eq!(parse("key.order:*"), Node::Term(Term::Key("order".into(), None)));
     assert_eq!(parse("body:\"Acme \\\"Corp\\\"\""), words(Scope::Body, &["acme", "corp"]));
     assert_eq!(parse("header.X-Foo:bar"), words(Scope::Header("x-foo".into()), &["bar"]));
-    assert_eq!(parse("header.x-foo:*"), Node::Term(Term::Has(Scope::Header("x-foo".into()))));
-    assert_eq!(parse("body:*"), Node::Term(Term::Has(Scope::Body)));
-    assert_eq!(parse("header:*"), Node::Term(Term::Has(Scope::AnyHeader)));
-    assert_eq!(parse("target:*"), Node::Term(Term::Has(Scope::Target)));
+    assert_eq!(parse("header.x-foo:*"), Node::Term(Term::Exists(Scope::Header("x-foo".into()))));
+    assert_eq!(parse("body:*"), Node::Term(Term::Exists(Scope::Body)));
+    assert_eq!(parse("header:*"), Node::Term(Term::Exists(Scope::AnyHeader)));
+    assert_eq!(parse("target:*"), Node::Term(Term::Exists(Scope::Target)));
     assert_eq!(parse("client:\"::1\""), parse("sender:\"::1\""));
     assert_eq!(parse("upstream:echo"), parse("receiver:echo"));
     let open = Node::Term(Term::Resolution(Some(weir_store::ledger::Resolution::Open)));
@@ -90,9 +93,9 @@ fn terms_are_put_together_and_or_binds_weakest() {
     let both = Node::And(vec![b.clone(), c.clone()]);
     assert_eq!(parse("a OR b c"), Node::Or(vec![a.clone(), both.clone()]));
     assert_eq!(parse("a OR b AND c"), Node::Or(vec![a.clone(), both]));
-    let either = Node::Or(vec![a.clone(), b.clone()]);
-    assert_eq!(parse("(a OR b) c"), Node::And(vec![either.clone(), c.clone()]));
-    assert_eq!(parse("-(a OR b)"), Node::Not(Box::new(either)));
+    let disjunction = Node::Or(vec![a.clone(), b.clone()]);
+    assert_eq!(parse("(a OR b) c"), Node::And(vec![disjunction.clone(), c.clone()]));
+    assert_eq!(parse("-(a OR b)"), Node::Not(Box::new(disjunction)));
     assert_eq!(parse("a NOT b -c"), {
         let not = |node| Node::Not(Box::new(node));
         Node::And(vec![a, not(b), not(c)])

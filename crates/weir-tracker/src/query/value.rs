@@ -1,4 +1,4 @@
-//! What stands after the colon.
+//! The value after the colon.
 
 use crate::field::Number;
 use jiff::civil::{Date, DateTime};
@@ -7,15 +7,15 @@ use weir_store::ledger::Resolution;
 
 use super::error::QueryError;
 use super::parser::Parser;
-use super::{Term, Text};
+use super::{NameMatch, Term};
 
-/// A value as it is written.
+/// A value as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Bare(String),
     Quoted(String),
     Compared(Comparison, String),
-    /// The ends, and whether each belongs to the range.
+    /// The ends, each with whether it is included.
     Range((String, bool), (String, bool)),
 }
 
@@ -34,7 +34,7 @@ const COMPARISONS: [(&str, Comparison); 4] = [
     ("<", Comparison::Less),
 ];
 
-fn wrong(message: impl Into<String>, hint: &str) -> QueryError {
+fn error(message: impl Into<String>, hint: &str) -> QueryError {
     QueryError::new(0, 0, message).hint(hint)
 }
 
@@ -45,10 +45,10 @@ impl Parser<'_> {
         if rest.starts_with('"') {
             return self.quoted().map(Value::Quoted);
         }
-        if self.take('[') {
+        if self.accept('[') {
             return self.range(at, true);
         }
-        if self.take('{') {
+        if self.accept('{') {
             return self.range(at, false);
         }
         for (sign, comparison) in COMPARISONS {
@@ -100,8 +100,8 @@ impl Parser<'_> {
         self.space();
         let high = self.bare("[]{}()")?;
         self.space();
-        let high_in = self.take(']');
-        if !high_in && !self.take('}') {
+        let high_in = self.accept(']');
+        if !high_in && !self.accept('}') {
             return Err(QueryError::new(at, self.at, "the range is not closed").hint(hint));
         }
         Ok(Value::Range((low, low_in), (high, high_in)))
@@ -112,24 +112,28 @@ impl Value {
     pub(super) fn text(self) -> Result<String, QueryError> {
         match self {
             Self::Bare(text) | Self::Quoted(text) => Ok(text),
-            Self::Compared(..) | Self::Range(..) => Err(wrong(
+            Self::Compared(..) | Self::Range(..) => Err(error(
                 "this cannot be compared",
                 "`status`, `took` and `time` can; put the value in quotes to search for the signs",
             )),
         }
     }
 
-    pub(super) fn name(self) -> Result<Text, QueryError> {
+    pub(super) fn name(self) -> Result<NameMatch, QueryError> {
         if let Self::Bare(text) = &self
             && let Some(begin) = text.strip_suffix('*')
         {
             let begin = begin.to_owned();
-            return Ok(if begin.is_empty() { Text::Present } else { Text::Begins(begin) });
+            return Ok(if begin.is_empty() {
+                NameMatch::Present
+            } else {
+                NameMatch::Prefix(begin)
+            });
         }
-        self.text().map(Text::Is)
+        self.text().map(NameMatch::Equals)
     }
 
-    /// The first and the last number, where each end as written stands for a span of them.
+    /// A range of numbers; each written end stands for a span of numbers.
     fn span(
         &self,
         number: Number,
@@ -172,7 +176,7 @@ pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
         "interrupted" => (2, 2),
         "*" => (0, u64::MAX),
         other => {
-            return Err(wrong(
+            return Err(error(
                 format!("there is no state `{other}`"),
                 "there are `completed`, `failed` and `interrupted`",
             ));
@@ -181,12 +185,12 @@ pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
     Ok(Term::Number(Number::State, codes.0, codes.1))
 }
 
-/// What became of what failed; what that is stands in the database.
+/// A resolution, which is in the database.
 pub(super) fn resolution(value: &Value) -> Result<Term, QueryError> {
     let text = value.clone().text()?;
     match Resolution::from_name(&text) {
         None if text == "*" => Ok(Term::Resolution(None)),
-        None => Err(wrong(
+        None => Err(error(
             format!("there is no resolution `{text}`"),
             "there are `open`, `resubmitted`, `resolved` and `dismissed`",
         )),
@@ -205,7 +209,7 @@ pub(super) fn status(value: &Value) -> Result<Term, QueryError> {
         }
         match text.parse::<u16>() {
             Ok(status) => Ok((status.into(), status.into())),
-            Err(_) => Err(wrong(
+            Err(_) => Err(error(
                 format!("`{text}` is not a status"),
                 "write a number such as 404, a class such as 5xx, or >=500",
             )),
@@ -213,10 +217,10 @@ pub(super) fn status(value: &Value) -> Result<Term, QueryError> {
     })
 }
 
-pub(super) fn took(value: &Value) -> Result<Term, QueryError> {
-    value.span(Number::Took, |text| match duration(text) {
+pub(super) fn elapsed(value: &Value) -> Result<Term, QueryError> {
+    value.span(Number::Elapsed, |text| match duration(text) {
         Some(time) => Ok((time, time)),
-        None => Err(wrong(
+        None => Err(error(
             format!("`{text}` is not a duration"),
             "write a number with its unit: us, ms, s, m, h or d",
         )),
@@ -241,8 +245,8 @@ fn duration(text: &str) -> Option<u64> {
 
 pub(super) fn time(value: &Value, now: u64) -> Result<Term, QueryError> {
     value.span(Number::Time, |text| {
-        moment(text, now).ok_or_else(|| {
-            wrong(
+        time_span(text, now).ok_or_else(|| {
+            error(
                 format!("`{text}` is not a time"),
                 "write 2026-11-20, 2026-11-20T10:00 or 2026-11-20T10:00:00Z, now or now-15m",
             )
@@ -250,14 +254,14 @@ pub(super) fn time(value: &Value, now: u64) -> Result<Term, QueryError> {
     })
 }
 
-/// The first and last microsecond of a time that stands alone.
+/// The first and last microsecond of a single time.
 fn single(value: &Value, now: u64) -> Result<(u64, u64), QueryError> {
     let hint = "write one time, such as 2026-11-20, 2026-11-20T10:00 or now-15m";
     match value {
         Value::Bare(text) | Value::Quoted(text) => {
-            moment(text, now).ok_or_else(|| wrong(format!("`{text}` is not a time"), hint))
+            time_span(text, now).ok_or_else(|| error(format!("`{text}` is not a time"), hint))
         }
-        Value::Compared(..) | Value::Range(..) => Err(wrong("this is compared already", hint)),
+        Value::Compared(..) | Value::Range(..) => Err(error("this is compared already", hint)),
     }
 }
 
@@ -273,14 +277,14 @@ pub(super) fn before(value: &Value, now: u64) -> Result<Term, QueryError> {
 pub(super) fn since(value: &Value, now: u64) -> Result<Term, QueryError> {
     let hint = "write a duration such as 90s, 15m, 1h or 7d; `after:` takes a time";
     let (Value::Bare(text) | Value::Quoted(text)) = value else {
-        return Err(wrong("this is compared already", hint));
+        return Err(error("this is compared already", hint));
     };
-    let ago = duration(text).ok_or_else(|| wrong(format!("`{text}` is not a duration"), hint))?;
+    let ago = duration(text).ok_or_else(|| error(format!("`{text}` is not a duration"), hint))?;
     Ok(Term::Number(Number::Time, now.saturating_sub(ago), u64::MAX))
 }
 
 /// The first and last microsecond that a time stands for.
-fn moment(text: &str, now: u64) -> Option<(u64, u64)> {
+fn time_span(text: &str, now: u64) -> Option<(u64, u64)> {
     if let Some(ago) = text.strip_prefix("now") {
         let ago = if ago.is_empty() { 0 } else { duration(ago.strip_prefix('-')?)? };
         let time = now.saturating_sub(ago);
@@ -333,7 +337,7 @@ pub(super) fn id(value: &Value) -> Result<Term, QueryError> {
             let rest = if free == 0 { 0 } else { u128::MAX >> (4 * length as u32) };
             Ok(Term::Id(low, low | rest))
         }
-        _ => Err(wrong(
+        _ => Err(error(
             format!("`{text}` is not an id"),
             "write the id, or at least four of the digits it begins with",
         )),

@@ -1,4 +1,4 @@
-//! Whether a query holds for a transaction itself, and where its words stand in it.
+//! Checks a transaction against a query, and finds the highlights.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use weir_journal::{Outcome, Transaction};
 
-use crate::content::{self, Kind};
+use crate::content::{self, BodyType};
 use crate::field::cut;
 use crate::part::row::Row;
 use crate::query::{Node, Query, Scope, Term};
@@ -14,29 +14,29 @@ use crate::tokenizer;
 use weir_store::ledger::{Ledger, Resolution};
 
 /// Most highlights of a hit.
-const HIGHLIGHTS: usize = 8;
-/// Bytes shown on each side of what was found.
-const AROUND: usize = 60;
+const MAX_HIGHLIGHTS: usize = 8;
+/// Bytes shown on each side of a highlight.
+const CONTEXT_BYTES: usize = 60;
 
-/// A place where words of the query stand.
+/// An occurrence of words of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Highlight {
     /// `target`, `request.header`, `response.header`, `request.body`, `response.body`, `key`,
     /// `property` or `log`.
-    pub place: &'static str,
-    /// The text around it. It is data: escape it where it is shown.
+    pub location: &'static str,
+    /// The text around it. It is data of clients: escape it for display.
     pub text: String,
-    /// Where in `text` the words stand, in bytes.
+    /// Ranges of the words in `text`, in bytes.
     pub marks: Vec<Range<usize>>,
 }
 
-/// A transaction with what was read out of it so far.
+/// A transaction that is checked, with its decoded bodies.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) transaction: &'a Transaction,
     pub(crate) row: Row,
     bodies: [OnceCell<Option<Cow<'a, [u8]>>>; 2],
-    /// Where it stands what became of it.
+    /// Has the resolutions.
     ledger: Option<&'a Ledger>,
 }
 
@@ -46,38 +46,44 @@ impl<'a> Subject<'a> {
         Self { transaction, row, bodies: Default::default(), ledger: None }
     }
 
-    /// With what stands in the database.
-    pub(crate) fn told_by(self, ledger: Option<&'a Ledger>) -> Self {
+    /// Adds access to resolutions.
+    pub(crate) fn with_ledger(self, ledger: Option<&'a Ledger>) -> Self {
         Self { ledger, ..self }
     }
 
-    /// What became of it; what failed is open until somebody deals with it. An attempt is dealt with
-    /// where it began.
+    /// Its resolution; a failed transaction is open at first. An attempt has none: its original has
+    /// it.
     fn resolution(&self) -> Option<Resolution> {
         let is_attempt = self.transaction.resubmission_of != [0; 16];
         if is_attempt || self.row.outcome == Outcome::Completed {
             return None;
         }
-        // If the database fails, nothing is known that it would say.
-        let told = self.ledger.and_then(|ledger| ledger.resolution(self.row.id).ok().flatten());
+        // If the database fails, the resolution is the initial one.
+        let stored = self.ledger.and_then(|ledger| ledger.resolution(self.row.id).ok().flatten());
         let failed = self.row.outcome == Outcome::Failed;
-        told.or_else(|| failed.then_some(Resolution::Open))
+        stored.or_else(|| failed.then_some(Resolution::Open))
     }
 
     fn body(&self, side: usize) -> Option<&[u8]> {
         let transaction = self.transaction;
         let read = || match side {
-            0 => content::text(Kind::of(&transaction.request_head), &transaction.request_body),
-            _ => content::text(Kind::of(&transaction.response_head), &transaction.response_body),
+            0 => content::text(
+                BodyType::from_head(&transaction.request_head),
+                &transaction.request_body,
+            ),
+            _ => content::text(
+                BodyType::from_head(&transaction.response_head),
+                &transaction.response_body,
+            ),
         };
         self.bodies[side].get_or_init(read).as_deref()
     }
 
-    pub(crate) fn holds(&self, node: &Node) -> bool {
+    pub(crate) fn matches(&self, node: &Node) -> bool {
         match node {
-            Node::And(nodes) => nodes.iter().all(|node| self.holds(node)),
-            Node::Or(nodes) => nodes.iter().any(|node| self.holds(node)),
-            Node::Not(node) => !self.holds(node),
+            Node::And(nodes) => nodes.iter().all(|node| self.matches(node)),
+            Node::Or(nodes) => nodes.iter().any(|node| self.matches(node)),
+            Node::Not(node) => !self.matches(node),
             Node::Term(term) => self.holds_term(term),
         }
     }
@@ -85,18 +91,18 @@ impl<'a> Subject<'a> {
     fn holds_term(&self, term: &Term) -> bool {
         let transaction = self.transaction;
         match term {
-            Term::Name(name, text) => text.holds(self.row.name(*name)),
+            Term::Name(name, text) => text.matches(self.row.name(*name)),
             Term::Number(number, low, high) => (*low..=*high).contains(&self.row.number(*number)),
             Term::Id(low, high) => (*low..=*high).contains(&self.row.id),
             Term::Key(name, value) => transaction.keys.iter().any(|(other, found)| {
                 cut(other) == cut(name)
                     && value.as_ref().is_none_or(|value| cut(value) == cut(found))
             }),
-            Term::Resolution(wanted) => {
+            Term::Resolution(expected) => {
                 let found = self.resolution();
-                found.is_some() && wanted.is_none_or(|wanted| found == Some(wanted))
+                found.is_some() && expected.is_none_or(|expected| found == Some(expected))
             }
-            Term::Has(scope) => self.has(scope),
+            Term::Exists(scope) => self.has(scope),
             Term::Words(scope, words) => {
                 let mut found = false;
                 self.texts(scope, &mut |_, text| {
@@ -121,15 +127,15 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Header lines with their place.
+    /// Header lines with their location.
     fn headers(&self) -> impl Iterator<Item = (&'static str, &[u8], &[u8])> {
-        let asked = content::lines(&self.transaction.request_head);
-        let answered = content::lines(&self.transaction.response_head);
-        let asked = asked.map(|(name, value)| ("request.header", name, value));
-        asked.chain(answered.map(|(name, value)| ("response.header", name, value)))
+        let request = content::lines(&self.transaction.request_head);
+        let response = content::lines(&self.transaction.response_head);
+        let request = request.map(|(name, value)| ("request.header", name, value));
+        request.chain(response.map(|(name, value)| ("response.header", name, value)))
     }
 
-    /// Calls `each` with every text of a scope and its place until it gives false.
+    /// Calls `each` with the texts of a scope and their location until it returns false.
     fn texts(&self, scope: &Scope, each: &mut dyn FnMut(&'static str, &[u8]) -> bool) {
         let transaction = self.transaction;
         let anywhere = *scope == Scope::Anywhere;
@@ -150,21 +156,21 @@ impl<'a> Subject<'a> {
                 return;
             }
         }
-        for (place, name, value) in self.headers() {
-            let wanted = match scope {
-                Scope::Header(wanted) => is_name(name, wanted),
+        for (location, name, value) in self.headers() {
+            let searched = match scope {
+                Scope::Header(expected) => is_name(name, expected),
                 Scope::AnyHeader | Scope::Anywhere => true,
                 Scope::Body | Scope::Target => break,
             };
             let also_name = !matches!(scope, Scope::Header(_));
-            if wanted && (!each(place, value) || (also_name && !each(place, name))) {
+            if searched && (!each(location, value) || (also_name && !each(location, name))) {
                 return;
             }
         }
         if anywhere || *scope == Scope::Body {
-            for (side, place) in ["request.body", "response.body"].into_iter().enumerate() {
+            for (side, location) in ["request.body", "response.body"].into_iter().enumerate() {
                 if let Some(text) = self.body(side)
-                    && !each(place, text)
+                    && !each(location, text)
                 {
                     return;
                 }
@@ -175,7 +181,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Where the words that the query asks for stand.
+    /// Occurrences of the words of a query.
     pub(crate) fn highlights(&self, query: &Query) -> Vec<Highlight> {
         let mut highlights = Vec::new();
         self.collect(&query.root, &mut highlights);
@@ -187,29 +193,31 @@ impl<'a> Subject<'a> {
             Node::And(nodes) | Node::Or(nodes) => {
                 nodes.iter().for_each(|node| self.collect(node, out));
             }
-            Node::Term(Term::Words(scope, words)) => self.texts(scope, &mut |place, text| {
-                for found in tokenizer::find(text, words, HIGHLIGHTS.saturating_sub(out.len())) {
-                    out.push(excerpt(place, text, found));
+            Node::Term(Term::Words(scope, words)) => self.texts(scope, &mut |location, text| {
+                for found in tokenizer::find(text, words, MAX_HIGHLIGHTS.saturating_sub(out.len()))
+                {
+                    out.push(excerpt(location, text, found));
                 }
-                out.len() < HIGHLIGHTS
+                out.len() < MAX_HIGHLIGHTS
             }),
-            // What is not to be there cannot be shown, and columns are shown anyway.
+            // A negated term cannot be shown, and metadata is shown anyway.
             Node::Not(_) | Node::Term(_) => {}
         }
     }
 }
 
-fn is_name(name: &[u8], wanted: &str) -> bool {
-    name.eq_ignore_ascii_case(wanted.as_bytes())
+fn is_name(name: &[u8], expected: &str) -> bool {
+    name.eq_ignore_ascii_case(expected.as_bytes())
 }
 
-fn excerpt(place: &'static str, text: &[u8], found: Range<usize>) -> Highlight {
-    // A phrase may span many separators; its end is cut rather than shown without bound.
-    let end = found.end.min(found.start + 4 * AROUND);
-    let before = String::from_utf8_lossy(&text[found.start.saturating_sub(AROUND)..found.start]);
+fn excerpt(location: &'static str, text: &[u8], found: Range<usize>) -> Highlight {
+    // A phrase may span many separators: a long one is truncated.
+    let end = found.end.min(found.start + 4 * CONTEXT_BYTES);
+    let before =
+        String::from_utf8_lossy(&text[found.start.saturating_sub(CONTEXT_BYTES)..found.start]);
     let inside = String::from_utf8_lossy(&text[found.start..end]);
-    let after = String::from_utf8_lossy(&text[end..text.len().min(end + AROUND)]);
+    let after = String::from_utf8_lossy(&text[end..text.len().min(end + CONTEXT_BYTES)]);
     let mark = before.len()..before.len() + inside.len();
     let text = [before, inside, after].concat();
-    Highlight { place, text, marks: vec![mark] }
+    Highlight { location, text, marks: vec![mark] }
 }

@@ -1,8 +1,8 @@
-//! What can be said of a piece's rows without reading the journal.
+//! Evaluates a query on a part without reading the journal.
 //!
-//! Each part of a query gives two sets: rows for which it surely holds, and rows for which it may.
-//! Columns decide; terms only narrow down, since they stand for blocks. What lies between the two
-//! sets has to be checked against the transaction itself.
+//! Each node of a query gives two sets of rows: definite matches, and candidates, which include
+//! them. Columns decide exactly; terms only narrow down the candidates, since they are stored by
+//! block. Other candidates have to be checked against the transaction itself.
 
 use std::borrow::Cow;
 
@@ -12,25 +12,25 @@ use crate::part::bitmap::Bitmap;
 use crate::part::block::{Depth, header_term, key_term};
 use crate::part::file::Sealed;
 use crate::part::keys::Keys;
-use crate::part::{OpenPiece, SealedPiece};
-use crate::query::{Node, Scope, Term, Text};
+use crate::part::{OpenPart, SealedPart};
+use crate::query::{NameMatch, Node, Scope, Term};
 
-/// A piece whose columns can be read.
+/// A part whose columns can be read.
 #[derive(Debug)]
 pub(crate) enum View<'a> {
-    Open(&'a OpenPiece),
-    Sealed(&'a SealedPiece, Sealed<'a>),
+    Open(&'a OpenPart),
+    Sealed(&'a SealedPart, Sealed<'a>),
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn sealed(piece: &'a SealedPiece) -> Result<Self, Error> {
-        Ok(Self::Sealed(piece, piece.head.columns()?))
+    pub(crate) fn sealed(part: &'a SealedPart) -> Result<Self, Error> {
+        Ok(Self::Sealed(part, part.head.columns()?))
     }
 
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Open(open) => open.columns.len(),
-            Self::Sealed(piece, _) => piece.head.rows,
+            Self::Sealed(part, _) => part.head.rows,
         }
     }
 
@@ -72,24 +72,30 @@ impl<'a> View<'a> {
     fn depth(&self) -> Depth {
         match self {
             Self::Open(open) => open.depth,
-            Self::Sealed(piece, _) => piece.head.about.depth,
+            Self::Sealed(part, _) => part.head.metadata.depth,
         }
     }
 
     fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
         match self {
             Self::Open(open) => Ok(open.blocks(term)),
-            Self::Sealed(piece, _) => piece.blocks(term),
+            Self::Sealed(part, _) => part.blocks(term),
         }
     }
 
-    /// Whether no, or every, row has a number between the two; none if only the column can tell.
-    fn decided(&self, number: Number, low: u64, high: u64) -> Result<Option<bool>, Error> {
-        let Self::Sealed(piece, _) = self else { return Ok(None) };
-        let (least, greatest) = piece.head.bounds(number)?;
-        Ok(if greatest < low || least > high {
+    /// Whether no row, or every row, has a number in the range, by the bounds of the column; none if
+    /// they do not decide.
+    fn decided_by_bounds(
+        &self,
+        number: Number,
+        low: u64,
+        high: u64,
+    ) -> Result<Option<bool>, Error> {
+        let Self::Sealed(part, _) = self else { return Ok(None) };
+        let (min, max) = part.head.bounds(number)?;
+        Ok(if max < low || min > high {
             Some(false)
-        } else if low <= least && greatest <= high {
+        } else if low <= min && max <= high {
             Some(true)
         } else {
             None
@@ -97,54 +103,54 @@ impl<'a> View<'a> {
     }
 }
 
-/// What is known of the rows of a piece; `sure` lies within `maybe`.
+/// The rows of a part that match; `candidates` include `definite`.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) sure: Bitmap,
-    pub(crate) maybe: Bitmap,
+pub(crate) struct Matches {
+    pub(crate) definite: Bitmap,
+    pub(crate) candidates: Bitmap,
 }
 
-impl Known {
-    fn exactly(rows: Bitmap) -> Self {
-        Self { sure: rows.clone(), maybe: rows }
+impl Matches {
+    fn exact(rows: Bitmap) -> Self {
+        Self { definite: rows.clone(), candidates: rows }
     }
 
-    fn at_most(rows: usize, maybe: Bitmap) -> Self {
-        Self { sure: Bitmap::none(rows), maybe }
+    fn candidates(rows: usize, candidates: Bitmap) -> Self {
+        Self { definite: Bitmap::none(rows), candidates }
     }
 }
 
-pub(crate) fn evaluate(node: &Node, view: &View<'_>) -> Result<Known, Error> {
+pub(crate) fn evaluate(node: &Node, view: &View<'_>) -> Result<Matches, Error> {
     let rows = view.rows();
     match node {
         Node::And(nodes) => {
-            let mut known = Known::exactly(Bitmap::all(rows));
-            // Columns are cheaper than terms, and an empty set ends the matter.
-            let (cheap, dear): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_column(node));
-            for node in cheap.into_iter().chain(dear) {
-                if known.maybe.is_empty() {
+            let mut found = Matches::exact(Bitmap::all(rows));
+            // Columns first, which are cheaper than terms; an empty set ends the evaluation.
+            let (columns, terms): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_column(node));
+            for node in columns.into_iter().chain(terms) {
+                if found.candidates.is_empty() {
                     break;
                 }
                 let next = evaluate(node, view)?;
-                known.sure.and(&next.sure);
-                known.maybe.and(&next.maybe);
+                found.definite.and(&next.definite);
+                found.candidates.and(&next.candidates);
             }
-            Ok(known)
+            Ok(found)
         }
         Node::Or(nodes) => {
-            let mut known = Known::exactly(Bitmap::none(rows));
+            let mut found = Matches::exact(Bitmap::none(rows));
             for node in nodes {
                 let next = evaluate(node, view)?;
-                known.sure.or(&next.sure);
-                known.maybe.or(&next.maybe);
+                found.definite.or(&next.definite);
+                found.candidates.or(&next.candidates);
             }
-            Ok(known)
+            Ok(found)
         }
         Node::Not(node) => {
-            let Known { mut sure, mut maybe } = evaluate(node, view)?;
-            sure.invert();
-            maybe.invert();
-            Ok(Known { sure: maybe, maybe: sure })
+            let Matches { mut definite, mut candidates } = evaluate(node, view)?;
+            definite.invert();
+            candidates.invert();
+            Ok(Matches { definite: candidates, candidates: definite })
         }
         Node::Term(term) => evaluate_term(term, view),
     }
@@ -154,48 +160,48 @@ fn is_column(node: &Node) -> bool {
     matches!(node, Node::Term(Term::Name(..) | Term::Number(..) | Term::Id(..)))
 }
 
-fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Known, Error> {
+fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Matches, Error> {
     let rows = view.rows();
     Ok(match term {
-        Term::Name(name, text) => Known::exactly(named(*name, text, view)?),
+        Term::Name(name, text) => Matches::exact(named(*name, text, view)?),
         Term::Number(number, low, high) => {
-            Known::exactly(match view.decided(*number, *low, *high)? {
+            Matches::exact(match view.decided_by_bounds(*number, *low, *high)? {
                 Some(true) => Bitmap::all(rows),
                 Some(false) => Bitmap::none(rows),
                 None => Bitmap::of(&view.number(*number)?, |value| *low <= value && value <= *high),
             })
         }
-        Term::Id(low, high) => Known::exactly(identified(*low, *high, view)?),
-        // Only the database can tell, of what did not go well.
+        Term::Id(low, high) => Matches::exact(identified(*low, *high, view)?),
+        // Only the database has resolutions, and only of transactions that did not complete.
         Term::Resolution(_) => {
-            Known::at_most(rows, Bitmap::of(&view.number(Number::State)?, |state| state > 0))
+            Matches::candidates(rows, Bitmap::of(&view.number(Number::State)?, |state| state > 0))
         }
-        // Most pieces do not have it, and say so without all of their keys being read.
+        // Most parts do not have the key, which their terms show without reading all keys.
         Term::Key(name, value) if view.blocks(&key_term(name, value.as_deref()))?.is_empty() => {
-            Known::exactly(Bitmap::none(rows))
+            Matches::exact(Bitmap::none(rows))
         }
-        Term::Key(name, value) => Known::exactly(view.keys()?.rows(rows, name, value.as_deref())),
-        Term::Has(Scope::Header(name)) if view.depth() == Depth::Payload => {
-            Known::at_most(rows, view.blocks(&header_term(name.as_bytes()))?)
+        Term::Key(name, value) => Matches::exact(view.keys()?.rows(rows, name, value.as_deref())),
+        Term::Exists(Scope::Header(name)) if view.depth() == Depth::Payload => {
+            Matches::candidates(rows, view.blocks(&header_term(name.as_bytes()))?)
         }
         Term::Words(_, words) if view.depth() == Depth::Payload => {
-            let mut maybe = Bitmap::all(rows);
+            let mut candidates = Bitmap::all(rows);
             for word in words {
-                if maybe.is_empty() {
+                if candidates.is_empty() {
                     break;
                 }
-                maybe.and(&view.blocks(word.as_bytes())?);
+                candidates.and(&view.blocks(word.as_bytes())?);
             }
-            Known::at_most(rows, maybe)
+            Matches::candidates(rows, candidates)
         }
-        Term::Words(..) | Term::Has(_) => Known::at_most(rows, Bitmap::all(rows)),
+        Term::Words(..) | Term::Exists(_) => Matches::candidates(rows, Bitmap::all(rows)),
     })
 }
 
-fn named(name: Name, text: &Text, view: &View<'_>) -> Result<Bitmap, Error> {
+fn named(name: Name, text: &NameMatch, view: &View<'_>) -> Result<Bitmap, Error> {
     let rows = view.rows();
     let values = view.values(name)?;
-    let hits: Vec<bool> = values.iter().map(|value| text.holds(value)).collect();
+    let hits: Vec<bool> = values.iter().map(|value| text.matches(value)).collect();
     if !hits.contains(&true) {
         return Ok(Bitmap::none(rows));
     }
@@ -207,9 +213,9 @@ fn named(name: Name, text: &Text, view: &View<'_>) -> Result<Bitmap, Error> {
 }
 
 fn identified(low: u128, high: u128, view: &View<'_>) -> Result<Bitmap, Error> {
-    if let View::Sealed(piece, _) = view {
-        let (least, greatest) = piece.head.id_bounds()?;
-        if greatest < (low >> 64) as u64 || least > (high >> 64) as u64 {
+    if let View::Sealed(part, _) = view {
+        let (min, max) = part.head.id_bounds()?;
+        if max < (low >> 64) as u64 || min > (high >> 64) as u64 {
             return Ok(Bitmap::none(view.rows()));
         }
     }

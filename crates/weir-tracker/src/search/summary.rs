@@ -1,4 +1,4 @@
-//! Counting hits: facets and a histogram over time.
+//! Numbers of hits: facets and a histogram over time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use crate::query::Query;
 use crate::search::check::Subject;
 use crate::search::evaluate::{View, evaluate};
 
-/// Fields of which the values are counted.
+/// Fields with facets.
 const FACETS: [Name; 5] =
     [Name::Api, Name::Operation, Name::Method, Name::Consumer, Name::Receiver];
-/// Most values of a facet that are told.
-const VALUES: usize = 20;
+/// Most values of a facet in the result.
+const MAX_VALUES: usize = 20;
 /// Most different values of a business key that are counted, and most keys.
-const KEY_VALUES: usize = 1 << 16;
-const KEYS: usize = 64;
-/// Transactions that are read from the journal at once.
-const AT_ONCE: usize = 16;
+const MAX_KEY_VALUES: usize = 1 << 16;
+const MAX_KEYS: usize = 64;
+/// Transactions that are read from the journal together.
+const READ_BATCH: usize = 16;
 /// Most buckets of a histogram.
-const BUCKETS: u64 = 60;
+const MAX_BUCKETS: u64 = 60;
 /// Widths of a histogram's buckets in microseconds.
 const WIDTHS: [u64; 14] = [
     100_000,
@@ -45,19 +45,19 @@ const WIDTHS: [u64; 14] = [
     86_400_000_000,
 ];
 
-/// How many hits a query has, and how they are spread.
+/// Number and distribution of hits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Hits that were counted.
+    /// Number of hits.
     pub matched: u64,
-    /// Values of fields and how often, the most frequent first, at most 20 of each.
+    /// Values of fields with numbers of hits, the most frequent first, at most 20 of each.
     pub facets: Vec<Facet>,
     /// Width of a bucket in microseconds.
     pub width: u64,
-    /// Beginnings of buckets, in microseconds since 1970, and hits in them, oldest first. Empty
-    /// buckets are left out.
+    /// Start of each bucket, in microseconds since 1970, and its hits, oldest first. Empty buckets
+    /// are omitted.
     pub histogram: Vec<(u64, u64)>,
-    /// The time ran out: only the newest part was counted.
+    /// The budget ran out: only the newest hits were counted.
     pub cut: bool,
     /// As [`crate::Hits::incomplete`].
     pub incomplete: bool,
@@ -66,33 +66,33 @@ pub struct Summary {
 /// The values of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facet {
-    /// As queries name it: `api`, `operation`, `method`, `consumer`, `receiver`, `status` (by
+    /// Its name in queries: `api`, `operation`, `method`, `consumer`, `receiver`, `status` (by
     /// class: `2xx`), `state`, or `key.NAME`.
     pub field: String,
-    /// Values, and hits that have them.
+    /// Values with numbers of hits.
     pub values: Vec<(String, u64)>,
-    /// There are more values than these.
+    /// There are further values.
     pub more: bool,
 }
 
-/// Counts as they are made.
+/// The counters.
 #[derive(Debug, Default)]
 struct Counter {
     matched: u64,
     names: [HashMap<String, u64>; FACETS.len()],
-    /// By business key, if they are wanted.
+    /// By business key, if requested.
     keys: Option<HashMap<String, HashMap<String, u64>>>,
-    /// There were more than are counted.
+    /// There were more keys or values than are counted.
     more_keys: bool,
     classes: [u64; 10],
     states: [u64; 3],
-    /// By the finest width; put together once the range is known.
+    /// By the smallest width; combined once the range is known.
     times: HashMap<u64, u64>,
 }
 
 impl Index {
-    /// Counts the hits of a query for as long as `budget`, newest pieces first; the values of
-    /// business keys only if `keys` are wanted.
+    /// Counts the hits of a query for up to `budget`, newest parts first; the values of business keys
+    /// only if `keys`.
     ///
     /// # Errors
     /// As [`Index::search`].
@@ -103,50 +103,50 @@ impl Index {
         let mut unsure = Vec::new();
         let snapshot = self.snapshot(query, |view| {
             let known = evaluate(&query.root, view)?;
-            counter.rows(view, &known.sure)?;
+            counter.rows(view, &known.definite)?;
             let View::Open(open) = view else { return Ok(()) };
-            let rows = known.maybe.rows().filter(|row| !known.sure.contains(*row));
+            let rows = known.candidates.rows().filter(|row| !known.definite.contains(*row));
             unsure.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
-        let keys = query.names_keys() || counter.keys.is_some();
+        let keys = query.uses_keys() || counter.keys.is_some();
         let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
             counter.row(&subject.row, &subject.transaction.keys);
         })?;
         let mut incomplete = snapshot.incomplete || unread;
-        // What is in memory has its keys from the same configuration as whoever reads it again.
-        let mut cut = !self.count_unsure(query, &unsure, None, deadline, &mut counter)?;
-        for piece in snapshot.sealed.iter().rev() {
+        // The keys of the open part come from the same configuration, so they need not be merged.
+        let mut cut = !self.count_candidates(query, &unsure, None, deadline, &mut counter)?;
+        for part in snapshot.sealed.iter().rev() {
             if cut || Instant::now() >= deadline {
                 cut = true;
                 break;
             }
-            let counted = View::sealed(piece).and_then(|view| {
+            let counted = View::sealed(part).and_then(|view| {
                 let known = evaluate(&query.root, &view)?;
-                counter.rows(&view, &known.sure)?;
-                let mut maybe = known.maybe;
-                let mut rest = known.sure;
+                counter.rows(&view, &known.definite)?;
+                let mut candidates = known.candidates;
+                let mut rest = known.definite;
                 rest.invert();
-                maybe.and(&rest);
-                if maybe.is_empty() {
+                candidates.and(&rest);
+                if candidates.is_empty() {
                     return Ok(true);
                 }
                 let ids = view.ids()?;
                 let View::Sealed(_, columns) = &view else { return Ok(true) };
                 let mut unsure = Vec::new();
-                for row in maybe.rows() {
+                for row in candidates.rows() {
                     unsure.push((columns.address(row)?, (ids[row], row)));
                 }
                 unsure.reverse();
-                let wanted = query.names_keys() || counter.keys.is_some();
-                let kept = wanted.then(|| columns.keys()).transpose()?;
-                self.count_unsure(query, &unsure, kept.as_ref(), deadline, &mut counter)
+                let with_keys = query.uses_keys() || counter.keys.is_some();
+                let stored_keys = with_keys.then(|| columns.keys()).transpose()?;
+                self.count_candidates(query, &unsure, stored_keys.as_ref(), deadline, &mut counter)
             });
             match counted {
                 Ok(whole) => cut = !whole,
                 Err(error) if error.is_damage() => {
-                    self.shared.report(piece);
+                    self.shared.report(part);
                     incomplete = true;
                 }
                 Err(error) => return Err(error),
@@ -155,17 +155,17 @@ impl Index {
         Ok(counter.finish(cut, incomplete))
     }
 
-    /// Counts those that are hits, with the keys that their piece has `kept`; false if the time
-    /// ran out. They are told by address, id and row.
-    fn count_unsure(
+    /// Counts the candidates, given by address, id and row, that are hits, with the stored keys of
+    /// their part. Gives false if the budget ran out.
+    fn count_candidates(
         &self,
         query: &Query,
         unsure: &[(Address, (u128, usize))],
-        kept: Option<&Keys<'_>>,
+        stored_keys: Option<&Keys<'_>>,
         deadline: Instant,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
-        for some in unsure.chunks(AT_ONCE) {
+        for some in unsure.chunks(READ_BATCH) {
             if Instant::now() >= deadline {
                 return Ok(false);
             }
@@ -175,15 +175,15 @@ impl Index {
                 self.shared.journal.get_many(&addresses, true).map_err(Error::Journal)?;
             let ids: HashMap<_, _> = some.iter().copied().collect();
             for transaction in &mut read {
-                let wanted = transaction.address.and_then(|address| ids.get(&address));
-                let Some((id, row)) = wanted else { continue };
+                let found = transaction.address.and_then(|address| ids.get(&address));
+                let Some((id, row)) = found else { continue };
                 self.shared.read_keys(transaction);
-                if let Some(kept) = kept {
-                    keys::merge(transaction, kept.of(*row));
+                if let Some(stored_keys) = stored_keys {
+                    keys::merge(transaction, stored_keys.of_row(*row));
                 }
-                let whole = self.shared.settings.whole_stage;
-                let subject = Subject::new(transaction, whole).told_by(self.shared.ledger());
-                if *id == subject.row.id && subject.holds(&query.root) {
+                let whole = self.shared.settings.total_stage;
+                let subject = Subject::new(transaction, whole).with_ledger(self.shared.ledger());
+                if *id == subject.row.id && subject.matches(&query.root) {
                     counter.row(&subject.row, &subject.transaction.keys);
                 }
             }
@@ -206,13 +206,13 @@ impl Counter {
 
     fn key(&mut self, name: &str, value: &str) {
         let Some(keys) = &mut self.keys else { return };
-        if !keys.contains_key(name) && keys.len() < KEYS {
+        if !keys.contains_key(name) && keys.len() < MAX_KEYS {
             keys.insert(name.to_owned(), HashMap::new());
         }
         let Some(values) = keys.get_mut(name) else { return self.more_keys = true };
         if let Some(count) = values.get_mut(value) {
             *count += 1;
-        } else if values.len() < KEY_VALUES {
+        } else if values.len() < MAX_KEY_VALUES {
             values.insert(value.to_owned(), 1);
         } else {
             self.more_keys = true;
@@ -248,7 +248,7 @@ impl Counter {
         let (mut last, mut count) = (0, 0);
         for row in rows.rows() {
             self.classes[(statuses[row] / 100).min(9) as usize] += 1;
-            // Neighbours share a bucket, so the table is asked seldom.
+            // Consecutive rows share a bucket, which saves lookups.
             let bucket = times[row] / WIDTHS[0];
             if bucket != last && count > 0 {
                 *self.times.entry(last).or_default() += count;
@@ -263,7 +263,7 @@ impl Counter {
 
     fn finish(self, cut: bool, incomplete: bool) -> Summary {
         let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
-        // What has no status was not answered.
+        // No status: there was no response.
         let class = |class| if class == 0 { "none".to_owned() } else { format!("{class}xx") };
         let classes = classes.map(|(number, count)| (class(number), *count));
         let states = ["completed", "failed", "interrupted"].map(str::to_owned).into_iter();
@@ -278,12 +278,12 @@ impl Counter {
             let of_key = facet(&format!("key.{name}"), counts.into_iter());
             facets.push(Facet { more: of_key.more || self.more_keys, ..of_key });
         }
-        let least = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
-        let greatest = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
-        let fits = |width: &u64| (greatest - least) / width < BUCKETS;
+        let min = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
+        let max = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
+        let fits = |width: &u64| (max - min) / width < MAX_BUCKETS;
         let day = WIDTHS[WIDTHS.len() - 1];
-        // Beyond the widths that people read easily it is a number of whole days.
-        let days = ((greatest - least) / day / BUCKETS + 1) * day;
+        // Beyond the listed widths: a number of whole days.
+        let days = ((max - min) / day / MAX_BUCKETS + 1) * day;
         let width = WIDTHS.into_iter().find(fits).unwrap_or(days);
         let mut histogram: HashMap<u64, u64> = HashMap::new();
         for (bucket, count) in self.times {
@@ -298,7 +298,7 @@ impl Counter {
 fn facet(field: &str, counts: impl Iterator<Item = (String, u64)>) -> Facet {
     let mut counts: Vec<_> = counts.filter(|(value, _)| !value.is_empty()).collect();
     counts.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    let more = counts.len() > VALUES;
-    counts.truncate(VALUES);
+    let more = counts.len() > MAX_VALUES;
+    counts.truncate(MAX_VALUES);
     Facet { field: field.to_owned(), values: counts, more }
 }

@@ -1,19 +1,19 @@
-//! Following what ends from now on, without searching.
+//! A live tail: transactions as they end, without a search.
 
 use weir_journal::{Reader, Transaction};
 
 use crate::error::Error;
 use crate::index::Index;
 
-/// Gives transactions as they end, lane by lane.
+/// Reads transactions as they end.
 #[derive(Debug)]
 pub struct Tail {
     readers: Vec<Reader>,
 }
 
 impl Index {
-    /// Follows what ends from now on. It keeps nothing from being dropped: what a tail is too slow
-    /// for, it leaves out.
+    /// Reads transactions that end from now on. The journal keeps nothing for a tail: a slow tail
+    /// skips what was dropped.
     #[must_use]
     pub fn follow(&self) -> Tail {
         let journal = &self.shared.journal;
@@ -23,22 +23,22 @@ impl Index {
 }
 
 impl Tail {
-    /// What has ended since the last call, at most `most` of it; what is left comes the next time.
-    /// What is sealed by then comes without payload.
+    /// Transactions that ended since the last call, at most `limit`; the rest follows with the next
+    /// call. Those that are sealed by then come without payload.
     ///
     /// # Errors
-    /// If the journal cannot be read.
-    pub fn next(&mut self, most: usize) -> Result<Vec<Transaction>, Error> {
+    /// The journal cannot be read.
+    pub fn next(&mut self, limit: usize) -> Result<Vec<Transaction>, Error> {
         let mut found = Vec::new();
         for reader in &mut self.readers {
-            while found.len() < most {
+            while found.len() < limit {
                 match reader.next_shown().map_err(Error::Journal)? {
                     Some(transaction) => found.push(transaction),
                     None => break,
                 }
             }
         }
-        // Not always the same lane comes first.
+        // Another lane comes first the next time.
         if self.readers.len() > 1 {
             self.readers.rotate_left(1);
         }

@@ -7,17 +7,17 @@ use weir_journal::Position;
 use super::{Bench, settings};
 use crate::Page;
 
-/// Three pieces of 100 transactions, and 50 that are only in memory.
+/// Three parts of 100 transactions, and 50 that are only in memory.
 fn three_pieces() -> Bench {
     let mut bench = Bench::new(2);
-    for piece in 0..3 {
-        (piece * 100..piece * 100 + 100).for_each(|number| bench.write(number));
+    for part in 0..3 {
+        (part * 100..part * 100 + 100).for_each(|number| bench.write(number));
         bench.indexer.catch_up().unwrap();
         bench.indexer.seal().unwrap();
     }
     (300..350).for_each(|number| bench.write(number));
     bench.indexer.catch_up().unwrap();
-    assert_eq!(bench.pieces().len(), 3);
+    assert_eq!(bench.parts().len(), 3);
     bench
 }
 
@@ -57,9 +57,9 @@ fn the_whole_index_can_be_deleted() {
 fn any_piece_can_be_deleted_or_be_unfinished() {
     for at in 0..3 {
         let bench = three_pieces();
-        let piece = &bench.pieces()[at];
-        // As if the process had ended before the piece was put in its place.
-        fs::rename(piece, bench.data.path().join("index/building/left")).unwrap();
+        let part = &bench.parts()[at];
+        // As if the process had ended before the part was put in its place.
+        fs::rename(part, bench.data.path().join("index/building/left")).unwrap();
         let mut bench = bench.reopen(settings());
         let found = bench.search("common", &Page::default());
         assert_eq!(found.incomplete, at < 2, "piece {at}");
@@ -76,7 +76,7 @@ fn every_file_of_a_piece_can_be_damaged_or_lost() {
     let mut bench = three_pieces();
     for file in ["terms", "columns"] {
         for step in [0, 1, 2, 3] {
-            let path = bench.pieces()[0].join(file);
+            let path = bench.parts()[0].join(file);
             let mut bytes = fs::read(&path).unwrap();
             let length = bytes.len();
             match step {
@@ -91,7 +91,7 @@ fn every_file_of_a_piece_can_be_damaged_or_lost() {
             let page = Page { limit: 1000, ..Page::default() };
             let found = bench.search("common status:200 took:<999ms", &page);
             assert_eq!(bench.index.statistics(0).damaged, 1, "{path:?} {step}");
-            // What the last piece had is found by reading the end of the journal.
+            // What the last part had is found by reading the end of the journal.
             assert!(found.incomplete || found.hits.len() == 347, "{path:?} {step}");
             bench.indexer.catch_up().unwrap();
             bench.indexer.seal().unwrap();

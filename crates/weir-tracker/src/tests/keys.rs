@@ -91,7 +91,7 @@ fn what_was_indexed_without_knowing_the_keys_is_indexed_again_by_who_knows_them(
     let before = passed(&bench);
     let mut bench = bench.reopen(Settings { provisional: true, ..settings() });
     order(&mut bench, 2);
-    assert_eq!(bench.pieces().len(), 2);
+    assert_eq!(bench.parts().len(), 2);
     assert_eq!(passed(&bench), before, "the journal keeps it");
     let found = bench.search("key.order:*", &Page::default());
     assert_eq!((found.hits.len(), found.incomplete), (1, true));
@@ -101,13 +101,13 @@ fn what_was_indexed_without_knowing_the_keys_is_indexed_again_by_who_knows_them(
     assert_eq!(bench.indexer.step(100).unwrap(), 0);
     assert!(bench.search("key.order:*", &Page::default()).incomplete);
     let mut bench = bench.reopen(with_keys());
-    assert_eq!(bench.pieces().len(), 1);
+    assert_eq!(bench.parts().len(), 1);
     for _ in 0..2 {
         assert_eq!(bench.numbers("key.order:A-2", 50), [2]);
         bench.indexer.catch_up().unwrap();
         bench.indexer.seal().unwrap();
     }
-    assert_eq!(bench.pieces().len(), 2);
+    assert_eq!(bench.parts().len(), 2);
     assert!(passed(&bench) > before);
 }
 
@@ -147,7 +147,7 @@ fn very_many_different_keys_are_bounded_in_memory_and_all_are_found() {
         }
     }
     // 100,000 of them would be 20 MB.
-    assert!(bench.pieces().len() >= 2, "{}", bench.pieces().len());
+    assert!(bench.parts().len() >= 2, "{}", bench.parts().len());
     for number in [0, 33_333, 99_999] {
         assert_eq!(bench.numbers(&format!("key.order:{number}-{padding}"), 50), [number]);
     }
@@ -212,5 +212,5 @@ fn keys_outlive_the_bodies_and_pieces_go_when_the_journal_has_nothing_of_them() 
         index.search(&query, &Page::default()).unwrap().hits.is_empty()
     });
     assert_eq!(index.statistics(0).missing, 0);
-    assert_eq!(index.statistics(0).pieces, 1, "the other one is still in use");
+    assert_eq!(index.statistics(0).parts, 1, "the other one is still in use");
 }

@@ -73,7 +73,7 @@ proptest! {
             let query = Query::parse(&text, NOON).unwrap();
             let subjects = all.iter().map(|transaction| Subject::new(transaction, 0));
             let mut expected: Vec<u64> = subjects
-                .filter(|subject| subject.holds(&query.root))
+                .filter(|subject| subject.matches(&query.root))
                 .map(|subject| number(subject.row.id))
                 .collect();
             expected.sort_unstable_by(|one, other| other.cmp(one));

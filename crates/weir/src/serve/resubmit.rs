@@ -48,7 +48,7 @@ fn try_start(
     messages: &Messages,
 ) -> anyhow::Result<Resubmit> {
     let client = crate::resubmit::gateway_client(gateway);
-    index.ask(Ledger::open(data)?);
+    index.set_ledger(Ledger::open(data)?);
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
     let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
     let run = {

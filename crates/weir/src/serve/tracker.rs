@@ -45,7 +45,7 @@ pub(super) fn start(
     messages: &Messages,
 ) -> anyhow::Result<Option<Tracker>> {
     if !config.tracker.enabled {
-        Index::forget(journal)?;
+        Index::remove_checkpoint(journal)?;
         return Ok(None);
     }
     let Some(settings) = index_settings(config) else { return Ok(None) };
@@ -127,12 +127,12 @@ fn follow(
 
 /// Pauses, and goes on pausing while a burst comes in, unless somebody searches.
 fn rest(indexer: &Indexer, burst: &mut Burst, woken: &mpsc::Receiver<()>) {
-    let pause = || if indexer.is_searched() { SHORT_PAUSE } else { PAUSE };
+    let pause = || if indexer.was_searched_recently() { SHORT_PAUSE } else { PAUSE };
     while let Err(RecvTimeoutError::Timeout) = woken.recv_timeout(pause()) {
-        if indexer.is_searched() || !burst.goes_on() {
+        if indexer.was_searched_recently() || !burst.goes_on() {
             return;
         }
-        indexer.falls_behind();
+        indexer.set_behind();
     }
 }
 

@@ -93,7 +93,7 @@ fn of_row(row: &Row) -> Summary {
     Summary {
         id: id(row.id),
         time: time(row.time),
-        took_us: row.took,
+        took_us: row.elapsed,
         state: row.state().to_owned(),
         resolution: resolution(row.outcome),
         status: row.status,
@@ -114,7 +114,7 @@ fn of_row(row: &Row) -> Summary {
 pub(super) fn hit(hit: weir_tracker::Hit) -> Hit {
     let summary = hit.transaction.as_ref().map_or_else(|| of_row(&hit.row), summary);
     let highlight = |found: weir_tracker::Highlight| Highlight {
-        place: found.place.to_owned(),
+        place: found.location.to_owned(),
         text: found.text,
         marks: found.marks.into_iter().map(|mark| [mark.start, mark.end]).collect(),
     };
@@ -206,12 +206,12 @@ fn fields(pairs: Vec<(String, String)>) -> Vec<Field> {
 }
 
 fn body(head: &[u8], recorded: &[u8]) -> Body {
-    let readable = weir_tracker::readable(head, recorded, LONGEST_DECODED);
-    let cut = readable.cut || readable.bytes.len() > LONGEST_BODY;
-    let shown = &readable.bytes[..readable.bytes.len().min(LONGEST_BODY)];
-    let (decoded_from, still_in) = match readable.decoded {
-        true => (readable.codings, String::new()),
-        false => (String::new(), readable.codings),
+    let decoded = weir_tracker::decode_body(head, recorded, LONGEST_DECODED);
+    let cut = decoded.truncated || decoded.bytes.len() > LONGEST_BODY;
+    let shown = &decoded.bytes[..decoded.bytes.len().min(LONGEST_BODY)];
+    let (decoded_from, still_in) = match decoded.decoded {
+        true => (decoded.codings, String::new()),
+        false => (String::new(), decoded.codings),
     };
     let text = match std::str::from_utf8(shown) {
         Ok(text) => Some(text),
