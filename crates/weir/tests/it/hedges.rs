@@ -139,19 +139,20 @@ fn only_what_may_be_done_twice_and_is_at_hand_is_asked_twice() {
 }
 
 #[test]
-fn no_storm_of_second_tries() {
-    let (one, other) = (after(10, OK), after(10, OK));
+fn hedges_cause_no_retry_storm() {
+    let (one, other) = (after(100, OK), after(100, OK));
     let (first, second) = (one.addr.to_string(), other.addr.to_string());
     let weir = before([&first, &second], "hedge: 1ms, budget: 20%, minimum: 0", "");
+    // The hedge is due long before the response, however late a thread is woken.
     let mut client = weir.connect();
-    for count in 1..=100 {
+    for count in 1..=30 {
         assert_eq!(client.get("/x").text(), "ok");
         let sent = one.heads().len() + other.heads().len();
         assert!(sent <= count + count / 5, "{sent} of {count}");
     }
-    assert!((1.0..=20.0).contains(&hedged(&weir)), "{}", hedged(&weir));
+    assert!((1.0..=6.0).contains(&hedged(&weir)), "{}", hedged(&weir));
     let refused = "weir_upstream_retries_refused_total";
-    assert!(weir.metric(refused, &["weir_reason=\"budget\""]) >= 80.0);
+    assert!(weir.metric(refused, &["weir_reason=\"budget\""]) >= 24.0);
 }
 
 #[test]
