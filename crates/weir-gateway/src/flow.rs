@@ -391,7 +391,7 @@ fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
     let name = |auth: AuthId| config.auths[auth.0].name.as_str();
     let Some(auth) = failure.auth() else {
         let ways: Vec<&str> = route.access.any_of.iter().map(|rule| name(rule.auth)).collect();
-        return format!("no credential for the auths {}", ways.join(", "));
+        return format!("no credential for {}", ways.join(", "));
     };
     match failure.kind() {
         FailureKind::Repeated => format!("auth {}: the credential is repeated", name(auth)),

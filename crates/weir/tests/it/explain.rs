@@ -40,7 +40,7 @@ fn operators_are_told_by_the_running_configuration_and_nothing_is_counted_or_rec
         assert_eq!(told["capture"]["level"], "body");
         // One of five is taken, by the request.
         let limit = step(&told, "limit")["parts"][0]["why"].as_str().unwrap();
-        assert!(limit.ends_with("3 left after it"), "{limit}");
+        assert!(limit.ends_with("3 remaining after the request"), "{limit}");
     }
     let audit = ask(&server, "GET", "/v1/audit", Some(&first_token(&server)), "").text();
     assert!(audit.contains("\"explain\"") && audit.contains("GET /items/7\""), "{audit}");
@@ -70,7 +70,7 @@ fn the_command_reads_a_configuration_or_asks_a_running_weir() {
     };
     let offline = told(&["DELETE", "/", "weir.yaml"]);
     assert_eq!(offline["decision"]["problem"], "method-not-allowed");
-    assert_eq!(offline["others"][0]["why"], "it takes GET, not DELETE");
+    assert_eq!(offline["others"][0]["why"], "accepts GET, not DELETE");
     assert_eq!(told(&["--curl", "curl http://a/", "weir.yaml"])["answer"]["body"]["text"], "hello");
     let text = run(&["GET", "/items/7", "-H", "X-A: b"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
@@ -130,7 +130,7 @@ fn a_recorded_transaction_is_explained_by_what_happened_to_it() {
     for (response, code, detail) in [
         (&expired, "token-expired", "auth idp"),
         (&scope, "insufficient-scope", "auth idp: required scopes: read"),
-        (&limited, "rate-limited", "is used up"),
+        (&limited, "rate-limited", "is exhausted"),
         (&lost, "missing-credential", "no credential for idp"),
     ] {
         let told = recorded(&server, &id(response), &tokens[0]);
