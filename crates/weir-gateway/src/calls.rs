@@ -73,7 +73,7 @@ pub(crate) async fn prepare(
     mut body: RequestBody<'_>,
 ) -> Result<Vec<Fetch>, Refusal> {
     let input = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
-        Box::pin(transform::read_json(exchange, body)).await?
+        Box::pin(transform::read_json(&exchange.request.headers, &exchange.deadline, body)).await?
     } else {
         body.drop_at_hand()?;
         Vec::new()
@@ -115,7 +115,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Ref
     headers.extend(call.headers.iter().cloned());
     let mut body = None;
     if let Some(map) = &call.body {
-        body = Some(transform::apply(exchange, map, input)?);
+        body = Some(transform::apply(&exchange.view(), map, input)?);
         if !headers.iter().any(|(name, _)| name == "content-type") {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }

@@ -1,12 +1,14 @@
 //! A client's request as policies, handlers and observers read it.
 
 use crate::auth::Principal;
+use crate::deadline::Deadline;
 use crate::forwarded::Client;
 use crate::headers;
 use crate::path;
+use std::time::Instant;
 use weir_config::expr::{RequestFacts, Scope};
 use weir_config::{Api, Config, ConsumerId, Plan, Route, Segment};
-use weir_wire::RequestHead;
+use weir_wire::{RequestHead, ResponseHead};
 
 /// A client's request: its head, client and, once they are known, API, route and caller.
 #[derive(Clone, Copy, Debug)]
@@ -111,4 +113,16 @@ impl<'a> ClientRequest<'a> {
                 .collect(),
         }
     }
+}
+
+/// What a stage that responds works on: the request, to read, and the head of the response, to
+/// write.
+#[derive(Debug)]
+pub(crate) struct StageInput<'x> {
+    pub(crate) request: ClientRequest<'x>,
+    pub(crate) response: &'x mut ResponseHead,
+    pub(crate) deadline: &'x Deadline,
+    /// When the request came, on the steady clock and in seconds since 1970.
+    pub(crate) started: Instant,
+    pub(crate) unix: u64,
 }

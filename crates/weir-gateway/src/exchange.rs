@@ -5,7 +5,7 @@ use crate::auth::Principal;
 use crate::auth::certificate::Certificate;
 use crate::body::{AnswerError, BodyEnd, BodyTap};
 use crate::capture::{NotKept, Recording};
-use crate::client_request::ClientRequest;
+use crate::client_request::{ClientRequest, StageInput};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::explanation::{Stage, Trace};
@@ -289,6 +289,16 @@ impl Exchange {
         let principal = self.principal.as_deref();
         let (api, route) = (self.api, self.route);
         self.live().view((&self.request, &self.host, &self.client), (api, route), principal)
+    }
+
+    /// The request, to read, and the head of its response, to write.
+    pub(crate) fn split(&mut self) -> StageInput<'_> {
+        let live = self.live.as_ref().expect("an exchange in flight has its Config");
+        let head = (&self.request, self.host.as_str(), &self.client);
+        let request = live.view(head, (self.api, self.route), self.principal.as_deref());
+        let (started, unix) = (self.started, self.unix);
+        let (response, deadline) = (&mut self.response, &*self.deadline);
+        StageInput { request, response, deadline, started, unix }
     }
 
     /// The consumer who calls, if that is known.

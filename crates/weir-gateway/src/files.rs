@@ -6,12 +6,12 @@
 mod condition;
 mod range;
 
-use crate::body::{Body, RequestBody};
+use crate::body::Body;
+use crate::client_request::{ClientRequest, StageInput};
 use crate::compress::{self, Decision};
 use crate::cors::add_vary;
 use crate::deadline::Wait;
 use crate::descriptors::is_exhausted;
-use crate::exchange::Exchange;
 use crate::file_cache::{
     self, Coding, Compressing, FileBody, Found, Piece, Resource, Root, Stored, Trouble, Way,
     decoded,
@@ -33,58 +33,55 @@ use weir_wire::{Known, Method};
 /// Larger files are compressed anew each time, as they are sent.
 const COMPRESSED_AT_ONCE: u64 = 1 << 20;
 
-/// Answers with a file.
-pub(crate) async fn answer<'a>(
-    exchange: &mut Exchange,
+/// Responds with a file.
+pub(crate) async fn respond<'a>(
+    mut input: StageInput<'_>,
     route: &Route,
     root: &Root,
-    mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
-    body.drop_at_hand()?;
-    admit_index(exchange, root)?;
-    let key = key_of(exchange, root);
+    let input = &mut input;
+    let key = key_of(&input.request, root);
     // The folder of the route itself, asked for as if it were a file.
-    let bare = key.is_empty() && !exchange.request.path().ends_with('/');
-    let (resource, fallen) = match root.recent(key, exchange.started) {
-        Some(_) if bare => return Ok(redirect(exchange)),
+    let bare = key.is_empty() && !input.request.head.path().ends_with('/');
+    let (resource, fallen) = match root.recent(key, input.started) {
+        Some(_) if bare => return Ok(redirect(input)),
         Some(resource) => (resource, None),
-        None => match Box::pin(find(exchange, root, key)).await? {
-            (Found::File(_), None) if bare => return Ok(redirect(exchange)),
+        None => match Box::pin(find(input, root, key)).await? {
+            (Found::File(_), None) if bare => return Ok(redirect(input)),
             (Found::File(resource), fallen) => (resource, fallen),
-            (Found::Folder, _) => return Ok(redirect(exchange)),
+            (Found::Folder, _) => return Ok(redirect(input)),
             (Found::Nothing, _) => return Err(Problem::NoFile.into()),
         },
     };
-    let form = choose(exchange, route, &resource, root, fallen.is_some());
+    let form = choose(input, route, &resource, root, fallen.is_some());
     if form == Form::Gzip
         && resource.plain.length() <= COMPRESSED_AT_ONCE
         && root.has_room(resource.plain.length())
         && let Some(right) = Compressing::of(&resource.plain)
     {
         // If it does not work, sending the file will tell why.
-        let _ = Box::pin(within_time(exchange, make_gzip(right, route.compress.level))).await;
-        root.grown(fallen.unwrap_or_else(|| key_of(exchange, root)));
+        let _ = Box::pin(within_time(input, make_gzip(right, route.compress.level))).await;
+        root.grown(fallen.unwrap_or(key));
     }
-    deliver(exchange, &resource, form)
+    deliver(input, &resource, form)
 }
 
-/// The index of a folder has a path of its own, whose route may demand more.
-fn admit_index(exchange: &Exchange, root: &Root) -> Result<(), Refusal> {
-    let path = exchange.request.path();
-    if root.files.file.is_some() || !path.ends_with('/') {
-        return Ok(());
-    }
-    root.files.index.iter().try_for_each(|index| exchange.admit_name(&format!("{path}{index}")))
+/// The paths of a folder's indexes, if the path is one of a folder: a route of their own may demand
+/// more.
+pub(crate) fn index_paths<'r>(path: &'r str, root: &'r Root) -> impl Iterator<Item = String> {
+    let is_folder = root.files.file.is_none() && path.ends_with('/');
+    let indexes = root.files.index.iter().filter(move |_| is_folder);
+    indexes.map(move |index| format!("{path}{index}"))
 }
 
 /// What a file is remembered by: the path it is asked for by, as it stands there.
-fn key_of<'k>(exchange: &'k Exchange, root: &'k Root) -> &'k str {
-    root.files.file.as_deref().unwrap_or_else(|| exchange.view().below_pattern())
+fn key_of<'k>(request: &ClientRequest<'k>, root: &'k Root) -> &'k str {
+    root.files.file.as_deref().unwrap_or_else(|| request.below_pattern())
 }
 
 /// What a path leads to; if to nothing, what answers instead, with its key.
 async fn find<'r>(
-    exchange: &Exchange,
+    input: &StageInput<'_>,
     root: &'r Root,
     key: &str,
 ) -> Result<(Found, Option<&'r str>), Refusal> {
@@ -94,7 +91,7 @@ async fn find<'r>(
         false => decoded(key, root.files.dot_files),
     };
     if let Some(path) = path.clone() {
-        let found = within_time(exchange, root.find(key, path)).await?;
+        let found = within_time(input, root.find(key, path)).await?;
         if !matches!(found, Found::Nothing) {
             return Ok((found, None));
         }
@@ -103,9 +100,9 @@ async fn find<'r>(
     let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
         return Ok((Found::Nothing, None));
     };
-    let found = match root.recent(key, exchange.started) {
+    let found = match root.recent(key, input.started) {
         Some(resource) => Found::File(resource),
-        None => within_time(exchange, root.find(key, fallback.as_bytes().to_vec())).await?,
+        None => within_time(input, root.find(key, fallback.as_bytes().to_vec())).await?,
     };
     let found = if matches!(found, Found::Folder) { Found::Nothing } else { found };
     Ok((found, Some(key)))
@@ -113,16 +110,16 @@ async fn find<'r>(
 
 /// Waits for a disk, as long as the request may take.
 async fn within_time<T>(
-    exchange: &Exchange,
+    input: &StageInput<'_>,
     work: impl Future<Output = Result<T, Trouble>>,
 ) -> Result<T, Refusal> {
     let mut work = pin!(work);
     let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => exchange.deadline.poll(cx, Wait::Disk, file_cache::PATIENCE).map(Err),
+        Poll::Pending => input.deadline.poll(cx, Wait::Disk, file_cache::PATIENCE).map(Err),
     });
     let done = done.await?;
-    exchange.deadline.progress();
+    input.deadline.progress();
     done.map_err(|trouble| {
         let detail = match trouble {
             Trouble::Unreadable(error) if is_exhausted(&error) => {
@@ -136,12 +133,12 @@ async fn within_time<T>(
 }
 
 /// Sends the client to the folder's own path, from which relative links lead where they should.
-fn redirect<'a>(exchange: &mut Exchange) -> Body<'a> {
-    let request = &exchange.request;
+fn redirect<'a>(input: &mut StageInput<'_>) -> Body<'a> {
+    let request = input.request.head;
     let query = request.query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = format!("{}/{query}", request.path());
-    exchange.response.status = 301;
-    exchange.response.headers.push("location", location.as_bytes());
+    input.response.status = 301;
+    input.response.headers.push("location", location.as_bytes());
     Body::Empty
 }
 
@@ -159,14 +156,14 @@ enum Form {
 
 /// Chooses the form by what the client accepts, and writes what the headers say of it.
 fn choose(
-    exchange: &mut Exchange,
+    input: &mut StageInput<'_>,
     route: &Route,
     resource: &Resource,
     root: &Root,
     fallen: bool,
 ) -> Form {
-    let headers = &mut exchange.response.headers;
-    exchange.response.status = 200;
+    let headers = &mut input.response.headers;
+    input.response.status = 200;
     headers.push_known(Known::ContentType, resource.content_type.as_bytes());
     if fallen {
         // What is missing today may be there tomorrow.
@@ -184,7 +181,7 @@ fn choose(
     if mapped {
         return Form::Mapped;
     }
-    let request = &exchange.request.headers;
+    let request = &input.request.head.headers;
     if resource.coded.iter().any(Option::is_some) {
         add_vary(headers, "accept-encoding");
         if let Some(place) = sibling(resource, Codings::of(request)) {
@@ -224,7 +221,7 @@ fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
 
 /// Sends a form of a file, or what of it the client asks for and does not have.
 fn deliver<'a>(
-    exchange: &mut Exchange,
+    input: &mut StageInput<'_>,
     resource: &Resource,
     form: Form,
 ) -> Result<Body<'a>, Refusal> {
@@ -234,7 +231,7 @@ fn deliver<'a>(
         Form::Mapped => return Ok(bytes_of(&resource.plain, 0..resource.plain.length())),
     };
     // What was changed this very second may change again and have the same time.
-    let settled = i64::try_from(exchange.unix).is_ok_and(|now| file.modified < now);
+    let settled = i64::try_from(input.unix).is_ok_and(|now| file.modified < now);
     let weak = form == Form::Gzip || !settled;
     let validators = Validators {
         tag: &file.tag,
@@ -242,11 +239,11 @@ fn deliver<'a>(
         last_modified: &file.last_modified,
         modified: file.modified,
     };
-    let verdict = condition::evaluate(&exchange.request.headers, &validators);
+    let verdict = condition::evaluate(&input.request.head.headers, &validators);
     if verdict == Verdict::Failed {
         return Err(Problem::PreconditionFailed.into());
     }
-    let headers = &mut exchange.response.headers;
+    let headers = &mut input.response.headers;
     headers.push_with(Known::Etag, |out| {
         out.extend_from_slice(if weak { b"W/" } else { b"" });
         out.extend_from_slice(file.tag.as_bytes());
@@ -255,23 +252,25 @@ fn deliver<'a>(
     if verdict == Verdict::NotModified {
         headers.remove("content-type");
         headers.remove("content-encoding");
-        exchange.response.status = 304;
+        input.response.status = 304;
         return Ok(Body::Empty);
     }
     if form == Form::Gzip {
-        return Ok(compressed(exchange, file));
+        return Ok(compressed(input, file));
     }
     headers.push("accept-ranges", b"bytes");
     // Other methods know no ranges (RFC 9110 section 14.2).
-    let asked = match range_of(exchange) {
-        Some(value) if condition::range_holds(&exchange.request.headers, &validators, settled) => {
+    let asked = match range_of(&input.request) {
+        Some(value)
+            if condition::range_holds(&input.request.head.headers, &validators, settled) =>
+        {
             range::asked(value, file.length())
         }
         _ => Asked::Whole,
     };
     match asked {
         Asked::Whole => Ok(bytes_of(file, 0..file.length())),
-        Asked::Parts(parts) => Ok(cut(exchange, file, &parts)),
+        Asked::Parts(parts) => Ok(cut(input, file, &parts)),
         Asked::Nothing => {
             let length = format!("bytes */{}", file.length());
             Err(Refusal::new(Problem::RangeNotSatisfiable).header("content-range", length))
@@ -280,11 +279,11 @@ fn deliver<'a>(
 }
 
 /// The Range header of a GET, if there is one and no other.
-fn range_of(exchange: &Exchange) -> Option<&[u8]> {
-    if exchange.request.method != Method::Get {
+fn range_of<'k>(request: &ClientRequest<'k>) -> Option<&'k [u8]> {
+    if request.head.method != Method::Get {
         return None;
     }
-    let mut values = exchange.request.headers.known_all(Known::Range);
+    let mut values = request.head.headers.known_all(Known::Range);
     values.next().filter(|_| values.next().is_none())
 }
 
@@ -300,10 +299,10 @@ fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> Body<'a> {
 }
 
 /// A part of a file, or several (RFC 9110 sections 14.4 and 14.6).
-fn cut<'a>(exchange: &mut Exchange, file: &Arc<Stored>, parts: &[Range<u64>]) -> Body<'a> {
+fn cut<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>, parts: &[Range<u64>]) -> Body<'a> {
     let told =
         |part: &Range<u64>| format!("bytes {}-{}/{}", part.start, part.end - 1, file.length());
-    let response = &mut exchange.response;
+    let response = &mut *input.response;
     response.status = 206;
     if let [part] = parts {
         response.headers.push("content-range", told(part).as_bytes());
@@ -342,10 +341,10 @@ fn cut<'a>(exchange: &mut Exchange, file: &Arc<Stored>, parts: &[Range<u64>]) ->
 
 /// A file compressed by weir: as it is kept, or as it is sent, which the stage behind the handler
 /// does.
-fn compressed<'a>(exchange: &mut Exchange, file: &Arc<Stored>) -> Body<'a> {
+fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> Body<'a> {
     match file.gzip() {
         Some(gzip) => {
-            exchange.response.headers.push_known(Known::ContentEncoding, b"gzip");
+            input.response.headers.push_known(Known::ContentEncoding, b"gzip");
             Body::Whole(gzip.clone())
         }
         None => bytes_of(file, 0..file.length()),

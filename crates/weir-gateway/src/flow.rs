@@ -22,6 +22,7 @@ use crate::refusal::Refusal;
 use crate::response_cache::{self, Looked};
 use crate::route::Found;
 use crate::script::Mapped;
+use crate::validate::Findings;
 use crate::worker::Live;
 use crate::{files, pool, proxy, reply, script, transform, validate};
 use bytes::Bytes;
@@ -139,17 +140,20 @@ pub(crate) async fn respond_locally<'a>(
     exchange: &mut Exchange,
     live: &Live,
     route: &Route,
-    body: RequestBody<'a>,
+    mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let at = exchange.route.ok_or(Problem::Internal)?;
     match &route.handler {
         Handler::Reply(reply) => {
             let plan = live.site.route(at).reply.as_ref().ok_or(Problem::Internal)?;
-            reply::answer(exchange, reply, plan, body).await
+            reply::answer(exchange.split(), reply, plan, body).await
         }
         _ => {
             let root = live.route(at).files.as_ref().ok_or(Problem::Internal)?;
-            files::answer(exchange, route, root, body).await
+            body.drop_at_hand()?;
+            files::index_paths(exchange.request.path(), root)
+                .try_for_each(|path| exchange.admit_name(&path))?;
+            files::respond(exchange.split(), route, root).await
         }
     }
 }
@@ -183,7 +187,11 @@ pub(crate) async fn stages<'a, E: Effects>(
     exchange.reach(Stage::Validation);
     if let Some(validation) = &route.validation {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
-        body = validate::request(exchange, route, validation, body).await?;
+        let mut found = Findings::default();
+        let (request, deadline) = (exchange.view(), &exchange.deadline);
+        let checked = validate::request(&request, deadline, validation, body, &mut found).await;
+        note_findings(exchange, "request", found);
+        body = checked?;
         exchange.recording.stage_ended(stage::VALIDATE, begun);
     }
     if let Handler::Proxy(proxy) = &route.handler {
@@ -196,7 +204,13 @@ pub(crate) async fn stages<'a, E: Effects>(
     if let Some(map) = &route.request_map {
         let begun = exchange.recording.mark().unwrap_or(exchange.started);
         let mapped = match map {
-            BodyMap::Structure(one) => Box::pin(transform::request(exchange, one, body)).await?,
+            BodyMap::Structure(one) => {
+                let (request, deadline) = (exchange.view(), &exchange.deadline);
+                let built = transform::build(&request, deadline, one, 0, body);
+                let (mapped, content_type) = Box::pin(built).await?;
+                exchange.request.headers.set("content-type", content_type.as_bytes());
+                RequestBody::whole(mapped)
+            }
             // It may send requests to upstreams.
             BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
             BodyMap::Script(script) => {
@@ -224,7 +238,7 @@ pub(crate) async fn stages<'a, E: Effects>(
     if let Some(map) = &route.response_map {
         body = match map {
             BodyMap::Structure(one) => {
-                Box::pin(transform::response(exchange, one, route.body_limit, body)).await?
+                Box::pin(transform::response(exchange.split(), one, route.body_limit, body)).await?
             }
             BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
             BodyMap::Script(script) => {
@@ -236,9 +250,31 @@ pub(crate) async fn stages<'a, E: Effects>(
     exchange.reach(Stage::ResponseValidation);
     if let Some(validation) = route.validation.as_ref().filter(|v| v.responses != Enforcement::Off)
     {
-        body = Box::pin(validate::response(exchange, validation, route.body_limit, body)).await?;
+        let (mut found, limit) = (Findings::default(), route.body_limit);
+        let checked = validate::response(exchange.split(), validation, limit, body, &mut found);
+        let checked = Box::pin(checked).await;
+        note_findings(exchange, "response", found);
+        body = checked?;
     }
     Ok(finish(exchange, route, body))
+}
+
+/// Counts and notes what validation found of a `request` or a `response`.
+fn note_findings(exchange: &mut Exchange, side: &'static str, found: Findings) {
+    let (worker, count) = (exchange.worker, found.over_budget.len() as u64);
+    let stats = &worker.stats;
+    let (invalid, over_budget) = match side {
+        "request" => (&stats.invalid_requests, &stats.validation_over_budget_requests),
+        _ => (&stats.invalid_answers, &stats.validation_over_budget_responses),
+    };
+    invalid.add(found.invalid);
+    over_budget.add(count);
+    for violation in &found.over_budget {
+        worker.over_budget.add(&exchange.view(), side, violation);
+    }
+    if !found.notes.is_empty() {
+        exchange.notes.get_or_insert_default().logs.extend(found.notes);
+    }
 }
 
 /// What is done to every answer.

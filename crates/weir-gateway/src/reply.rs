@@ -1,7 +1,7 @@
 //! The `reply` handler: a declared answer.
 
 use crate::body::{Body, RequestBody};
-use crate::exchange::Exchange;
+use crate::client_request::StageInput;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
@@ -9,15 +9,17 @@ use crate::route_runtime::Representations;
 use crate::transform;
 use bytes::Bytes;
 use weir_config::{Format, Reply, ReplyBody};
-use weir_wire::Known;
+use weir_wire::{Headers, Known};
 
 /// Answers with what is declared.
 pub(crate) async fn answer<'a>(
-    exchange: &mut Exchange,
+    input: StageInput<'_>,
     reply: &Reply,
     plan: &Representations,
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
+    let StageInput { request, response, deadline, .. } = input;
+    let accepted = &request.head.headers;
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
         body.drop_at_hand()?;
     }
@@ -29,17 +31,17 @@ pub(crate) async fn answer<'a>(
         }
         ReplyBody::Negotiated(_) => {
             let offered = plan.list.iter().map(|(content_type, _)| content_type.as_str());
-            let index = choose(exchange, offered)?;
+            let index = choose(accepted, offered)?;
             let (content_type, bytes) = &plan.list[index];
             (Some(content_type.as_str()), bytes.clone())
         }
         ReplyBody::Mapped(structure) => {
-            let format = choose(exchange, structure.formats.iter().map(Format::content_type))?;
-            let built = Box::pin(transform::build(exchange, structure, format, body)).await?;
+            let format = choose(accepted, structure.formats.iter().map(Format::content_type))?;
+            let built =
+                Box::pin(transform::build(&request, deadline, structure, format, body)).await?;
             (Some(built.1), Bytes::from(built.0))
         }
     };
-    let response = &mut exchange.response;
     response.status = reply.status;
     for (name, value) in &reply.headers {
         response.headers.push(name, value.as_bytes());
@@ -59,11 +61,15 @@ pub(crate) async fn answer<'a>(
     Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
 }
 
+/// Which of the content types that are offered a request with these headers gets.
+///
+/// # Errors
+/// The client accepts none.
 pub(crate) fn choose<'o>(
-    exchange: &Exchange,
+    request: &Headers,
     offered: impl Iterator<Item = &'o str> + Clone,
 ) -> Result<usize, Refusal> {
-    negotiate::content_type(&exchange.request.headers, offered.clone()).ok_or_else(|| {
+    negotiate::content_type(request, offered.clone()).ok_or_else(|| {
         let offered: Vec<&str> = offered.collect();
         Refusal::new(Problem::NotAcceptable).detail(format!("offered: {}", offered.join(", ")))
     })

@@ -5,8 +5,9 @@ mod source;
 pub(crate) use source::Source;
 
 use crate::body::{Body, RequestBody};
+use crate::client_request::{ClientRequest, StageInput};
 use crate::cors::add_vary;
-use crate::exchange::Exchange;
+use crate::deadline::Deadline;
 use crate::headers::is_encoded;
 use crate::negotiate;
 use crate::problem::Problem;
@@ -15,48 +16,43 @@ use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
 use weir_config::{Format, Sources, Structure};
-use weir_wire::Known;
-
-/// Maps the request body.
-pub(crate) async fn request<'a>(
-    exchange: &mut Exchange,
-    structure: &Structure,
-    body: RequestBody<'a>,
-) -> Result<RequestBody<'a>, Refusal> {
-    let (mapped, content_type) = build(exchange, structure, 0, body).await?;
-    exchange.request.headers.set("content-type", content_type.as_bytes());
-    Ok(RequestBody::whole(mapped))
-}
+use weir_wire::{Headers, Known};
 
 /// What a structure makes of the request, in one of its formats, and its content type.
 pub(crate) async fn build<'s>(
-    exchange: &Exchange,
+    request: &ClientRequest<'_>,
+    deadline: &Deadline,
     structure: &'s Structure,
     format: usize,
     body: RequestBody<'_>,
 ) -> Result<(Vec<u8>, &'s str), Refusal> {
     let Structure { map, from, formats } = structure;
-    let input = if map.reads_body() { read(exchange, from, body).await? } else { Vec::new() };
+    let input = if map.reads_body() {
+        read(&request.head.headers, deadline, from, body).await?
+    } else {
+        Vec::new()
+    };
     let format = &formats[format];
-    let out = apply(exchange, map, &input)?;
+    let out = apply(request, map, &input)?;
     Ok((render(format, out)?, format.content_type()))
 }
 
 /// Reads a JSON request body whole.
 pub(crate) async fn read_json(
-    exchange: &Exchange,
+    headers: &Headers,
+    deadline: &Deadline,
     body: RequestBody<'_>,
 ) -> Result<Vec<u8>, Refusal> {
-    read(exchange, &Sources { json: true, xml: None }, body).await
+    read(headers, deadline, &Sources { json: true, xml: None }, body).await
 }
 
 /// Reads a request body whole, as JSON.
 async fn read(
-    exchange: &Exchange,
+    headers: &Headers,
+    deadline: &Deadline,
     from: &Sources,
     mut body: RequestBody<'_>,
 ) -> Result<Vec<u8>, Refusal> {
-    let headers = &exchange.request.headers;
     let Some(source) = Source::of(from, headers.known(Known::ContentType)) else {
         let refusal = Refusal::new(Problem::UnsupportedMediaType);
         return Err(refusal.detail(source::described(from)));
@@ -64,22 +60,26 @@ async fn read(
     if is_encoded(headers) {
         return Err(compressed());
     }
-    let body = body.read_whole(&exchange.deadline).await?;
+    let body = body.read_whole(deadline).await?;
     let malformed = |why: String| Refusal::new(Problem::MalformedXml).detail(why);
     source.json(body).map_err(|error| malformed(error.to_string()))
 }
 
 /// Maps a request body that is in memory, and is JSON.
-pub(crate) fn apply(exchange: &Exchange, map: &JsonMap, input: &[u8]) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn apply(
+    request: &ClientRequest<'_>,
+    map: &JsonMap,
+    input: &[u8],
+) -> Result<Vec<u8>, Refusal> {
     let mut out = Vec::with_capacity(input.len() + 64);
-    map.apply(input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
+    map.apply(input, &scope_for(request, map), &mut out).map_err(|error| match error {
         MapError::Malformed(why) => Refusal::new(Problem::MalformedJson).detail(why),
     })?;
     Ok(out)
 }
 
-fn scope_for(exchange: &Exchange, map: &JsonMap) -> Scope {
-    if map.reads_request() { exchange.view().scope() } else { Scope::default() }
+fn scope_for(request: &ClientRequest<'_>, map: &JsonMap) -> Scope {
+    if map.reads_request() { request.scope() } else { Scope::default() }
 }
 
 /// What a map has written, in a format.
@@ -93,41 +93,42 @@ fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Refusal> {
 /// Maps the answer of a handler, of at most `limit` bytes, if it is a success in what the structure
 /// reads. Anything else passes as it is, an upstream's own error documents above all.
 pub(crate) async fn response<'a>(
-    exchange: &mut Exchange,
+    input: StageInput<'_>,
     structure: &Structure,
     limit: u64,
     mut body: Body<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let Structure { map, from, formats } = structure;
-    let status = exchange.response.status;
+    let StageInput { request, response, deadline, .. } = input;
+    let status = response.status;
     if !(200..300).contains(&status) || matches!(status, 204..=206) {
         return Ok(body);
     }
-    let content_type = exchange.response.headers.known(Known::ContentType);
+    let content_type = response.headers.known(Known::ContentType);
     let Some(source) = Source::of(from, content_type) else { return Ok(body) };
     // Who accepts none of the formats gets the preferred one: the work is done.
     let offered = formats.iter().map(Format::content_type);
-    let chosen = negotiate::content_type(&exchange.request.headers, offered).unwrap_or(0);
+    let chosen = negotiate::content_type(&request.head.headers, offered).unwrap_or(0);
     let format = &formats[chosen];
     let was_json = source.is_json();
-    let head = exchange.request.method == weir_wire::Method::Head;
+    let head = request.head.method == weir_wire::Method::Head;
     if !head {
-        if is_encoded(&exchange.response.headers) {
+        if is_encoded(&response.headers) {
             return Err(unreadable());
         }
         let unmappable = |why: String| Refusal::new(Problem::UpstreamUnmappable).detail(why);
-        let input = body.read_whole(&exchange.deadline, limit).await?;
+        let input = body.read_whole(deadline, limit).await?;
         let input = source.json(input).map_err(|error| unmappable(error.to_string()))?;
         let mut out = Vec::with_capacity(input.len() + 64);
-        map.apply(&input, &scope_for(exchange, map), &mut out).map_err(|error| match error {
+        map.apply(&input, &scope_for(&request, map), &mut out).map_err(|error| match error {
             MapError::Malformed(why) => unmappable(why),
         })?;
         body = Body::Whole(Bytes::from(render(format, out)?));
-        remove_stale(exchange);
+        remove_stale(&mut response.headers);
     } else {
-        forget_length(exchange);
+        forget_length(&mut response.headers);
     }
-    let headers = &mut exchange.response.headers;
+    let headers = &mut response.headers;
     // JSON that stays JSON stays what it was: `application/vnd.shop+json`.
     if !(was_json && matches!(format, Format::Json { .. })) {
         headers.set("content-type", format.content_type().as_bytes());
@@ -151,16 +152,16 @@ pub(crate) fn unreadable() -> Refusal {
 
 /// Of an answer to HEAD: what is said about a body is true of the mapped one, whose length nobody
 /// knows.
-pub(crate) fn forget_length(exchange: &mut Exchange) {
-    exchange.response.headers.remove("content-length");
-    remove_stale(exchange);
+pub(crate) fn forget_length(headers: &mut Headers) {
+    headers.remove("content-length");
+    remove_stale(headers);
 }
 
 /// Removes what was said about the body before it was mapped.
-pub(crate) fn remove_stale(exchange: &mut Exchange) {
+pub(crate) fn remove_stale(headers: &mut Headers) {
     for stale in
         ["etag", "last-modified", "content-digest", "digest", "content-md5", "accept-ranges"]
     {
-        exchange.response.headers.remove(stale);
+        headers.remove(stale);
     }
 }

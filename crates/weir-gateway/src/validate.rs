@@ -2,106 +2,120 @@
 //! whole, within the route's limit; one that came with its head stays where it lies.
 
 use crate::body::{Body, RequestBody};
-use crate::exchange::Exchange;
+use crate::client_request::{ClientRequest, StageInput};
+use crate::deadline::Deadline;
 use crate::headers::{self, is_encoded};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use bytes::Bytes;
+use weir_config::Segment;
 use weir_config::validation::{
     Content, Enforcement, Fault, Place, RequestParts, Validation, Violation,
 };
-use weir_config::{Route, Segment};
 use weir_wire::{Framing, Known, Method};
+
+/// What validation finds beside its verdict.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// How often something did not match.
+    pub(crate) invalid: u64,
+    /// What was not checked to its end.
+    pub(crate) over_budget: Vec<Violation>,
+    /// Lines for the log of the transaction.
+    pub(crate) notes: Vec<String>,
+}
 
 /// Checks parameters and body of a request; gives the body on, perhaps out of memory.
 pub(crate) async fn request<'a>(
-    exchange: &mut Exchange,
-    route: &Route,
+    request: &ClientRequest<'_>,
+    deadline: &Deadline,
     validation: &Validation,
     mut body: RequestBody<'a>,
+    found: &mut Findings,
 ) -> Result<RequestBody<'a>, Refusal> {
     if validation.requests == Enforcement::Off {
         return Ok(body);
     }
     if !validation.parameters.is_empty() {
-        let checked = parameters(exchange, route, validation);
-        settle(exchange, validation.requests, checked)?;
+        let checked = parameters(request, validation);
+        settle(found, validation.requests, checked)?;
     }
     let Some(rules) = &validation.body else { return Ok(body) };
     if matches!(body.framing(), Framing::None | Framing::Length(0)) {
         if rules.required {
-            judge(exchange, validation.requests, vec![of_body("a body is required".to_owned())])?;
+            judge(found, validation.requests, vec![of_body("a body is required".to_owned())])?;
         }
         return Ok(body);
     }
-    let content = match rules.content(exchange.request.headers.known(Known::ContentType)) {
+    let content = match rules.content(request.head.headers.known(Known::ContentType)) {
         Ok(content) => content,
         Err(accepted) => {
             let refusal = Refusal::new(Problem::UnsupportedMediaType).detail(accepted);
-            return lenient(exchange, validation.requests, refusal).map(|()| body);
+            return lenient(found, validation.requests, refusal).map(|()| body);
         }
     };
     if !content.reads_body() {
         return Ok(body);
     }
-    if is_encoded(&exchange.request.headers) {
+    if is_encoded(&request.head.headers) {
         let refusal = Refusal::new(Problem::UnsupportedMediaType)
             .detail("compressed bodies cannot be validated");
-        return lenient(exchange, validation.requests, refusal).map(|()| body);
+        return lenient(found, validation.requests, refusal).map(|()| body);
     }
     if let Some(bytes) = body.whole_at_hand()? {
         let checked = content.check(bytes);
-        settle(exchange, validation.requests, checked)?;
+        settle(found, validation.requests, checked)?;
         return Ok(body);
     }
-    Box::pin(whole(exchange, validation.requests, content, body)).await
+    Box::pin(whole(deadline, validation.requests, content, body, found)).await
 }
 
-/// Refuses a body that does not match, or notes it.
+/// Rejects a body that does not match, or notes it.
 fn settle(
-    exchange: &mut Exchange,
+    found: &mut Findings,
     mode: Enforcement,
     checked: Result<(), Fault>,
 ) -> Result<(), Refusal> {
     match checked {
         Ok(()) => Ok(()),
-        Err(Fault::Violations(violations)) => judge(exchange, mode, violations),
+        Err(Fault::Violations(violations)) => judge(found, mode, violations),
         Err(Fault::Malformed(why)) => {
-            lenient(exchange, mode, Refusal::new(Problem::MalformedJson).detail(why))
+            lenient(found, mode, Refusal::new(Problem::MalformedJson).detail(why))
         }
         Err(Fault::OverBudget(violation)) => {
-            exchange.worker.stats.validation_over_budget_requests.add(1);
-            exchange.worker.over_budget.add(&exchange.view(), "request", &violation);
+            found.over_budget.push(violation.clone());
             let refusal = Refusal::new(Problem::InvalidRequest).violations(vec![violation]);
             if mode == Enforcement::Enforce {
-                note(exchange, "request", &refusal);
+                note(found, "request", &refusal);
             }
-            lenient(exchange, mode, refusal)
+            lenient(found, mode, refusal)
         }
     }
 }
 
 /// Reads a body whole and checks it.
 async fn whole<'a>(
-    exchange: &mut Exchange,
+    deadline: &Deadline,
     mode: Enforcement,
     content: &Content,
     mut body: RequestBody<'a>,
+    found: &mut Findings,
 ) -> Result<RequestBody<'a>, Refusal> {
-    let bytes = body.read_whole(&exchange.deadline).await?;
-    settle(exchange, mode, content.check(&bytes))?;
+    let bytes = body.read_whole(deadline).await?;
+    settle(found, mode, content.check(&bytes))?;
     Ok(RequestBody::whole(bytes))
 }
 
-fn parameters(exchange: &Exchange, route: &Route, validation: &Validation) -> Result<(), Fault> {
-    let segments = route.path.segments.iter().zip(exchange.view().segments_below_base());
-    let path: Vec<(&str, &str)> = segments
+fn parameters(request: &ClientRequest<'_>, validation: &Validation) -> Result<(), Fault> {
+    let pattern = request.route.into_iter().flat_map(|route| &route.path.segments);
+    let path: Vec<(&str, &str)> = pattern
+        .zip(request.segments_below_base())
         .filter_map(|(pattern, raw)| match pattern {
             Segment::Template(name) => Some((name.as_str(), raw)),
             Segment::Literal(_) => None,
         })
         .collect();
-    let request = &exchange.request;
+    let request = request.head;
     let fields = |name: &str| {
         let named = request.headers.iter().filter(|(_, n, _)| n.eq_ignore_ascii_case(name));
         named.map(|(_, _, value)| headers::text(value).into_owned()).collect()
@@ -120,29 +134,29 @@ fn of_body(detail: String) -> Violation {
 
 /// Refuses what does not match, or notes it.
 fn judge(
-    exchange: &mut Exchange,
+    found: &mut Findings,
     mode: Enforcement,
     violations: Vec<Violation>,
 ) -> Result<(), Refusal> {
     if violations.is_empty() {
         return Ok(());
     }
-    lenient(exchange, mode, Refusal::new(Problem::InvalidRequest).violations(violations))
+    lenient(found, mode, Refusal::new(Problem::InvalidRequest).violations(violations))
 }
 
 /// A refusal that is one only if requests are held to the description.
-fn lenient(exchange: &mut Exchange, mode: Enforcement, refusal: Refusal) -> Result<(), Refusal> {
-    exchange.worker.stats.invalid_requests.add(1);
+fn lenient(found: &mut Findings, mode: Enforcement, refusal: Refusal) -> Result<(), Refusal> {
+    found.invalid += 1;
     if mode == Enforcement::Enforce {
         return Err(refusal);
     }
-    note(exchange, "request", &refusal);
+    note(found, "request", &refusal);
     Ok(())
 }
 
 /// Notes in the transaction's log what does not match.
-fn note(exchange: &mut Exchange, what: &str, refusal: &Refusal) {
-    let logs = &mut exchange.notes.get_or_insert_default().logs;
+fn note(found: &mut Findings, what: &str, refusal: &Refusal) {
+    let logs = &mut found.notes;
     if let Some(detail) = &refusal.detail {
         logs.push(format!("invalid {what}: {detail}"));
     }
@@ -157,63 +171,63 @@ fn note(exchange: &mut Exchange, what: &str, refusal: &Refusal) {
 /// Checks an answer of at most `limit` bytes. One that is longer, or whose length is not known
 /// where it is only to be noted, passes as far as its body is concerned.
 pub(crate) async fn response<'a>(
-    exchange: &mut Exchange,
+    input: StageInput<'_>,
     validation: &Validation,
     limit: u64,
     mut body: Body<'a>,
+    found: &mut Findings,
 ) -> Result<Body<'a>, Refusal> {
-    let response = &exchange.response;
+    let StageInput { request, response, deadline, .. } = input;
     let bodiless = matches!(response.status, 204 | 205 | 304) || body.length() == Some(0);
     let content_type = response.headers.known(Known::ContentType);
     let content = match validation.answer(response.status, content_type) {
         Ok(content) => content,
         Err(violation) if bodiless && violation.place != Place::Status => None,
         Err(violation) => {
-            verdict(exchange, validation, vec![violation])?;
+            verdict(found, validation, vec![violation])?;
             return Ok(body);
         }
     };
     let enforced = validation.responses == Enforcement::Enforce;
     let Some(content) = content.filter(|content| content.reads_body()) else { return Ok(body) };
-    if bodiless || exchange.request.method == Method::Head {
+    if bodiless || request.head.method == Method::Head {
         return Ok(body);
     }
     let short = body.length().is_some_and(|length| length <= limit);
-    if is_encoded(&exchange.response.headers) || !(enforced || short) {
+    if is_encoded(&response.headers) || !(enforced || short) {
         if enforced {
             let detail = "compressed bodies cannot be validated".to_owned();
             let name = "content-encoding".to_owned();
             let pointer = String::new();
             let violation = Violation { place: Place::Header, name, pointer, detail };
-            verdict(exchange, validation, vec![violation])?;
+            verdict(found, validation, vec![violation])?;
         }
         return Ok(body);
     }
-    let bytes = body.read_whole(&exchange.deadline, limit).await?;
+    let bytes = body.read_whole(deadline, limit).await?;
     let violations = match content.check(&bytes) {
         Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
         Err(Fault::Violations(violations)) => violations,
         Err(Fault::Malformed(detail)) => vec![of_body(detail)],
         Err(Fault::OverBudget(violation)) => {
-            exchange.worker.stats.validation_over_budget_responses.add(1);
-            exchange.worker.over_budget.add(&exchange.view(), "response", &violation);
+            found.over_budget.push(violation.clone());
             vec![violation]
         }
     };
-    verdict(exchange, validation, violations)?;
+    verdict(found, validation, violations)?;
     Ok(Body::Whole(Bytes::from(bytes)))
 }
 
 /// Notes what does not match, and refuses it if answers are held to the description. What is wrong
 /// is for the operator: the client is told only that it is.
 fn verdict(
-    exchange: &mut Exchange,
+    found: &mut Findings,
     validation: &Validation,
     violations: Vec<Violation>,
 ) -> Result<(), Refusal> {
-    exchange.worker.stats.invalid_answers.add(1);
+    found.invalid += 1;
     let told = Refusal::new(Problem::InvalidAnswer).violations(violations);
-    note(exchange, "answer", &told);
+    note(found, "answer", &told);
     if validation.responses == Enforcement::Enforce {
         return Err(Problem::InvalidAnswer.into());
     }

@@ -109,7 +109,7 @@ pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], Unfit> {
 fn preferred<'s>(exchange: &mut Exchange, script: &'s Script) -> Result<&'s Format, Unfit> {
     let formats = &script.formats;
     let offered = formats.iter().map(Format::content_type);
-    let index = reply::choose(exchange, offered).map_err(Unfit::Refused)?;
+    let index = reply::choose(&exchange.request.headers, offered).map_err(Unfit::Refused)?;
     if formats.len() > 1 {
         crate::cors::add_vary(&mut exchange.response.headers, "accept");
     }

@@ -66,7 +66,7 @@ pub(crate) async fn response<'a>(
         return Ok(body);
     }
     if exchange.request.method == weir_wire::Method::Head {
-        transform::forget_length(exchange);
+        transform::forget_length(&mut exchange.response.headers);
         return Ok(body);
     }
     if is_encoded(&exchange.response.headers) {
@@ -88,7 +88,7 @@ pub(crate) async fn response<'a>(
         Ended::Changed(Changed { body: Some(body), .. }) => {
             let body = answer::body_of(exchange, script, body);
             let (content_type, bytes) = body.map_err(|unfit| unfit.tell(exchange, script))?;
-            transform::remove_stale(exchange);
+            transform::remove_stale(&mut exchange.response.headers);
             let content_type = content_type.unwrap_or_default();
             exchange.response.headers.set("content-type", content_type.as_bytes());
             Ok(Body::Whole(bytes))
