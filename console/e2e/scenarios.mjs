@@ -294,7 +294,7 @@ async function explain({ server, browser, ids }) {
   assert.deepEqual(await violations(page), []);
   await page.getByLabel("Or a curl command").fill("curl --proxy p http://a/");
   await page.getByRole("button", { name: "Explain" }).click();
-  await page.getByText("the option --proxy is not understood").waitFor();
+  await page.getByText("the option --proxy is not supported").waitFor();
   await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
   await page.getByRole("main").getByRole("link", { name: "Explain", exact: true }).click();
   await page.getByText("What happened to it").waitFor();

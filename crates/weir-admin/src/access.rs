@@ -1,4 +1,5 @@
-//! Who may ask what: the token of a request, or its session, and the role that an endpoint needs.
+//! Authentication and authorization of the admin API: token or session of a request, and the role
+//! that an endpoint requires.
 
 use crate::audit::Audit;
 use crate::denials::Denials;
@@ -18,11 +19,11 @@ use std::time::{Duration, Instant};
 pub(crate) const BASE: &str = "/v1";
 /// Name of the query parameter with a ticket.
 const TICKET: &str = "ticket";
-/// Wrong tokens in a row that are answered with 401; those beyond get 429.
+/// Wrong tokens answered with 401 at once; further ones get 429.
 const BURST: u32 = 20;
-/// Time after which one more is.
+/// Interval after which one more wrong token gets 401.
 const REFILL: Duration = Duration::from_secs(1);
-/// How long the answer to a wrong token is held back.
+/// Delay of the response to a wrong token.
 const SLOWED: Duration = Duration::from_millis(100);
 
 /// Tokens and audit of the admin API.
@@ -33,7 +34,7 @@ pub struct Access {
     pub audit: Arc<Audit>,
 }
 
-/// The tokens, and how many wrong ones came lately.
+/// Authenticates requests; limits wrong tokens.
 pub(crate) struct Guard {
     audit: Arc<Audit>,
     tokens: Arc<Tokens>,
@@ -42,7 +43,7 @@ pub(crate) struct Guard {
     wrong: Mutex<Wrong>,
 }
 
-/// What long responses are given by: they end with the admin token, and with the session.
+/// The right to a long response: ends with the admin token or the session.
 pub(crate) struct Grant {
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
@@ -54,7 +55,7 @@ impl Grant {
         Self { tokens, sessions, caller }
     }
 
-    /// Whether the token is not revoked, and the session not over.
+    /// Whether the token is not revoked and the session has not ended.
     pub(crate) fn holds(&self) -> bool {
         let is_open = |id: &Arc<str>| self.sessions.is_open(id, Instant::now());
         self.tokens.holder(&self.caller.id).is_some()
@@ -68,7 +69,7 @@ struct Wrong {
 }
 
 impl Wrong {
-    /// Takes one; false if there is none left.
+    /// Consumes one; false if none is left.
     fn take(&mut self, now: Instant) -> bool {
         let refilled = now.duration_since(self.since).as_secs() / REFILL.as_secs();
         if refilled > 0 {
@@ -88,10 +89,10 @@ impl Guard {
         Self { audit, tokens, sessions, denials: Denials::default(), wrong }
     }
 
-    /// Whose session a request without a token has. A ticket is taken out of the request's URL.
+    /// The session of a request without a token. A ticket is removed from the request's URL.
     ///
     /// # Errors
-    /// It has none, or shows no more than its cookie.
+    /// The request has no session, or only its cookie.
     fn signed_in(&self, request: &mut Request) -> Result<Caller, Unauthenticated> {
         let headers = request.headers();
         let csrf = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
@@ -119,8 +120,8 @@ impl Guard {
         }
     }
 
-    /// Writes down that a call was denied, if there is room in the audit. It is denied all the same
-    /// if that cannot be done.
+    /// Audits a denied call, within the rate limit of such entries. An audit error does not matter:
+    /// the call is denied in any case.
     async fn denied(&self, caller: Option<&Caller>, request: &str, reason: &str) {
         if let Some(entry) = self.denials.entry(caller, request, reason, Instant::now()) {
             let audit = Arc::clone(&self.audit);
@@ -129,20 +130,20 @@ impl Guard {
     }
 }
 
-/// Why a request without a token is nobody's.
+/// Why a request without a token is not authenticated.
 enum Unauthenticated {
-    /// It has no session, either.
+    /// It has no session.
     Nothing,
-    /// It has a session's cookie, of this token, and not the second secret.
+    /// It has the cookie of a session, of this token, but no second secret.
     Unproven(Option<Caller>),
 }
 
-/// A link with a ticket at its end.
+/// A link with a ticket at the end.
 struct Linked {
     ticket: String,
-    /// Path and query without it.
+    /// Path and query without the ticket.
     target: String,
-    /// The same for the endpoint, whose path does not have the prefix of the API.
+    /// The same for the router, without the base path of the API.
     plain: Uri,
 }
 
@@ -161,8 +162,8 @@ impl Linked {
     }
 }
 
-/// Lets requests with a token pass, and says whose it is. A right token is never made to wait for
-/// those who try wrong ones; there is nothing to be guessed in 256 bits.
+/// Authenticates requests by token or session. Valid tokens are never delayed because of wrong
+/// ones: 256 bits cannot be guessed.
 pub(crate) async fn authenticate(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
@@ -174,12 +175,14 @@ pub(crate) async fn authenticate(
         None => match guard.signed_in(&mut request) {
             Ok(caller) => Some(caller),
             Err(Unauthenticated::Nothing) => {
-                return unauthorized("This needs an admin token: `Authorization: Bearer wadm_…`.");
+                return unauthorized("An admin token is required: `Authorization: Bearer wadm_…`.");
             }
             Err(Unauthenticated::Unproven(holder)) => {
-                let reason = "a session's cookie without its CSRF token";
+                let reason = "session cookie without CSRF token";
                 guard.denied(holder.as_ref(), &asked, reason).await;
-                return unauthorized("A session needs its CSRF token, too: `weir-csrf-token: …`.");
+                return unauthorized(
+                    "The CSRF token of the session is required: `weir-csrf-token: …`.",
+                );
             }
         },
     };
@@ -192,18 +195,18 @@ pub(crate) async fn authenticate(
         }
         return response;
     }
-    guard.denied(None, &asked, "an admin token that is not known").await;
+    guard.denied(None, &asked, "unknown admin token").await;
     let few = guard.wrong.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
     tokio::time::sleep(SLOWED).await;
     if few {
-        return unauthorized("This admin token is not known here.");
+        return unauthorized("Unknown admin token.");
     }
     let problem = Problem {
         status: StatusCode::TOO_MANY_REQUESTS,
         kind: "too-many-wrong-tokens",
-        title: "Too many wrong admin tokens came",
+        title: "Too many wrong admin tokens",
         place: None,
-        detail: "Try again later; right ones are still taken.".to_owned(),
+        detail: "Try again later; valid tokens are still accepted.".to_owned(),
     };
     with(problem, header::RETRY_AFTER, "1")
 }
@@ -219,7 +222,7 @@ fn unauthorized(detail: &str) -> Response {
     let problem = Problem {
         status: StatusCode::UNAUTHORIZED,
         kind: "unauthorized",
-        title: "The admin API needs a token",
+        title: "Authentication required",
         place: None,
         detail: detail.to_owned(),
     };
@@ -232,7 +235,7 @@ fn with(problem: Problem, name: header::HeaderName, value: &'static str) -> Resp
     response
 }
 
-/// The endpoint, for callers with this role or a higher one.
+/// The endpoint, restricted to callers with this role or a higher one.
 pub(crate) fn needs<S>(role: Role, endpoint: MethodRouter<S>) -> MethodRouter<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -243,18 +246,18 @@ where
 async fn authorize(State(role): State<Role>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Caller>() {
         Some(caller) if caller.role >= role => next.run(request).await,
-        _ => forbidden(role, "This").into_response(),
+        _ => forbidden(role, "This endpoint").into_response(),
     }
 }
 
-/// What `what` asks for needs another role.
+/// The problem that `what` requires another role.
 pub(crate) fn forbidden(role: Role, what: &str) -> Problem {
     Problem {
         status: StatusCode::FORBIDDEN,
         kind: "forbidden",
-        title: "The admin token does not allow this",
+        title: "Role not sufficient",
         place: None,
-        detail: format!("{what} needs a token with the role {}.", role.name()),
+        detail: format!("{what} requires a token with the role {}.", role.name()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The admin API under `/v1/`: every endpoint needs a token, and says which role.
+//! The admin API under `/v1/`. Every endpoint requires a token with a role.
 
 mod audit;
 mod configuration;
@@ -38,22 +38,23 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 
-/// Questions answered at once; others wait for [`PATIENCE`].
+/// Concurrent queries; further ones wait for [`PATIENCE`].
 const AT_ONCE: usize = 4;
-/// How long a question waits for its turn.
+/// Longest wait of a query.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most transactions followed at once.
+/// Concurrent tails.
 const TAILS: usize = 8;
-/// Transactions sent again one by one at once: each waits for an upstream.
+/// Concurrent single resubmissions: each waits for an upstream.
 const RESUBMISSIONS: usize = 8;
-/// Requests about jobs and resolutions at once: a job can be stopped whatever upstreams do.
+/// Concurrent requests about jobs and resolutions. A limit of their own, so that a job can be
+/// stopped while upstreams hang.
 const JOBS: usize = 4;
-/// Most consoles that follow what happens.
+/// Concurrent live streams of consoles.
 const CONSOLES: usize = 24;
-/// Most exports and verifications at once.
+/// Concurrent exports and verifications.
 const LONG: usize = 2;
 
-/// What endpoints share.
+/// State shared by the endpoints.
 pub(crate) struct Api {
     sources: Arc<Sources>,
     sessions: Arc<Sessions>,
@@ -69,7 +70,7 @@ pub(crate) struct Api {
 /// The admin API.
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "weir admin API", description = "What weir recorded, and who may see it."),
+    info(title = "weir admin API", description = "Administration of weir: transactions, usage, pools, configuration and access."),
     paths(
         document,
         session::show,
@@ -127,7 +128,7 @@ pub(crate) struct Api {
 )]
 struct Document;
 
-/// The scheme of its credentials.
+/// The security scheme: a bearer token.
 struct Bearer;
 
 impl utoipa::Modify for Bearer {
@@ -142,7 +143,7 @@ impl utoipa::Modify for Bearer {
     }
 }
 
-/// Names of operations: functions of two modules may have one name, operations may not.
+/// Operation ids from path and method: function names are not unique across modules.
 struct Names;
 
 impl utoipa::Modify for Names {
@@ -164,14 +165,14 @@ impl utoipa::Modify for Names {
     }
 }
 
-/// How the admin listener is reached.
+/// Port and scheme of the admin listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) port: u16,
     pub(crate) tls: bool,
 }
 
-/// Everything under `/v1/`.
+/// All routes under `/v1/`.
 pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> Router {
     let Some(access) = &sources.access else {
         return Router::new().fallback(unavailable);
@@ -254,27 +255,27 @@ impl Api {
         self.sources.access.as_ref().ok_or_else(no_access)
     }
 
-    /// By what a long response is given.
+    /// The grant under which a long response is sent.
     fn grant(&self, caller: &Caller) -> Result<Grant, Problem> {
         let tokens = Arc::clone(&self.access()?.tokens);
         Ok(Grant::new(tokens, Arc::clone(&self.sessions), caller.clone()))
     }
 
-    /// Notes who does what, before it is done.
+    /// Writes an audit entry, before the action.
     async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
         let (audit, entry) = (Arc::clone(&self.access()?.audit), noted::entry(caller, action));
         let noted = tokio::task::spawn_blocking(move || (audit.note)(&entry));
-        let noted = noted.await.unwrap_or_else(|_| Err("it was broken off".to_owned()));
+        let noted = noted.await.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
         noted.map_err(|error| Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
-            title: "It cannot be written down who asks",
+            title: "The audit log cannot be written",
             place: None,
-            detail: format!("The audit log cannot be written ({error}), so nothing is done."),
+            detail: format!("{error}. The action was not performed."),
         })
     }
 
-    /// Asks the Tracker something that may block.
+    /// Runs a query of the Tracker, which may block.
     async fn ask<T, E>(
         &self,
         question: impl FnOnce(&Tracker) -> Result<T, E> + Send + 'static,
@@ -287,8 +288,8 @@ impl Api {
             .await
     }
 
-    /// Asks one of the sources something that may block, when it is its turn; `without` says that
-    /// the source is not there.
+    /// Runs a query of a source, which may block, within a limit of concurrency; `without` is the
+    /// problem if the source is absent.
     async fn asked<T, E>(
         &self,
         turns: &Arc<Semaphore>,
@@ -300,7 +301,7 @@ impl Api {
         E: Into<Problem> + Send + 'static,
     {
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(turns).acquire_owned());
-        let Ok(Ok(turn)) = turn.await else { return Err(busy("questions")) };
+        let Ok(Ok(turn)) = turn.await else { return Err(busy("queries")) };
         let sources = Arc::clone(&self.sources);
         let asked = tokio::task::spawn_blocking(move || {
             let answer = question(&sources);
@@ -310,9 +311,7 @@ impl Api {
         match asked.await {
             Ok(Some(answer)) => answer.map_err(Into::into),
             Ok(None) => Err(without()),
-            Err(_) => {
-                Err(Failure::Unreadable("the question could not be finished".to_owned()).into())
-            }
+            Err(_) => Err(Failure::Unreadable("the query was aborted".to_owned()).into()),
         }
     }
 }
@@ -320,23 +319,19 @@ impl Api {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let (status, kind, title) = match failure {
-            Failure::Unreadable(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "unreadable",
-                "What was recorded cannot be read",
-            ),
-            Failure::NotIndexed => {
-                (StatusCode::CONFLICT, "not-indexed", "What is recorded here is not indexed")
+            Failure::Unreadable(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Recorded data cannot be read")
             }
+            Failure::NotIndexed => (StatusCode::CONFLICT, "not-indexed", "Indexing is off"),
             Failure::Behind => {
-                (StatusCode::SERVICE_UNAVAILABLE, "index-behind", "The index is behind")
+                (StatusCode::SERVICE_UNAVAILABLE, "index-behind", "The index lags behind")
             }
         };
         Self { status, kind, title, place: None, detail: format!("{failure}.") }
     }
 }
 
-/// This document
+/// OpenAPI document of this API
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "about",
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "The description of this API (OpenAPI 3.1).")))]
@@ -348,7 +343,7 @@ fn not_recording() -> Problem {
     Problem {
         status: StatusCode::CONFLICT,
         kind: "not-recording",
-        title: "Nothing is recorded here",
+        title: "Recording is off",
         place: None,
         detail: "Set `tracker.enabled` to record transactions.".to_owned(),
     }
@@ -358,9 +353,9 @@ fn busy(what: &str) -> Problem {
     Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "busy",
-        title: "Too much is asked at once",
+        title: "Too many concurrent requests",
         place: None,
-        detail: format!("There are as many {what} as are answered at once; try again."),
+        detail: format!("The maximum number of concurrent {what} is reached; try again."),
     }
 }
 
@@ -370,7 +365,7 @@ fn no_access() -> Problem {
         kind: "no-data-folder",
         title: "The admin API is off",
         place: None,
-        detail: "The data folder with its tokens could not be used; see standard error.".to_owned(),
+        detail: "The data folder with the tokens could not be used; see standard error.".to_owned(),
     }
 }
 
@@ -382,9 +377,9 @@ async fn unknown() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
-        title: "There is no such endpoint",
+        title: "Unknown endpoint",
         place: None,
-        detail: "/v1/openapi.json has all of them.".to_owned(),
+        detail: "/v1/openapi.json describes all endpoints.".to_owned(),
     }
 }
 
@@ -392,9 +387,9 @@ async fn other_method() -> Problem {
     Problem {
         status: StatusCode::METHOD_NOT_ALLOWED,
         kind: "method-not-allowed",
-        title: "The endpoint does not have this method",
+        title: "Method not allowed",
         place: None,
-        detail: "/v1/openapi.json has those that it has.".to_owned(),
+        detail: "/v1/openapi.json lists the methods of each endpoint.".to_owned(),
     }
 }
 
@@ -402,7 +397,7 @@ async fn other_method() -> Problem {
 mod tests {
     use super::*;
 
-    /// The console's client is made of this file.
+    /// The console's client is generated from this file.
     #[test]
     fn the_consoles_description_of_the_api_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../console/openapi.json");

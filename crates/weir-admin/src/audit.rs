@@ -1,57 +1,57 @@
-//! Who looked at which payload, and who changed what.
+//! Audit log of payload access and changes.
 //!
-//! What cannot be written down is not done. Where it is written is handed in, like the doors of
+//! An action that cannot be audited is not performed. The storage is injected, like the backends of
 //! [`crate::tracker`].
 
 use crate::tokens::Caller;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What somebody does.
+/// An audited action.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Sees headers, bodies and keys of a transaction.
+    /// Reads headers, bodies and keys of a transaction.
     Show(String),
-    /// Searches in payloads, and sees highlights and keys of what is found.
+    /// Searches payloads; reads highlights and keys of the result.
     Search(String),
-    /// Counts by words in payloads, or by business keys.
+    /// Counts by words of payloads or by business keys.
     Count(String),
-    /// Takes headers, bodies and keys of all that a query finds.
+    /// Reads headers, bodies and keys of the result of a query.
     Export(String),
-    /// Asks what would become of a request (method and path).
+    /// Explains a request (method and path).
     Explain(String),
-    /// Sends a transaction again; how.
+    /// Resubmits a transaction; edits.
     Resubmit(String, String),
-    /// Tries a request: method and path.
+    /// Sends a test request: method and path.
     Try(String),
-    /// Says what became of a transaction; what.
+    /// Sets the resolution of a transaction; resolution.
     Resolve(String, String),
-    /// Makes a job for a query; how.
+    /// Creates a job for a query; options.
     MakeJob(String, String),
-    /// Runs, pauses or cancels the job with this number; how.
+    /// Runs, pauses or cancels the job with this number; options.
     RunJob(&'static str, i64, String),
-    /// Made the token with this id.
+    /// Creates the token with this id.
     MakeToken(String),
     /// Revokes the token with this id.
     RevokeToken(String),
-    /// Replaces or trims the agents of a pool.
+    /// Recycles or trims the agents of a pool.
     Pool(&'static str, String),
-    /// Puts a suite's load on this server; how.
+    /// Starts a load test with a suite on this server; options.
     StartLoad(String, String),
-    /// Ends it.
+    /// Stops the load test.
     StopLoad,
-    /// Has calls counted again.
+    /// Rebuilds the metering.
     Rebuild,
-    /// Has the configuration loaded again.
+    /// Reloads the configuration.
     Reload,
-    /// Begins a session of the console.
+    /// Starts a session of the console.
     SignIn,
-    /// Ends it.
+    /// Ends a session of the console.
     SignOut,
 }
 
 impl Action {
-    /// Its name, what its subject is, the subject, and what else is to be known.
+    /// Action, type of the object, object, details.
     fn fields(self) -> (&'static str, &'static str, String, String) {
         let none = String::new();
         match self {
@@ -78,58 +78,58 @@ impl Action {
     }
 }
 
-/// A line of the audit.
+/// An entry of the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// Its number; 0 of one that is to be written.
+    /// Number; 0 in an entry to be written.
     pub number: i64,
-    /// When (RFC 3339, UTC); empty of one that is to be written.
+    /// Time (RFC 3339, UTC); empty in an entry to be written.
     pub time: String,
-    /// Id of the token, never the token.
+    /// Id of the token, never the token itself.
     pub token: String,
-    /// Who has it.
+    /// Actor: name of the token.
     pub name: String,
-    /// Its role.
+    /// Role of the token.
     pub role: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// What the subject is: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`, `suite`,
-    /// `configuration`, `journal` or `session`.
+    /// Type of the object: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
+    /// `suite`, `configuration`, `journal` or `session`.
     pub about: String,
-    /// What it was done to.
+    /// The object.
     pub subject: String,
-    /// What else is to be known.
+    /// Details of the action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub details: String,
 }
 
-/// Which lines of the audit are wanted; what is not said may be anything.
+/// Filter of the audit log; an absent field matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct AuditWanted {
-    /// Only lines before the one with this number.
+    /// Only entries before the one with this number.
     pub before: Option<i64>,
-    /// Name, or token id, of who did it.
+    /// Actor: name or id of the token.
     pub who: Option<String>,
-    /// What was done.
+    /// The action.
     pub action: Option<String>,
-    /// What it was done to.
+    /// The object.
     pub subject: Option<String>,
 }
 
-/// Writes a line of the audit, so that it survives the process.
+/// Writes an entry, durable when the process ends.
 type Note = dyn Fn(&AuditEntry) -> Result<(), String> + Send + Sync;
-/// Asks for a page of the audit, of at most so many.
+/// Returns the last entries, at most the given number.
 type Last = dyn Fn(usize, &AuditWanted) -> Result<Vec<AuditEntry>, String> + Send + Sync;
 
-/// The log. Its doors may block.
+/// The audit log. Its functions may block.
 pub struct Audit {
-    /// Writes a line, so that it survives the process.
+    /// Writes an entry, durable when the process ends.
     pub note: Box<Note>,
-    /// The last lines that are wanted, newest first.
+    /// The last entries that match, newest first.
     pub last: Box<Last>,
 }
 
-/// The line for what somebody does.
+/// The entry for an action of a caller.
 pub(crate) fn entry(caller: &Caller, action: Action) -> AuditEntry {
     let (action, about, subject, details) = action.fields();
     AuditEntry {

@@ -16,7 +16,7 @@ pub(crate) use routes::{ApiInfo, apis};
 
 /// Reloads in the history.
 const MAX_RELOADS: usize = 50;
-/// Findings of one that are told.
+/// Findings shown per reload.
 const MOST_FINDINGS: usize = 200;
 
 /// The configuration and its reloads.
@@ -36,77 +36,77 @@ pub struct ReloadCommand {
     pub done: oneshot::Sender<Reload>,
 }
 
-/// What the configuration in force was made of.
+/// The sources of the configuration in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigurationState {
-    /// The path that was given.
+    /// The path given at the start.
     pub path: String,
-    /// Its texts, secrets blotted out.
+    /// Its texts, with redacted secrets.
     pub files: Vec<ConfigurationFile>,
-    /// What was loaded since the start, and is remembered, newest first.
+    /// The last reloads since the start, newest first.
     pub reloads: Vec<Reload>,
 }
 
-/// A text that the configuration was made of.
+/// A source text of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigurationFile {
     /// Its path, or `--set path`.
     pub path: String,
-    /// Its text, with `*` for each character of a secret.
+    /// The text; each character of a secret is replaced by `*`.
     pub text: String,
 }
 
-/// A configuration that was loaded, and what became of it.
+/// A load of the configuration, and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reload {
-    /// When (RFC 3339, UTC).
+    /// Time (RFC 3339, UTC).
     pub time: String,
-    /// Who wanted it: `start`, `files` changed, `signal`, or the name of a token.
+    /// Trigger: `start`, `files` (changed files), `signal`, or the name of a token.
     pub by: String,
-    /// It is in force since then, or was; otherwise the one before stayed.
+    /// The configuration was put in force; otherwise the previous one stayed in force.
     pub taken: bool,
-    /// What was found, at most 200.
+    /// Findings, at most 200.
     pub findings: Vec<FindingInfo>,
-    /// Why it could not be used though it is right.
+    /// Why a valid configuration could not be applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Something that is wrong with a configuration.
+/// A finding in a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingInfo {
     /// Stable code.
     pub code: String,
-    /// It is an error, not a warning.
+    /// Severity: true for an error, false for a warning.
     pub error: bool,
-    /// Its file.
+    /// File.
     pub file: String,
-    /// Line from 1; 0 if it has none.
+    /// Line from 1; 0 if unknown.
     pub line: usize,
     /// Column from 1, in characters.
     pub column: usize,
-    /// Characters that it takes.
+    /// Width in characters.
     pub width: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What would be right.
+    /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// The line it stands on, secrets blotted out.
+    /// The source line, with redacted secrets.
     pub excerpt: String,
 }
 
-/// Whether a draft could be used.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Checked {
-    /// It has no error.
+    /// There are no errors.
     pub usable: bool,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<FindingInfo>,
 }
 
 impl ConfigurationFile {
-    /// The texts that were read.
+    /// The source texts.
     #[must_use]
     pub fn all(found: &Findings) -> Vec<Self> {
         found
@@ -117,7 +117,7 @@ impl ConfigurationFile {
 }
 
 impl FindingInfo {
-    /// What was found, each with the line it stands on.
+    /// The findings with their source lines.
     #[must_use]
     pub fn all(found: &Findings) -> Vec<Self> {
         found.list.iter().take(MOST_FINDINGS).map(|finding| Self::of(finding, found)).collect()

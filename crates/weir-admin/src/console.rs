@@ -1,7 +1,7 @@
-//! The console's files, taken in when weir was built; all of them below `/console/`.
+//! Files of the console below `/console/`, embedded at build time.
 //!
-//! Paths without a file are views of the console: they get its page, which reads the rest of the
-//! path itself. What is below `assets/` has a hash of its content in its name.
+//! A path without a file is a view of the console: it gets the page, which reads the rest of the
+//! path. Names below `assets/` contain a hash of the content.
 
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -16,24 +16,24 @@ struct File {
     /// Path below `/console/`.
     name: &'static str,
     plain: &'static [u8],
-    /// The same by gzip.
+    /// The gzip variant.
     compressed: Option<&'static [u8]>,
 }
 
 /// The page of all views.
 const PAGE: &str = "index.html";
-/// Nothing but what came from here is run, shown or asked; styles and scripts stand in files.
+/// Scripts, styles and requests are restricted to this origin; no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' blob: data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Of a console that was not built.
+/// The page if the console was not built.
 const NOT_BUILT: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-    <title>weir</title></head><body><main><h1>This weir was built without its console</h1>\
+    <title>weir</title></head><body><main><h1>This weir was built without the console</h1>\
     <p>Run <code>make console</code>, which needs npm, and build weir again; <code>make run</code> \
     does both.</p><p>The admin API under <code>/v1/</code>, <a href=\"/metrics\">metrics</a> and \
     the commands work without it.</p></main></body></html>\n";
 
-/// `/`, and everything below `/console/`.
+/// `/`, and all paths below `/console/`.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let to_console = get(async || Redirect::temporary("/console/"));
     Router::new()
@@ -55,7 +55,7 @@ fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
     let file = files.iter().find(|file| file.name == path);
     let is_asset = path.starts_with("assets/");
     if file.is_none() && is_asset {
-        // Of another version, most likely.
+        // Probably a file of another version.
         return StatusCode::NOT_FOUND.into_response();
     }
     let Some(file) = file.or_else(|| files.iter().find(|file| file.name == PAGE)) else {

@@ -1,7 +1,7 @@
-//! Calls of the admin API that were denied, in the audit.
+//! Audit of denied calls of the admin API.
 //!
-//! Whoever is denied may go on asking, so of each caller only so many are written down one by one;
-//! the others are counted, and the next line has their number.
+//! A denied caller may repeat the call at will. Therefore the entries of each caller are
+//! rate-limited; further denials are counted, and the next entry contains their number.
 
 use crate::audit::AuditEntry;
 use crate::tokens::Caller;
@@ -9,29 +9,29 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Denials of one caller in a row that are written down one by one.
+/// Denials of a caller that are audited individually in a burst.
 const BURST: u32 = 20;
-/// Time after which one more is.
+/// Interval after which one more is audited.
 const REFILL: Duration = Duration::from_secs(10);
-/// Callers that are told apart; there are no more tokens at a time.
+/// Maximum number of tracked callers; there are no more tokens at a time.
 const CALLERS: usize = 512;
-/// Longest method and path that are written down, in characters.
+/// Longest method and path of an entry, in characters.
 const LONGEST: usize = 300;
 
-/// How many may be written down.
+/// Remaining entries.
 #[derive(Default)]
 pub(crate) struct Denials(Mutex<HashMap<String, Budget>>);
 
 struct Budget {
     left: u32,
     since: Instant,
-    /// Denials since the last line.
+    /// Denials since the last entry.
     suppressed: u64,
 }
 
 impl Denials {
-    /// The line for a denied call (method and path, without its query), if it may be written down;
-    /// `caller` is nobody if the credential is not known.
+    /// The entry for a denied call (method and path, without query), unless it is rate-limited;
+    /// `caller` is `None` if the credential is unknown.
     pub(crate) fn entry(
         &self,
         caller: Option<&Caller>,
@@ -43,7 +43,7 @@ impl Denials {
         let suppressed = self.take(&id, now)?;
         let others = match suppressed {
             0 => String::new(),
-            n => format!(" ({n} others before were not written down)"),
+            n => format!(" ({n} further denials before were not audited)"),
         };
         Some(AuditEntry {
             token: id,
@@ -57,7 +57,7 @@ impl Denials {
         })
     }
 
-    /// Takes one; gives how many were not written down since the last one.
+    /// Consumes one; returns the number of denials that were not audited since the last entry.
     fn take(&self, caller: &str, now: Instant) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= CALLERS && !all.contains_key(caller) {

@@ -1,29 +1,29 @@
-//! What the admin API tells of events that are posted to others.
+//! Event delivery in the admin API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What waits for each sink now.
+/// Current delivery queues.
 pub type Events = Box<dyn Fn() -> Vec<Sink> + Send + Sync>;
 
-/// What waits for a sink, and what it never got.
+/// Delivery queue of a sink.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sink {
     /// Name of the upstream.
     pub sink: String,
-    /// Events that wait.
+    /// Waiting events.
     pub waiting: u64,
-    /// How long the oldest of them has waited; 0 if none waits.
+    /// Age of the oldest waiting event in seconds; 0 if none waits.
     pub oldest_seconds: f64,
-    /// Events given up because there was no room for newer ones.
+    /// Events dropped because the queue was full.
     pub overtaken: u64,
-    /// Events given up because nobody had taken them for a week.
+    /// Events dropped because they could not be delivered for a week.
     pub expired: u64,
 }
 
-/// Sinks of events.
+/// Access to event sinks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sinks {
-    /// Each that there ever was an event for, by name.
+    /// All sinks that ever had an event, by name.
     pub sinks: Vec<Sink>,
 }

@@ -1,4 +1,4 @@
-//! What may be asked about a request that is not sent, and requests that are only tried.
+//! Explain and test requests in the admin API.
 
 pub mod curl;
 mod recorded;
@@ -14,29 +14,29 @@ use weir_gateway::door::Tried;
 use weir_gateway::explanation::Pair;
 use weir_gateway::request_text::RequestText;
 
-/// A request to be explained: by its parts, or as a curl command.
+/// A request to be explained: its parts, or a curl command.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Explain {
-    /// Method; GET without one.
+    /// Method; default GET.
     #[serde(default)]
     pub method: String,
-    /// Path and query, or a whole URL.
+    /// Path and query, or a complete URL.
     #[serde(default)]
     pub target: String,
     /// Header lines.
     #[serde(default)]
     pub headers: Vec<Pair>,
-    /// The whole body, a text.
+    /// The complete body, as text.
     #[serde(default)]
     pub body: String,
-    /// A curl command instead of all of that. Its options that are not understood are refused.
+    /// A curl command in place of the parts. Unsupported options are rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curl: Option<String>,
-    /// Address or port of the listener it comes to.
+    /// Address or port of the listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
-    /// Address it comes from; this machine without.
+    /// Client address; default: this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub client: Option<IpAddr>,
@@ -50,10 +50,10 @@ impl std::fmt::Debug for Explain {
 }
 
 impl Explain {
-    /// The request itself.
+    /// The request.
     ///
     /// # Errors
-    /// The curl command is not understood, or there is both one and a request.
+    /// The curl command is not supported, or both a command and parts are given.
     pub fn ask(self) -> Result<RequestText, curl::CurlError> {
         let ask = match &self.curl {
             Some(_) if !(self.target.is_empty() && self.headers.is_empty()) => {
@@ -72,14 +72,14 @@ impl Explain {
     }
 }
 
-/// The answer to a request that was tried.
+/// The response to a test request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct TriedAnswer {
-    /// Its transaction id.
+    /// Transaction id.
     id: String,
     /// Status.
     status: u16,
-    /// If weir itself answered with an error, the last part of its type.
+    /// Code of the problem, if weir itself returned an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     /// Header lines.
@@ -87,16 +87,16 @@ pub(crate) struct TriedAnswer {
     /// The body, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// The body in Base64, if it is none.
+    /// The body in Base64, if it is not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// Bytes that the body has.
+    /// Length of the body in bytes.
     bytes: u64,
-    /// Only its first MiB is here.
+    /// Only the first MiB is included.
     cut: bool,
-    /// The answer broke off.
+    /// The response was aborted.
     broken: bool,
-    /// Microseconds until its end.
+    /// Microseconds until the end of the response.
     took_us: u64,
 }
 
@@ -105,7 +105,7 @@ impl TriedAnswer {
         let cut = (tried.body.len() as u64) < tried.bytes;
         let mut whole = tried.body;
         if cut {
-            // Not in the middle of a character.
+            // Not within a character.
             let torn =
                 std::str::from_utf8(&whole).err().filter(|error| error.error_len().is_none());
             whole.truncate(torn.map_or(whole.len(), |error| error.valid_up_to()));

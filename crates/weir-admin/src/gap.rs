@@ -1,31 +1,32 @@
-//! What is missing from figures and search results.
+//! Gaps in figures and search results.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What could not be recorded or counted in a time, for want of room.
+/// Transactions and calls of a period that could not be recorded or metered because the journal was
+/// full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Missing {
-    /// Requests without a recorded transaction. Their calls are counted, unless they are among
+    /// Requests without a recorded transaction. Their calls are metered, unless they are among
     /// `uncounted`.
     #[serde(default)]
     pub unrecorded: u64,
     /// Transactions recorded without all of their headers and bodies.
     #[serde(default)]
     pub shortened: u64,
-    /// Calls that are not counted: usage, quotas and invoices are too low by them.
+    /// Calls that are not metered: usage, quotas and invoices are too low by this number.
     #[serde(default)]
     pub uncounted: u64,
 }
 
 impl Missing {
-    /// Whether nothing is missing.
+    /// Whether there is no gap.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// In words: what is missing of recorded transactions; none if nothing is.
+    /// A sentence about unrecorded transactions; `None` without any.
     #[must_use]
     pub fn of_records(&self) -> Option<String> {
         let Self { unrecorded, shortened, .. } = *self;
@@ -38,17 +39,16 @@ impl Missing {
                  and bodies"
             ),
         };
-        Some(format!("{text}: the journal had no room"))
+        Some(format!("{text}: the journal was full"))
     }
 
-    /// In words: what is missing of counts; none if nothing is.
+    /// A sentence about unmetered calls; `None` without any.
     #[must_use]
     pub fn of_counts(&self) -> Option<String> {
         let uncounted = self.uncounted;
-        (uncounted > 0)
-            .then(|| format!("{uncounted} calls are not in it: the journal had no room for them"))
+        (uncounted > 0).then(|| format!("{uncounted} calls are not included: the journal was full"))
     }
 }
 
-/// What is missing of the time from a second since 1970 until before another one.
+/// The gaps from a second since 1970 until another one (exclusive).
 pub type Gaps = Box<dyn Fn(u64, u64) -> Missing + Send + Sync>;

@@ -1,12 +1,12 @@
-//! Which Host a request may name: the guard against DNS rebinding.
+//! Host check: protection against DNS rebinding.
 //!
-//! A page in a browser can make a name of its own resolve to a loopback address and then read what
-//! listens there, because for the browser it is the same origin. Such a request names the page's
-//! host, so a request that names anything but this machine is refused.
+//! A page in a browser can let its own host name resolve to a loopback address and read responses
+//! from there, because the browser considers it the same origin. Such a request has the page's host
+//! name. Therefore requests for any host other than this machine are rejected.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Judges a Host header or the authority of a target: `host` or `host:port`.
+/// Checks a Host header or the authority of a target: `host` or `host:port`.
 pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) -> bool {
     let host = without_port(authority);
     let literal = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -21,7 +21,7 @@ pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) 
 
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
-        // The last colon of an IPv6 address in brackets stands inside of them.
+        // The last colon of an IPv6 address in brackets is inside the brackets.
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.ends_with(':') => {
             host
         }
@@ -29,7 +29,7 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// An IPv4 address in IPv6 clothes as itself.
+/// An IPv4-mapped IPv6 address as an IPv4 address.
 fn canonical(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4),
@@ -37,7 +37,7 @@ fn canonical(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Where a connection that does not say where it arrived is taken to have arrived: nowhere.
+/// The local address of a connection that does not report one.
 pub(crate) const NOWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 #[cfg(test)]

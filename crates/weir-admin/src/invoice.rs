@@ -1,6 +1,6 @@
-//! What the admin API tells of invoices, and whom it asks.
+//! Invoices in the admin API.
 //!
-//! Amounts are decimals as text: no number format of JSON keeps them.
+//! Amounts are decimals as text: JSON numbers would lose digits.
 
 mod csv;
 mod html;
@@ -12,57 +12,57 @@ use utoipa::ToSchema;
 pub use csv::csv;
 pub use html::html;
 
-/// The doors to what was billed.
+/// Access to invoices.
 pub struct Billing {
     /// Invoices of a period.
     pub invoices: Door<Wanted, Vec<Invoice>, InvoiceFailure>,
 }
 
-/// Which invoices.
+/// Filter of invoices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of this consumer, or of all.
+    /// Consumer; `None`: all.
     pub consumer: Option<String>,
-    /// A month (`2026-11`), a year or a day.
+    /// Month (`2026-11`), year or day.
     pub period: String,
-    /// In which zone that is.
+    /// Time zone of the period.
     pub zone: String,
 }
 
 /// Why there are no invoices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvoiceFailure {
-    /// What was asked for is no period, or cannot be billed as a whole.
+    /// The period is invalid, or cannot be billed as a whole.
     #[error("{0}")]
     Wanted(String),
-    /// Counts cannot be read.
+    /// Metering data cannot be read.
     #[error("{0}")]
     Unreadable(String),
 }
 
-/// What a consumer has to pay for a period.
+/// Amounts that a consumer owes for a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Invoice {
     /// The consumer.
     pub consumer: String,
-    /// The period as it was asked for.
+    /// The period as requested.
     pub period: String,
-    /// Its zone.
+    /// Time zone.
     pub zone: String,
-    /// Its first instant (RFC 3339, UTC).
+    /// Start of the period (RFC 3339, UTC).
     pub from: String,
-    /// The first instant after it.
+    /// End of the period, exclusive.
     pub to: String,
-    /// The period is not over, or not all of its calls have been counted.
+    /// The period has not ended, or some of its calls are not metered yet.
     pub provisional: bool,
-    /// Calls of the period, of whomever, that could not be counted and are in no invoice.
+    /// Calls of all consumers in the period that could not be metered and are in no invoice.
     #[serde(default)]
     pub uncounted: u64,
-    /// What calls cost by themselves, exactly.
+    /// Exact costs of calls by operation.
     pub lines: Vec<Line>,
-    /// What calls cost by their number in the period, exactly.
+    /// Exact costs of calls by tier.
     pub tiers: Vec<Tier>,
-    /// Sums, by currency.
+    /// Totals by currency.
     pub totals: Vec<Total>,
 }
 
@@ -81,34 +81,34 @@ pub struct Line {
     pub bytes: u64,
     /// Code of the currency (ISO 4217).
     pub currency: String,
-    /// What they cost: a decimal with all its digits.
+    /// Costs: a decimal with all digits.
     pub amount: String,
 }
 
-/// Calls of a plan that fall into a tier of its prices.
+/// Calls of a plan in a tier of its prices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tier {
     /// The plan.
     pub plan: String,
-    /// Number of the first of these calls in the period, from 1.
+    /// Number of the first call of the tier in the period, from 1.
     pub first: u64,
-    /// Number of the last one.
+    /// Number of the last call.
     pub last: u64,
-    /// The price of each.
+    /// Price per call.
     pub per_call: String,
     /// Code of the currency.
     pub currency: String,
-    /// What they cost: a decimal with all its digits.
+    /// Costs: a decimal with all digits.
     pub amount: String,
 }
 
-/// The sum in a currency.
+/// The total in a currency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Total {
     /// Code of the currency.
     pub currency: String,
-    /// The sum of all lines, with all its digits.
+    /// Sum of all lines, with all digits.
     pub exact: String,
-    /// What is to be paid: rounded once, a half upwards.
+    /// Amount due: rounded once, half up.
     pub due: String,
 }

@@ -1,250 +1,249 @@
-//! The Lab as the console shows it: what was measured, and load that is put on this server itself.
+//! The Lab in the admin API: results, and load tests on this server.
 //!
-//! The doors are handed in by whoever puts the program together; load is made by a process of its
-//! own. They may block.
+//! The functions are injected by the binary and may block. A separate process generates the load.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Most requests a second that may be asked for.
+/// Highest rate of a load test, in requests per second.
 pub const MOST_RATE: u32 = 20_000;
-/// Longest time that may be asked for, in seconds.
+/// Longest load test, in seconds.
 pub const MOST_SECONDS: u32 = 1800;
 
-/// Finds a run by its name.
+/// Returns a run by name.
 type Find<T> = dyn Fn(&str) -> Option<T> + Send + Sync;
-/// Compares two runs by their names.
+/// Compares two runs by name.
 type Compare = dyn Fn(&str, &str) -> Result<LabComparison, String> + Send + Sync;
 
-/// Starts a suite, for whom.
+/// Starts a suite, on behalf of a token's name.
 type Start = dyn Fn(&LabStart, &str) -> Result<LabProgress, LabRefusal> + Send + Sync;
 
-/// The doors to the Lab.
+/// Access to the Lab.
 pub struct Lab {
-    /// What can be run, and what was.
+    /// Suites, targets and results.
     pub state: Box<dyn Fn() -> LabState + Send + Sync>,
-    /// The load that is running, or ran last.
+    /// The current or last load test.
     pub progress: Box<dyn Fn() -> Option<LabProgress> + Send + Sync>,
-    /// Starts a suite, for whom.
+    /// Starts a suite, on behalf of a token's name.
     pub start: Box<Start>,
-    /// Ends the load; whether there was one.
+    /// Stops the load test; whether one was running.
     pub stop: Box<dyn Fn() -> bool + Send + Sync>,
-    /// A run, case by case.
+    /// A run with its cases.
     pub run: Box<Find<LabRun>>,
-    /// The report of a run: HTML.
+    /// The HTML report of a run.
     pub report: Box<Find<Vec<u8>>>,
-    /// Two runs side by side; the error says which cannot be read.
+    /// Compares two runs; the error names the unreadable one.
     pub compare: Box<Compare>,
 }
 
-/// Why no load is started.
+/// Why a load test is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabRefusal {
-    /// There is no such suite or listener, or a cap is too high: what.
+    /// Unknown suite or target, or a value above its maximum; details.
     Bad(String),
-    /// A load is running already.
+    /// A load test is running already.
     Running,
-    /// It cannot be started: why not.
+    /// The load test cannot be started; reason.
     Failed(String),
 }
 
-/// What can be run, and what was.
+/// Suites, targets and results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabState {
-    /// Suites that are built in.
+    /// Built-in suites.
     pub suites: Vec<LabSuite>,
     /// Base URLs of this server's own listeners.
     pub targets: Vec<String>,
-    /// Most requests a second that may be asked for.
+    /// Highest rate, in requests per second.
     pub most_rate: u32,
-    /// Longest time that may be asked for, in seconds.
+    /// Longest duration in seconds.
     pub most_seconds: u32,
     /// Folder with the folders of runs.
     pub folder: String,
-    /// Runs whose results are there, the newest first, at most 200.
+    /// Runs with results, newest first, at most 200.
     pub runs: Vec<LabResult>,
 }
 
 /// A suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LabSuite {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it measures.
+    /// Purpose of the suite.
     pub about: String,
-    /// About how long it takes: quick, usual, full.
+    /// Approximate durations: quick, usual, full.
     pub lengths: Vec<String>,
-    /// What it asks for.
+    /// Its requests.
     pub requests: Vec<String>,
-    /// Those of them that no route of this server answers.
+    /// Requests for which this server has no route.
     pub missing: Vec<String>,
 }
 
-/// The result of a run, in a line.
+/// Summary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabResult {
     /// Name of its folder.
     pub run: String,
     /// Name of the suite, scenario or plan.
     pub name: String,
-    /// When it started (RFC 3339).
+    /// Start (RFC 3339).
     pub started: String,
-    /// When it ended; empty of one that has not, or was broken off.
+    /// End; empty if the run has not ended or was aborted.
     pub ended: String,
-    /// What was measured.
+    /// The measured server.
     pub target: String,
-    /// It is a reduced run.
+    /// The run was reduced.
     pub quick: bool,
     /// The verdict; empty without a result.
     pub verdict: String,
-    /// Cases.
+    /// Number of cases.
     pub cases: usize,
     /// Samples of all cases.
     pub samples: u64,
-    /// Most requests a second of a case.
+    /// Highest throughput of a case, in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
 }
 
-/// A run, case by case.
+/// A run with its cases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabRun {
-    /// In a line.
+    /// Summary.
     pub result: LabResult,
-    /// Why the verdict is what it is.
+    /// Reasons of the verdict.
     pub reasons: Vec<String>,
-    /// The command that reproduces it.
+    /// The command that reproduces the run.
     pub command: String,
     /// The machine.
     pub host: String,
-    /// Its cases.
+    /// The cases.
     pub cases: Vec<LabCase>,
-    /// It has a report.
+    /// A report exists.
     pub report: bool,
 }
 
 /// A case of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabCase {
-    /// Its name; empty if it is the only one.
+    /// Name; empty if it is the only case.
     pub name: String,
-    /// The verdict on it.
+    /// Verdict.
     pub verdict: String,
-    /// Why.
+    /// Reasons of the verdict.
     pub reasons: Vec<String>,
-    /// Requests a second.
+    /// Throughput in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
     /// Samples.
     pub samples: u64,
-    /// Share of errors, from 0 to 1.
+    /// Error rate, from 0 to 1.
     pub errors: f64,
     /// Response times in milliseconds: mean, p50, p90, p99.
     pub times_ms: [f64; 4],
 }
 
-/// Two runs side by side.
+/// Comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabComparison {
-    /// The run before.
+    /// The earlier run.
     pub before: String,
-    /// The run after it.
+    /// The later run.
     pub after: String,
-    /// Largest loss that is none, from 0 to 1.
+    /// Regression margin, from 0 to 1.
     pub margin: f64,
-    /// The verdict.
+    /// Verdict.
     pub verdict: String,
-    /// Cases that both have.
+    /// Cases of both runs.
     pub cases: Vec<LabDifference>,
-    /// Cases that only one of them has.
+    /// Cases of one run only.
     pub others: Vec<String>,
-    /// What else differs, in words.
+    /// Other differences.
     pub differences: Vec<String>,
 }
 
-/// A case in both runs.
+/// A case of both runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabDifference {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// `better`, `same`, `worse`, `unclear` or `incomparable`.
     pub judgement: String,
-    /// Requests a second before.
+    /// Earlier throughput in requests per second.
     pub before: f64,
-    /// And after.
+    /// Later throughput in requests per second.
     pub after: f64,
-    /// After over before, with the ends of its 95 % interval; none with too few rounds.
+    /// Ratio of later to earlier with its 95 % confidence interval; absent with too few rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<[f64; 3]>,
     /// Response times in milliseconds.
     pub times: Vec<LabTime>,
-    /// Shares of errors before and after.
+    /// Earlier and later error rate.
     pub errors: [f64; 2],
 }
 
-/// A response time in both runs.
+/// A response time of both runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabTime {
-    /// Which: `mean`, `p50`, …
+    /// Name: `mean`, `p50`, …
     pub name: String,
-    /// Before.
+    /// Earlier.
     pub before: f64,
-    /// After.
+    /// Later.
     pub after: f64,
 }
 
-/// A suite to be started.
+/// A load test to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabStart {
-    /// Its name.
+    /// Name of the suite.
     pub suite: String,
-    /// `quick`, `usual` or `full`.
+    /// Length: `quick`, `usual` or `full`.
     pub level: String,
     /// Base URL of one of this server's own listeners.
     pub target: String,
-    /// Most requests a second.
+    /// Maximum rate in requests per second.
     pub rate: u32,
-    /// It ends after so many seconds.
+    /// Maximum duration in seconds.
     pub seconds: u32,
 }
 
-/// A load that is running, or ran last.
+/// The current or last load test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabProgress {
-    /// Name of the folder of its results.
+    /// Folder name of its results.
     pub run: String,
-    /// What was asked for.
+    /// The request that started it.
     pub start: LabStart,
-    /// Who started it.
+    /// Name of the token that started it.
     pub by: String,
-    /// When (RFC 3339).
+    /// Start (RFC 3339).
     pub since: String,
     /// It is running.
     pub running: bool,
-    /// What it is doing.
+    /// Current step.
     pub doing: String,
     /// The last seconds, at most 600.
     pub seconds: Vec<LabSecond>,
-    /// The verdict, once there is one.
+    /// The verdict, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// Why there is none, though it has ended.
+    /// Why an ended test has no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A second of load.
+/// A second of a load test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabSecond {
-    /// When, in seconds since 1970.
+    /// End of the second, in seconds since 1970.
     pub at: u64,
-    /// Samples that ended.
+    /// Completed samples.
     pub samples: u64,
-    /// Those that failed.
+    /// Failed samples.
     pub errors: u64,
-    /// Half of them took so many milliseconds at most.
+    /// Median response time in milliseconds.
     pub p50_ms: f64,
-    /// The same of 99 %.
+    /// 99th percentile of the response times in milliseconds.
     pub p99_ms: f64,
 }

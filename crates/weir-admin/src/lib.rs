@@ -1,8 +1,8 @@
-//! The admin listener: health, readiness, metrics and the admin API.
+//! The admin listener: health, readiness, metrics, admin API and console.
 //!
-//! It runs on the control thread and reads plain statistics; it never touches a request. What it
-//! shows comes from [`Sources`], which the binary fills in. Everything under `/v1/` needs an admin
-//! token, or a session that began with one. Below `/console/` are the files of the console.
+//! It runs on the control thread and reads statistics only; it never touches a request. Its data
+//! comes from [`Sources`], which the binary provides. All paths under `/v1/` require an admin token
+//! or a session that was started with one. The files of the console are below `/console/`.
 
 mod access;
 mod api;

@@ -1,83 +1,83 @@
-//! What the admin API tells of limits.
+//! Rate limits and quotas in the admin API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_gateway::limit::{LimitStandings, PlanStanding, QuotaStanding, RateStanding};
 
-/// How everybody stands with their limits now. Refusals are counted since weir was started.
+/// Current limit status. Rejections are counted since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
-    /// Consumers with a plan that limits them.
+    /// Consumers whose plan has limits.
     pub consumers: Vec<ConsumerLimits>,
     /// Limits of APIs and routes.
     pub limits: Vec<RouteLimit>,
 }
 
-/// How a consumer stands with its plan.
+/// Limit status of a consumer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerLimits {
-    /// Its name.
+    /// Name of the consumer.
     pub consumer: String,
-    /// The plan's name.
+    /// Name of the plan.
     pub plan: String,
-    /// What would refuse a request now: `rate` or `quota`.
+    /// The limit that would reject a request now: `rate` or `quota`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<String>,
-    /// Its rate, if the plan has one.
+    /// Rate status, if the plan has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Its quota, if the plan has one.
+    /// Quota status, if the plan has a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
-    /// Requests that the rate refused.
+    /// Requests rejected by the rate limit.
     pub refused_by_rate: u64,
-    /// Requests that the quota refused.
+    /// Requests rejected by the quota.
     pub refused_by_quota: u64,
 }
 
-/// How a consumer stands with a rate.
+/// Status of a rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rate {
-    /// Most requests at once.
+    /// Burst: requests admitted at once.
     pub burst: u64,
     /// Requests that would be admitted now.
     pub remaining: u64,
-    /// Seconds until all of the burst would be.
+    /// Seconds until the burst is available again.
     pub reset_seconds: u64,
 }
 
-/// How a consumer stands with a quota.
+/// Status of a quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Quota {
-    /// Calls admitted in a window.
+    /// Calls permitted in a window.
     pub calls: u64,
-    /// Calls that count now.
+    /// Calls counted in the current window.
     pub used: u64,
-    /// Calls that would be admitted now.
+    /// Remaining calls.
     pub remaining: u64,
-    /// The window rolls; otherwise it is one of the calendar.
+    /// The window is rolling; otherwise it is a calendar period.
     pub rolling: bool,
     /// Length of the window.
     pub window_seconds: u64,
-    /// Seconds until no call made so far counts any more.
+    /// Seconds until none of the previous calls counts.
     pub reset_seconds: u64,
-    /// Seconds until one more call is admitted; 0 if one is now.
+    /// Seconds until the next call is admitted; 0 if it is admitted now.
     pub free_in_seconds: u64,
 }
 
-/// A limit of an API or of one of its routes.
+/// A limit of an API or of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RouteLimit {
-    /// The API's name.
+    /// Name of the API.
     pub api: String,
-    /// The limit's name: that of the API, or the operation.
+    /// Name of the limit: of the API, or the operation.
     pub limit: String,
-    /// Requests that it refused.
+    /// Requests rejected by the limit.
     pub refused: u64,
 }
 
 impl Limits {
-    /// What the gateway tells.
+    /// From the gateway's status.
     pub(crate) fn of(standings: LimitStandings) -> Self {
         let limits = standings.limits.into_iter();
         Self {

@@ -1,8 +1,8 @@
-//! What happens now, once a second, for everybody who looks; and the same as far back as memory
-//! has it.
+//! Live metrics: one snapshot per second for all consoles, and their history in memory.
 //!
-//! One task takes one snapshot of statistics a second and renders it once: a console more costs no
-//! more than handing it the same bytes. Who reads slowly misses seconds, and nothing waits for it.
+//! One task takes a snapshot of the statistics per second and renders it once: a further console
+//! costs only the transfer of the same bytes. A slow reader skips seconds, and nothing waits for
+//! it.
 
 mod history;
 mod pools;
@@ -29,70 +29,70 @@ pub(crate) use pools::PoolHistory;
 pub(crate) use rejections::Rejections;
 pub(crate) use traffic::Traffic;
 
-/// Between two snapshots.
+/// Interval of the snapshots.
 const EVERY: Duration = Duration::from_secs(1);
-/// Snapshots between two looks at the journal, which reads a little of it.
+/// Snapshots between two reads of the journal state.
 const JOURNAL_EVERY: u32 = 2;
-/// How many seconds back it is told what is missing.
+/// Period of the reported gaps, in seconds.
 const RECENT: u64 = 24 * 60 * 60;
-/// Most APIs, upstream targets and throttled consumers that are told.
+/// Maximum number of reported APIs, targets and throttled consumers.
 const MOST_APIS: usize = 20;
 const MOST_TARGETS: usize = 50;
 const MOST_THROTTLED: usize = 20;
 
-/// A second.
+/// Metrics of one second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Pulse {
-    /// Its end, in milliseconds since 1970.
+    /// End of the second, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// False: the server finishes what it has and stops.
+    /// False: the server drains and stops.
     pub(crate) ready: bool,
-    /// Requests that ended in it.
+    /// Completed requests.
     pub(crate) requests: u64,
-    /// Of them, those answered with 4xx.
+    /// Responses with 4xx.
     pub(crate) client_errors: u64,
-    /// Of them, those answered with 5xx.
+    /// Responses with 5xx.
     pub(crate) server_errors: u64,
-    /// Of them, those that weir turned away with 401, 403, 429 or 503.
+    /// Requests rejected by weir with 401, 403, 429 or 503.
     pub(crate) rejected: u64,
-    /// Why it did, the most frequent reason first.
+    /// Rejections by reason, most frequent first.
     pub(crate) rejections: Vec<Rejected>,
-    /// Microseconds that half of them took at most, within 1 %; none if there were none.
+    /// Median duration in microseconds, within 1 %; absent without requests.
     pub(crate) p50_us: Option<u64>,
-    /// The same of 90 %.
+    /// 90th percentile of the durations.
     pub(crate) p90_us: Option<u64>,
-    /// The same of 99 %.
+    /// 99th percentile of the durations.
     pub(crate) p99_us: Option<u64>,
     /// Bytes of request bodies.
     pub(crate) request_bytes: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub(crate) response_bytes: u64,
-    /// Requests in flight at its end.
+    /// Requests in flight at the end of the second.
     pub(crate) in_flight: u64,
-    /// Client connections open at its end.
+    /// Open client connections at the end of the second.
     pub(crate) connections: u64,
-    /// APIs with requests in it, the busiest first, at most 20.
+    /// APIs with requests, by number of requests, at most 20.
     pub(crate) apis: Vec<ApiPulse>,
     /// Targets of upstreams, at most 50.
     pub(crate) targets: Vec<TargetPulse>,
-    /// Consumers that were, or would be, refused because of their plan, at most 20.
+    /// Consumers throttled by their plan, at most 20.
     pub(crate) throttled: Vec<Throttled>,
-    /// What was lost since the start.
+    /// Losses since the start.
     pub(crate) lost: Lost,
-    /// What is missing of the last 24 hours, also from before the start.
+    /// Gaps of the last 24 hours, including the time before the start.
     #[serde(default)]
     pub(crate) missing: Missing,
-    /// The journal, if anything is recorded.
+    /// The journal, if recording is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<JournalPulse>,
 }
 
-/// Requests that weir turned away for a reason.
+/// Requests rejected by weir for a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Rejected {
-    /// The last part of the problem's type: `token-expired`, `rate-limited`, `pool-busy`.
+    /// Code of the problem: `token-expired`, `rate-limited`, `pool-busy`.
     pub(crate) reason: String,
-    /// The status that weir answered with.
+    /// Status of the response.
     pub(crate) status: u16,
     /// Requests.
     pub(crate) requests: u64,
@@ -101,78 +101,78 @@ pub(crate) struct Rejected {
 /// Requests of an API in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ApiPulse {
-    /// Its name; empty: none was found.
+    /// Name of the API; empty without a matching API.
     pub(crate) api: String,
     /// Requests.
     pub(crate) requests: u64,
-    /// Of them, those answered with 5xx.
+    /// Responses with 5xx.
     pub(crate) server_errors: u64,
-    /// Microseconds that 99 % of them took at most, within 1 %.
+    /// 99th percentile of the durations in microseconds, within 1 %.
     pub(crate) p99_us: Option<u64>,
 }
 
 /// A target of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct TargetPulse {
-    /// The upstream's name.
+    /// Name of the upstream.
     pub(crate) upstream: String,
     /// Host and port.
     pub(crate) target: String,
-    /// In service.
+    /// The target is in rotation.
     pub(crate) up: bool,
-    /// Why it is not: `check`, `failures` or `errors`.
+    /// Reason of the ejection: `check`, `failures` or `errors`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) out: String,
-    /// Connections that carry a request.
+    /// Connections with a request.
     pub(crate) active: u64,
-    /// Connections that wait for one.
+    /// Idle connections.
     pub(crate) idle: u64,
 }
 
-/// A consumer that has used up what its plan gives.
+/// A consumer that is throttled by its plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Throttled {
-    /// Its name.
+    /// Name of the consumer.
     pub(crate) consumer: String,
-    /// Its plan.
+    /// Name of the plan.
     pub(crate) plan: String,
-    /// Requests refused in the second.
+    /// Requests rejected in the second.
     pub(crate) refused: u64,
 }
 
-/// What was lost, or refused for want of room, since the start.
+/// Losses for lack of space or capacity since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Lost {
-    /// Requests of which nothing, or not the end, could be recorded.
+    /// Requests that could not be recorded at all or to their end.
     pub(crate) unrecorded: u64,
-    /// Bodies that were not recorded because they could not be masked.
+    /// Withheld bodies: they could not be redacted.
     pub(crate) withheld: u64,
-    /// Calls that could not be counted.
+    /// Calls that could not be metered.
     pub(crate) uncounted: u64,
-    /// Lines of the access log.
+    /// Lost lines of the access log.
     pub(crate) log_lines: u64,
-    /// Connections that were closed at once.
+    /// Connections rejected immediately.
     pub(crate) connections: u64,
-    /// Requests whose client went away or whose answer broke off.
+    /// Aborted requests: the client left, or the response was aborted.
     pub(crate) aborted: u64,
 }
 
-/// The journal at a moment.
+/// State of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct JournalPulse {
-    /// Bytes on the disk.
+    /// Size on disk in bytes.
     pub(crate) disk_bytes: u64,
     /// Records that could not be appended since the start.
     pub(crate) refused: u64,
-    /// Transactions of which only the outcome was recorded since the start.
+    /// Transactions recorded with their outcome only since the start.
     pub(crate) shortened: u64,
-    /// Files dropped by retention since the start.
+    /// Files deleted by retention since the start.
     pub(crate) dropped: u64,
-    /// Transactions in the index.
+    /// Indexed transactions.
     pub(crate) indexed: u64,
     /// Transactions that are not indexed yet.
     pub(crate) index_lag_records: u64,
-    /// How many seconds the index is behind.
+    /// Index lag in seconds.
     pub(crate) index_lag_seconds: f64,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct Live {
     pools: Mutex<PoolPast>,
 }
 
-/// What the sampler knows of the second before.
+/// State of the previous second.
 #[derive(Default)]
 struct Before {
     totals: Totals,
@@ -195,7 +195,7 @@ struct Before {
 }
 
 impl Live {
-    /// Nothing has been seen yet.
+    /// No snapshot has been taken yet.
     pub(crate) fn new(sources: Arc<Sources>) -> Self {
         Self {
             sources,
@@ -205,22 +205,22 @@ impl Live {
         }
     }
 
-    /// What is told from now on: events of a stream (text/event-stream).
+    /// Subscribes to new events of the stream (text/event-stream).
     pub(crate) fn follow(&self) -> watch::Receiver<Bytes> {
         self.told.subscribe()
     }
 
-    /// What was between two times, in seconds since 1970.
+    /// The history of a period, in seconds since 1970.
     pub(crate) fn history(&self, from: u64, to: u64) -> History {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 
-    /// What pools did between two times, in seconds since 1970; at most the last 15 minutes.
+    /// The history of pools in a period, in seconds since 1970; at most the last 15 minutes.
     pub(crate) fn pools(&self, from: u64, to: u64) -> Vec<PoolHistory> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 
-    /// Takes a snapshot every second, for as long as it is polled.
+    /// Takes a snapshot every second, while it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -234,7 +234,7 @@ impl Live {
                 live.tick(&mut before);
                 before
             });
-            // A panic has been told; there is no second before it then.
+            // The panic has been reported; there is no previous second then.
             before = taken.await.unwrap_or_default();
         }
     }
@@ -290,8 +290,8 @@ impl Live {
     }
 }
 
-/// Who has nothing left, or was refused since the last look. `refused` has what was refused to
-/// each before.
+/// Consumers without remaining calls, or with rejections since the previous snapshot. `refused`
+/// holds the previous counts.
 fn throttled(standings: &LimitStandings, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
     let is_first = refused.is_empty();
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Metrics as data, and the Prometheus text format.
+//! Metrics as data, and their rendering in the Prometheus and OpenMetrics formats.
 //!
-//! There is no registry: whoever has numbers gives families, and a page is rendered from them.
+//! There is no registry: modules return families of metrics, and a page is rendered from them.
 
 mod gateway;
 mod openmetrics;
@@ -17,7 +17,7 @@ pub use weir_gateway::stats::Exemplar;
 
 use axum::http::{HeaderMap, header};
 
-/// A page in the format that a scraper prefers, and its Content-Type.
+/// A page in the format that the scraper prefers, and its Content-Type.
 pub fn page(families: &[Family], asked: &HeaderMap) -> (&'static str, String) {
     let asked = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if openmetrics::is_preferred(asked) {
@@ -32,20 +32,20 @@ pub fn page(families: &[Family], asked: &HeaderMap) -> (&'static str, String) {
 pub struct Family {
     /// Name, in the characters Prometheus allows, with its unit and `_total` where it belongs.
     pub name: &'static str,
-    /// What it counts, in one line.
+    /// Meaning, in one line.
     pub help: &'static str,
-    /// The numbers.
+    /// The values.
     pub samples: Samples,
 }
 
-/// Numbers of one kind.
+/// Values of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Samples {
-    /// Numbers that only grow.
+    /// Counters: values that only grow.
     Counter(Vec<Sample>),
-    /// Numbers that come and go.
+    /// Gauges: values that rise and fall.
     Gauge(Vec<Sample>),
-    /// Distributions.
+    /// Histograms.
     Histogram(Vec<Histogram>),
 }
 
@@ -64,26 +64,26 @@ pub type Row<T> = (Kind, &'static str, fn(&T) -> f64, &'static str);
 /// Labels of a series. The number of their values is bounded: never a path, a client or a token.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// One number.
+/// A value with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
-    /// Its value.
+    /// Value.
     pub value: f64,
 }
 
-/// One distribution.
+/// A histogram with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
-    /// Upper bounds, ascending, and how many observations were not above each (cumulative). The
-    /// bound of infinity is not among them.
+    /// Upper bounds, ascending, and the cumulative number of observations up to each. The bound of
+    /// infinity is not included.
     pub buckets: Vec<(f64, u64)>,
     /// Number of observations.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the observations.
     pub sum: f64,
     /// Traced observations, at most one a bucket, by the number of the bucket; that of infinity
     /// follows the last.

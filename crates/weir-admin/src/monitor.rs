@@ -1,7 +1,6 @@
-//! What the admin API tells of usage, and whom it asks.
+//! Usage in the admin API.
 //!
-//! As with the [Tracker](crate::tracker), the doors are handed in by whoever puts the program
-//! together, and may block.
+//! As with the [Tracker](crate::tracker), the functions are injected by the binary and may block.
 
 use crate::gap::Missing;
 use crate::tracker::Failure;
@@ -9,48 +8,48 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-/// The doors to what was counted.
+/// Access to metered usage.
 pub struct Monitor {
-    /// Usage, grouped as it is asked for.
+    /// Usage, grouped as requested.
     pub usage: crate::tracker::Door<UsageQuery, UsageReport, UsageFailure>,
-    /// Counts again what the journal still has.
+    /// Rebuilds the metering from the journal.
     pub rebuild: Box<dyn Fn() -> Rebuild + Send + Sync>,
 }
 
-/// Gives how counting again has ended, or nothing for now; none when that was told. It may block.
+/// Returns the results of a rebuild at its end, an empty list before; `None` afterwards. It may
+/// block.
 pub type Rebuild = Box<dyn FnMut() -> Option<Vec<Rebuilt>> + Send>;
 
 /// Why there is no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageFailure {
-    /// The question is wrong; the text says what.
+    /// The query is invalid; the text says why.
     #[error("{0}")]
     Question(String),
-    /// Something could not be read.
+    /// Data could not be read.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-/// A question about usage.
+/// A usage query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UsageQuery {
-    /// From when: RFC 3339, a day (UTC), or how long ago (`30d`). From the beginning if it is not
-    /// said. The minute that has it is the first.
+    /// Start: RFC 3339, a day (UTC), or an age (`30d`); default: the first metered minute. Rounded
+    /// to the minute that contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Until when, likewise; until now if it is not said. The minute before it is the last.
+    /// End, likewise; default: now. The minute that contains it is not included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// What has rows of its own, with commas between: `consumer`, `api`, `operation`, `plan`,
-    /// `status`.
+    /// Grouping, separated by commas: `consumer`, `api`, `operation`, `plan`, `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// A row for each `minute`, `hour` or `day` (UTC).
+    /// Time step: `minute`, `hour` or `day` (UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Only this consumer; empty: calls of who is none.
+    /// Only this consumer; empty: calls without a consumer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
     /// Only this API.
@@ -59,10 +58,10 @@ pub struct UsageQuery {
     /// Only this operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Only this plan; empty: calls without one.
+    /// Only this plan; empty: calls without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Only this class of status, `1xx` to `5xx`, or `none`: without an answer.
+    /// Only this class of status, `1xx` to `5xx`, or `none`: calls without a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
 }
@@ -70,24 +69,24 @@ pub struct UsageQuery {
 /// Usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageReport {
-    /// Begin of the time it is of (RFC 3339, UTC).
+    /// Start of the period (RFC 3339, UTC).
     pub from: String,
-    /// Its end.
+    /// End of the period.
     pub to: String,
-    /// Rows in the order of time and names, at most 10,000.
+    /// Rows by time and names, at most 10,000.
     pub rows: Vec<UsageRow>,
-    /// What is missing of that time, of whomever.
+    /// Gaps of the period, of all consumers.
     #[serde(default)]
     pub missing: Missing,
 }
 
-/// Calls that have something in common. What was not grouped by is left out.
+/// Calls of a group. Fields outside the grouping are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageRow {
-    /// Begin of the step (RFC 3339, UTC).
+    /// Start of the step (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Consumer; empty: who is none. `(other)` is what there was no room for.
+    /// Consumer; empty: none. `(other)` is the overflow beyond the cardinality limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
     /// API.
@@ -106,33 +105,33 @@ pub struct UsageRow {
     pub calls: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub response_bytes: u64,
-    /// What they cost by themselves, a decimal in the plan's currency, by plan.
+    /// Costs by plan: a decimal in the plan's currency, without tiers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub amounts: BTreeMap<String, String>,
-    /// How long half of them took, in microseconds, within 1 %.
+    /// Median duration in microseconds, within 1 %.
     pub p50_us: u64,
-    /// The same of 90 %.
+    /// 90th percentile of the durations.
     pub p90_us: u64,
-    /// The same of 99 %.
+    /// 99th percentile of the durations.
     pub p99_us: u64,
 }
 
-/// How counting again has ended.
+/// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rebuilt {
-    /// Begin of what was counted again (RFC 3339, UTC): a minute. What is older was not touched.
+    /// Start of the rebuilt period (RFC 3339, UTC): a minute. Older data was not changed.
     pub from: String,
-    /// Its end.
+    /// End of the rebuilt period.
     pub to: String,
-    /// Transactions that were read.
+    /// Transactions read.
     pub read: u64,
-    /// Calls that were counted in that time.
+    /// Calls metered in the period before.
     pub before: u64,
-    /// Calls that are counted in it now.
+    /// Calls metered in the period now.
     pub after: u64,
-    /// Why nothing has changed, if it failed.
+    /// Why a failed rebuild changed nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }

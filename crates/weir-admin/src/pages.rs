@@ -1,4 +1,4 @@
-//! The pages: one handler each.
+//! Routes of the admin listener outside the API.
 
 use crate::access::BASE;
 use crate::api::{self, Origin};
@@ -17,11 +17,11 @@ use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Where a connection arrived, for the check of Host.
+/// Local address of a connection, for the host check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived(pub(crate) IpAddr);
 
-/// Every page behind the check of Host; `hosts` are accepted beside the names of this machine.
+/// All routes behind the host check; `hosts` are accepted in addition to the names of this machine.
 pub(crate) fn router(
     sources: Arc<Sources>,
     live: Arc<Live>,
@@ -53,7 +53,8 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             kind: "draining",
             title: "weir is stopping",
             place: None,
-            detail: "It finishes what it has; send new requests elsewhere.".to_owned(),
+            detail: "weir completes the requests in flight; send new requests elsewhere."
+                .to_owned(),
         }
         .into_response(),
         Readiness::Pools(names) => Problem {
@@ -61,7 +62,7 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             kind: "pool-unavailable",
             title: "A pool has no agent",
             place: None,
-            detail: format!("No agent can be started of: {}.", names.join(", ")),
+            detail: format!("No agent can be started in: {}.", names.join(", ")),
         }
         .into_response(),
     }
@@ -76,14 +77,14 @@ async fn unknown() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
-        title: "There is no such page",
+        title: "Not found",
         place: None,
-        detail: "The admin listener has /console/, /healthz, /readyz, /metrics and /v1/."
+        detail: "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/."
             .to_owned(),
     }
 }
 
-/// Nothing here may be stored, unless it says so itself, or taken for something else than it says.
+/// Responses are not stored, unless they state otherwise, and their type is not guessed.
 async fn harden(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -99,15 +100,15 @@ async fn check_host(
     let local = request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.0);
     let mut named = request.headers().get_all(header::HOST).iter();
     let (first, second) = (named.next(), named.next());
-    // HTTP/1.0 has no Host, and browsers do not speak it.
+    // HTTP/1.0 has no Host, and browsers do not use it.
     let missing = first.is_none() && request.version() != Version::HTTP_10;
     if missing || second.is_some() {
         return Problem {
             status: StatusCode::BAD_REQUEST,
             kind: "bad-request",
-            title: "The request is not acceptable HTTP",
+            title: "Invalid HTTP request",
             place: None,
-            detail: "It needs exactly one Host header.".to_owned(),
+            detail: "Exactly one Host header is required.".to_owned(),
         }
         .into_response();
     }
@@ -120,10 +121,11 @@ async fn check_host(
     Problem {
         status: StatusCode::MISDIRECTED_REQUEST,
         kind: "misdirected",
-        title: "The admin listener does not answer for this host",
+        title: "Host not allowed on the admin listener",
         place: None,
-        detail: "It answers for loopback names, its own address and the names in admin.hosts."
-            .to_owned(),
+        detail:
+            "Allowed: loopback names, the address of the listener, and the names in admin.hosts."
+                .to_owned(),
     }
     .into_response()
 }

@@ -1,105 +1,105 @@
-//! What the admin API tells of pools.
+//! Pools in the admin API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_gateway::pools::{PoolSnapshot, Spread};
 
-/// Every pool, in the order of the configuration.
+/// All pools, in the order of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pools {
     /// The pools.
     pub pools: Vec<PoolStatus>,
 }
 
-/// A pool at this moment; what is counted is counted since weir was started.
+/// Status of a pool; counters count since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolStatus {
-    /// Its name.
+    /// Name of the pool.
     pub pool: String,
-    /// What its agents speak: `fastcgi`, `http` or `cgi`.
+    /// Protocol of the agents: `fastcgi`, `http` or `cgi`.
     pub protocol: String,
-    /// It can serve, as far as is known.
+    /// The pool is ready, as far as is known.
     pub ready: bool,
-    /// Why the last agent failed, until one serves again.
+    /// Last error of an agent, until an agent serves again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Its agents now.
+    /// Current agents.
     pub agents: Agents,
-    /// Requests that wait for one.
+    /// Waiting requests.
     pub queue: Queue,
-    /// Requests answered.
+    /// Requests served.
     pub served: u64,
-    /// Requests refused because the queue was full.
+    /// Requests rejected because the queue was full.
     pub rejected_full: u64,
-    /// Requests refused because they had waited too long.
+    /// Requests rejected because their wait timed out.
     pub rejected_wait: u64,
-    /// Requests refused because no agent could be started.
+    /// Requests rejected because no agent could be started.
     pub rejected_unavailable: u64,
     /// Agents started.
     pub started: u64,
-    /// Agents that never answered.
+    /// Agent starts that failed.
     pub failed_starts: u64,
-    /// Agents replaced as planned: by requests, age, memory or order.
+    /// Agents recycled: by requests, age, memory or command.
     pub restarted: u64,
-    /// Agents that ended by themselves.
+    /// Agents that exited unexpectedly.
     pub crashed: u64,
-    /// Agents killed because a request took too long, or because their answer was garbage.
+    /// Agents killed because of a timeout or a protocol error.
     pub killed: u64,
-    /// Lines that agents wrote and that were not logged because there were too many.
+    /// Log lines of agents that were dropped by the rate limit.
     pub log_dropped: u64,
     /// Time that requests waited for an agent.
     pub request_wait: Times,
-    /// Time that agents took for requests.
+    /// Time that agents needed for requests.
     pub request_duration: Times,
 }
 
-/// Agents by what they are doing.
+/// Agents by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Agents {
-    /// They have a request.
+    /// With a request.
     pub busy: usize,
-    /// They wait for one.
+    /// Idle.
     pub available: usize,
-    /// They have not answered for the first time yet.
+    /// Started, not ready yet.
     pub starting: usize,
-    /// They take no more: to be replaced, or not known to be well.
+    /// Draining, or not known to be healthy.
     pub locked: usize,
-    /// Most there may be.
+    /// Maximum number of agents.
     pub max: usize,
-    /// Their process ids, if weir has started them.
+    /// Process ids of the agents that weir started.
     pub pids: Vec<u32>,
 }
 
-/// Requests that wait.
+/// Queue of waiting requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
-    /// Now.
+    /// Current length.
     pub current: usize,
-    /// Most at once so far.
+    /// Peak length.
     pub peak: usize,
-    /// Most that may.
+    /// Maximum length.
     pub max: usize,
 }
 
-/// Times in seconds; percentiles are known to 1 %.
+/// Times in seconds; percentiles within 1 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Times {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
-    /// Half took no longer.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100 took no longer.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: f64,
 }
 
 impl Pools {
-    /// What the gateway tells.
+    /// From the gateway's snapshot.
     pub(crate) fn of(snapshots: Vec<PoolSnapshot>) -> Self {
         Self { pools: snapshots.into_iter().map(status).collect() }
     }

@@ -4,18 +4,18 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// One kind of error.
+/// A kind of error.
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     /// Stable name.
     pub(crate) kind: &'static str,
     pub(crate) title: &'static str,
-    /// First byte of the query that is wrong, and the last but one.
+    /// Start of the wrong part of the query in bytes, and its end (exclusive).
     pub(crate) place: Option<[usize; 2]>,
     pub(crate) detail: String,
 }
 
-/// Why a call was denied (403), with the response, for the audit.
+/// Reason of a denied call (403), attached to the response for the audit log.
 #[derive(Clone, Debug)]
 pub(crate) struct Denied(pub(crate) String);
 

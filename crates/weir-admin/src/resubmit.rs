@@ -1,63 +1,63 @@
-//! What the admin API tells of resubmission, and whom it asks: like [`crate::tracker`].
+//! Resubmission in the admin API, injected like [`crate::tracker`].
 
 use crate::tracker::{Door, Failure, SearchFailure};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The doors to resubmission.
+/// Access to resubmission.
 pub struct Resubmission {
-    /// Sends a transaction again: its id, how, and who asks.
+    /// Resubmits a transaction: id, edits, name of the token.
     pub resubmit: Door<(u128, Wish, String), Attempt, Refusal>,
-    /// Says what became of a transaction.
+    /// Sets the resolution of a transaction.
     pub resolve: Door<(u128, Resolve, String), (), Refusal>,
-    /// Makes a job.
+    /// Creates a job.
     pub make: Door<(NewJob, String), Job, SearchFailure>,
-    /// The last jobs, at most so many, newest first.
+    /// The last jobs, at most the given number, newest first.
     pub jobs: Door<usize, Vec<Job>, Failure>,
-    /// One job.
+    /// A job by number.
     pub job: Door<i64, Option<Job>, Failure>,
-    /// Does something with a job.
+    /// Runs, pauses or cancels a job.
     pub act: Door<(i64, JobAction, RunJob), Option<Acted>, Failure>,
 }
 
-/// Why a transaction was not sent again, or not resolved.
+/// Why a transaction was not resubmitted or resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no such transaction.
     NotFound,
-    /// The wish is wrong; the text says how.
+    /// The request is invalid; the text says why.
     Bad(String),
-    /// It cannot be sent, as a code and in words.
+    /// The transaction is rejected: code and text.
     Cannot(String, String),
-    /// There is no room for it.
+    /// Too many concurrent requests.
     Busy,
-    /// Something cannot be read or written.
+    /// Data cannot be read or written.
     Failed(Failure),
 }
 
-/// How a transaction is to be sent again. Nothing at all means as it was.
+/// Edits and options of a resubmission. An empty object: unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wish {
-    /// The whole query, without its question mark, instead of the recorded one; empty for none.
+    /// Replaces the recorded query, without question mark; empty: no query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// Headers to set and to remove; none that carries credentials or that weir decides about.
+    /// Headers to set and to remove; no credentials and no headers that weir sets.
     pub headers: HeaderWish,
-    /// The whole body, in no coding, instead of the recorded one.
+    /// Replaces the recorded body; complete and not encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The same in base64, where it is no text.
+    /// The same in base64, for a body that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
-    /// The operation of another route of its API, one of `resubmit.targets`, to send it to.
+    /// Send to another route of the API: the operation, one of `resubmit.targets`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Send it even if it is settled, or it is not known whether the last attempt was sent.
+    /// Send even if the transaction is settled or the last attempt is `unknown`.
     pub again: bool,
 }
 
-/// Edits of headers.
+/// Header edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderWish {
@@ -71,154 +71,154 @@ pub struct HeaderWish {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderLine {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
 }
 
-/// An attempt to send a transaction again.
+/// A resubmission of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
-    /// The transaction it is itself.
+    /// Transaction id of the attempt.
     pub id: String,
-    /// The transaction that is sent again.
+    /// The resubmitted transaction.
     pub original: String,
-    /// Its number in the chain, from 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// `sending`, `succeeded`, `failed`, `refused` or `unknown`: weir ended before it did, and
-    /// nobody knows whether it was sent.
+    /// `sending`, `succeeded`, `failed`, `refused` or `unknown`: weir ended before the attempt did,
+    /// so it may have been sent.
     pub state: String,
-    /// Status of the answer, 0 if there was none.
+    /// Status of the response, 0 without a response.
     pub status: u16,
-    /// Why it was refused, or the problem that weir answered with.
+    /// Rejection reason, or code of the problem that weir returned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What that means, of one that was refused.
+    /// Description of the rejection reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
-    /// Who made it.
+    /// Name of the token.
     pub who: String,
-    /// The job that made it.
+    /// Number of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<i64>,
-    /// Operation of another route that it went to.
+    /// Operation of the other route, if it was sent there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub to: String,
-    /// What was edited, for those who may see payloads; the values are in the records of both.
+    /// Description of the edits, for the role `payload-viewer`; the values are in both records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub difference: Option<serde_json::Value>,
-    /// When it began (RFC 3339, UTC).
+    /// Start (RFC 3339, UTC).
     pub began: String,
-    /// When it ended.
+    /// End.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
-/// What became of a transaction.
+/// The resolution of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resolve {
     /// `resolved`, `dismissed`, or `open` again.
     pub state: String,
-    /// Why.
+    /// Comment.
     #[serde(default)]
     pub comment: String,
 }
 
-/// A job to be made: it finds out what it would send.
+/// A job to be created, initially as a preview.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewJob {
-    /// What it sends, in the query language.
+    /// Query for the transactions.
     pub query: String,
-    /// Requests a second.
+    /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// The operation of another route of their API to send them to.
+    /// Send to another route of their API: the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Also what is settled, or not known to have been sent.
+    /// Include transactions that are settled or whose last attempt is `unknown`.
     pub again: bool,
-    /// Run it once it is known what it sends.
+    /// Run after the preview.
     pub run: bool,
 }
 
-/// What is to be done with a job.
+/// Action on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
-    /// Send, or go on sending.
+    /// Start or resume.
     Run,
-    /// Send no more for now.
+    /// Pause.
     Pause,
-    /// Send no more.
+    /// Cancel.
     Cancel,
 }
 
-/// A job after something was to be done with it, and whether that could be done.
+/// A job after an action, and whether the action was possible.
 pub type Acted = (Job, bool);
 
-/// How a job is run.
+/// Options of running a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunJob {
-    /// Requests a second, instead of what it had.
+    /// New rate in requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Also what is settled, or not known to have been sent.
+    /// Include transactions that are settled or whose last attempt is `unknown`.
     pub again: bool,
 }
 
-/// Requests a second of a job, if nobody says.
+/// Default rate of a job, in requests per second.
 pub const RATE: f64 = 10.0;
 
-/// A job: all that a query finds, sent again at a set rate.
+/// A job: bulk resubmission of the result of a query at a given rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its number.
+    /// Number.
     pub number: i64,
-    /// What it finds.
+    /// Query.
     pub query: String,
     /// `previewing`, `previewed`, `running`, `paused`, `cancelled` or `finished`.
     pub state: String,
-    /// Requests a second.
+    /// Requests per second.
     pub rate: f64,
-    /// Operation of another route it sends to.
+    /// Operation of the other route, if it sends there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub to: String,
-    /// Also what is settled, or not known to have been sent.
+    /// Includes transactions that are settled or whose last attempt is `unknown`.
     pub again: bool,
-    /// It runs once it is previewed.
+    /// Runs after the preview.
     pub run: bool,
-    /// Who made it.
+    /// Name of the token.
     pub who: String,
-    /// Transactions may be missing from it: the index was not complete, or there are too many.
+    /// Transactions may be missing: the index was not complete, or there are too many.
     pub incomplete: bool,
-    /// What it has to do with, by state and reason.
+    /// Numbers of transactions by state and reason.
     pub transactions: Vec<JobCount>,
-    /// When it was made (RFC 3339, UTC).
+    /// Created (RFC 3339, UTC).
     pub created: String,
-    /// When it began to send.
+    /// Start of sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<String>,
-    /// When nothing was left to be sent.
+    /// End of sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
-/// Transactions of a job that are in one state for one reason.
+/// Number of transactions of a job with the same state and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobCount {
-    /// `pending`, `cannot` be sent, `sending`, `succeeded`, `failed`, `refused`, `unknown` or
+    /// `pending`, `cannot` (rejected), `sending`, `succeeded`, `failed`, `refused`, `unknown` or
     /// `cancelled`.
     pub state: String,
-    /// Why, as a code.
+    /// Code of the reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, in words.
+    /// Description of the reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
-    /// How many.
+    /// Number of transactions.
     pub count: u64,
 }

@@ -1,29 +1,29 @@
-//! What an admin token allows.
+//! Roles of admin tokens.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What an admin token allows; each role allows what those before it do, too.
+/// Role of an admin token; each role includes the permissions of the previous ones.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Sees what happened, but neither headers nor bodies nor business keys.
+    /// Reads metadata, but neither headers nor bodies nor business keys.
     Viewer,
-    /// Sees those, too.
+    /// Reads headers, bodies and business keys, too.
     PayloadViewer,
     /// Acts on transactions.
     Operator,
-    /// Makes and revokes tokens.
+    /// Creates and revokes tokens.
     Admin,
 }
 
 impl Role {
-    /// Every role, the least first.
+    /// All roles, lowest first.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::PayloadViewer, Self::Operator, Self::Admin];
 
-    /// Its name, as it is written everywhere.
+    /// Name, used everywhere.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

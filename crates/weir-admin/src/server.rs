@@ -1,4 +1,4 @@
-//! The socket: bounded connections, bounded waiting.
+//! The socket, with limits of connections and times.
 
 mod tls;
 
@@ -24,19 +24,19 @@ use weir_gateway::handshake::Failures;
 use weir_gateway::pools::Log;
 use weir_gateway::tls::TlsError;
 
-/// Connections open at once; more are closed at once.
+/// Maximum number of connections; further ones are closed immediately.
 const CONNECTIONS: usize = 256;
-/// Time for a TLS handshake, and for a request head to arrive, from the start of a connection or the
-/// last answer on.
+/// Timeout of a TLS handshake and of a request head, from the start of the connection or the last
+/// response.
 const HEAD: Duration = Duration::from_secs(10);
-/// Longest life of a connection, so that a client that does not read cannot hold one for ever.
+/// Longest life of a connection, so that a client that does not read cannot hold it forever.
 const LIFE: Duration = Duration::from_secs(10 * 60);
-/// How often it is looked whether handshakes have failed.
+/// Interval of reporting failed handshakes.
 const REPORTS: Duration = Duration::from_secs(1);
-/// Bytes of a request head.
+/// Largest request head in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 
-/// Why there is no admin listener.
+/// Why the admin listener cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The address cannot be bound.
@@ -44,15 +44,15 @@ pub enum AdminError {
     Bind {
         /// The address.
         addr: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         error: std::io::Error,
     },
-    /// The listener cannot speak TLS.
-    #[error("the admin listener cannot speak TLS: {0}")]
+    /// TLS cannot be set up.
+    #[error("TLS of the admin listener cannot be set up: {0}")]
     Tls(#[from] TlsError),
 }
 
-/// A socket that is bound and not served yet.
+/// A socket that is bound, but not served yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: std::net::TcpListener,
@@ -61,7 +61,7 @@ pub struct Bound {
     tls: Option<AdminTls>,
 }
 
-/// Binds the admin listener; `data` is the folder a self-signed certificate is kept in.
+/// Binds the admin listener; `data` is the folder of a self-signed certificate.
 ///
 /// # Errors
 /// The address cannot be bound, or the certificate cannot be used; the text names which.
@@ -76,18 +76,18 @@ pub fn bind(admin: &Admin, data: &Path) -> Result<Bound, AdminError> {
 }
 
 impl Bound {
-    /// Where it listens.
+    /// The bound address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Whether the listener speaks TLS.
+    /// Whether the listener uses TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Serves for as long as it is polled, on the current tokio runtime. Certificates are those of
-    /// the configuration in force. `log` gets a line now and then while TLS handshakes fail; it must
+    /// Serves while it is polled, on the current tokio runtime. Certificates are those of the
+    /// configuration in force. `log` gets an occasional line about failed TLS handshakes; it must
     /// not block.
     pub async fn serve(mut self, sources: Sources, log: Log) {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
@@ -103,7 +103,7 @@ impl Bound {
         }
         loop {
             let Ok((stream, peer)) = listener.accept().await else {
-                // Out of descriptors, most likely: give connections time to end.
+                // Probably out of file descriptors: gives connections time to end.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -147,7 +147,7 @@ async fn connection(
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // How a connection ends is its client's business.
+    // Errors at the end of a connection concern the client only.
     let _ = tokio::time::timeout(LIFE, serving).await;
     drop(permit);
 }

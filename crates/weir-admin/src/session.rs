@@ -1,16 +1,16 @@
-//! Sessions of the console: who signed in with an admin token, and may go on without sending it.
+//! Sessions of the console, which replace the admin token after sign-in.
 //!
 //! A session needs two secrets of 256 random bits. One is a cookie that scripts cannot read
-//! (`HttpOnly`) and other sites cannot send (`SameSite=Strict`). The other one, the CSRF token, is no
-//! cookie: the answer to signing in has it, and the console sends it in the header [`CSRF_HEADER`] with
-//! every call, reads included. Browsers send cookies to every port of a host, so that whatever
-//! listens on another port may see the first secret; the second one is kept by origin, of which the
-//! port is a part. A link that is opened cannot send a header: it has a ticket instead, which is
-//! good for one URL, once, for a minute.
+//! (`HttpOnly`) and other sites cannot send (`SameSite=Strict`). The other one, the CSRF token, is
+//! not a cookie: it is in the response to the sign-in, and the console sends it in the header
+//! [`CSRF_HEADER`] with every call, reads included. Browsers send cookies to all ports of a host,
+//! so a server on another port may see the first secret. The second one is stored by origin, which
+//! includes the port. A link that is opened cannot send a header: it has a ticket instead, which is
+//! valid for one URL, once, for a minute.
 //!
-//! Only hashes (SHA-256) are here, in memory: a restart signs everybody out. A session is bound to
-//! its admin token, so it ends when that is revoked, and can do what that can. Browsers that say
-//! where a request comes from are believed.
+//! Only hashes (SHA-256) are stored, in memory: a restart ends all sessions. A session is bound to
+//! its admin token: it has the token's role and ends when the token is revoked. The browser's
+//! information about the origin of a request is trusted.
 
 use crate::tokens::{self, TokenError};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -18,26 +18,26 @@ use axum::http::{HeaderMap, HeaderName, header};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most sessions; who was away for longest is signed out for a new one.
+/// Maximum number of sessions; a new one replaces the one that was idle for longest.
 const MOST: usize = 256;
-/// Most sessions of one token, so that nobody signs out all others.
+/// Maximum number of sessions of a token, so that one user cannot end the sessions of all others.
 const MOST_OF_TOKEN: usize = 32;
-/// Time without a request after which a session ends.
+/// Idle timeout of a session.
 const IDLE: Duration = Duration::from_secs(60 * 60);
-/// Time after which a session ends in any case.
+/// Longest life of a session.
 pub(crate) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Header with the CSRF token of a session.
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("weir-csrf-token");
-/// Where the browser says a request comes from (Fetch Metadata).
+/// Header with the relation of a request to its origin (Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Time for which a ticket is good.
+/// Validity of a ticket.
 const TICKET_LIFE: Duration = Duration::from_secs(60);
-/// Most tickets of a session that were not used; the oldest goes for a new one.
+/// Maximum number of unused tickets of a session; a new one replaces the oldest.
 const TICKETS: usize = 8;
 
-/// What is kept of a session.
+/// Stored state of a session.
 struct Session {
-    /// Hash of the cookie, by which the session is known.
+    /// Hash of the cookie, the key of the session.
     id: Arc<str>,
     /// Hash of the CSRF token.
     csrf: String,
@@ -51,7 +51,7 @@ struct Session {
 /// A link that may be opened once.
 struct Ticket {
     sha256: String,
-    /// Path and query that it is good for.
+    /// Path and query for which the ticket is valid.
     target: String,
     made: Instant,
 }
@@ -60,25 +60,25 @@ struct Ticket {
 pub(crate) struct Begun {
     /// Value of `Set-Cookie`.
     pub(crate) cookie: String,
-    /// What the console has to send with every call.
+    /// The CSRF token, which the console sends with every call.
     pub(crate) csrf_token: String,
 }
 
-/// What a request shows beside the cookie.
+/// The proof that a request has in addition to the cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'r> {
-    /// Nothing.
+    /// None.
     None,
     /// A CSRF token.
     Csrf(&'r str),
-    /// A ticket, and the path and query that are asked for with it.
+    /// A ticket, with path and query of the request.
     Ticket(&'r str, &'r str),
 }
 
-/// What the cookie of a request stands for.
+/// Result of looking up the cookie of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recognised {
-    /// Nothing.
+    /// No session.
     Nobody,
     /// The session of this admin token, but the second secret is missing or wrong.
     Unproven(String),
@@ -86,23 +86,23 @@ pub(crate) enum Recognised {
     Session(String, Arc<str>),
 }
 
-/// Everybody who is signed in.
+/// All sessions.
 pub(crate) struct Sessions {
-    /// Cookies do not know ports: two servers of one machine need two names.
+    /// Name of the cookie. Cookies ignore ports: two servers of one machine need two names.
     cookie: String,
-    /// The admin listener speaks TLS, and nobody else gets the cookie.
+    /// The admin listener uses TLS, so the cookie is sent over TLS only.
     secure: bool,
     all: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
-    /// Nobody, at the admin listener with this port.
+    /// No sessions, for the admin listener with this port.
     pub(crate) fn new(port: u16, secure: bool) -> Self {
         let cookie = format!("{}{port}", weir_gateway::console_cookie::PREFIX);
         Self { cookie, secure, all: Mutex::default() }
     }
 
-    /// Begins a session for a token.
+    /// Starts a session for a token.
     pub(crate) fn begin(&self, token: &str, now: Instant) -> Result<Begun, TokenError> {
         let (secret, csrf_token) = (tokens::secret()?, tokens::secret()?);
         let mut all = self.lock(now);
@@ -125,7 +125,7 @@ impl Sessions {
         Ok(Begun { cookie: self.set_cookie(&secret, LIFE.as_secs()), csrf_token })
     }
 
-    /// The session of a request. A ticket is used up, whatever it was shown for.
+    /// The session of a request. A ticket is used up by any attempt.
     pub(crate) fn recognise(
         &self,
         headers: &HeaderMap,
@@ -149,7 +149,7 @@ impl Sessions {
         Recognised::Session(session.token.clone(), Arc::clone(&session.id))
     }
 
-    /// Makes a ticket for a path and query; none if the session is over.
+    /// Creates a ticket for a path and query; `None` if the session has ended.
     pub(crate) fn ticket(
         &self,
         session: &str,
@@ -173,7 +173,7 @@ impl Sessions {
         self.lock(now).iter().any(|one| equal(&one.id, session))
     }
 
-    /// Ends the session that a request has; gives the cookie to be set.
+    /// Ends the session of a request; returns the cookie to be set.
     pub(crate) fn end(&self, headers: &HeaderMap, now: Instant) -> String {
         if let Some(hash) = self.secret(headers).map(tokens::hash) {
             self.lock(now).retain(|session| !equal(&session.id, &hash));
@@ -199,7 +199,7 @@ impl Sessions {
         )
     }
 
-    /// Those that have not ended.
+    /// Sessions that have not ended.
     fn lock(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|session| {
@@ -210,7 +210,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// The target that a ticket is good for; it is good for nothing after that.
+    /// The target of a ticket, which becomes invalid.
     fn use_ticket(&mut self, ticket: &str, now: Instant) -> Option<String> {
         let hash = tokens::hash(ticket);
         self.tickets.retain(|one| now.duration_since(one.made) < TICKET_LIFE);
@@ -223,7 +223,7 @@ fn equal(one: &str, other: &str) -> bool {
     verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
-/// Whether a request comes from the console itself, as far as the browser says.
+/// Whether a request comes from the console itself, according to the browser.
 fn is_own_site(headers: &HeaderMap) -> bool {
     let site = headers.get(SITE).map(axum::http::HeaderValue::as_bytes);
     matches!(site, None | Some(b"same-origin" | b"none"))
@@ -241,7 +241,7 @@ mod tests {
     }
 
     impl Sessions {
-        /// The token of a new session's requests.
+        /// The caller of a new session's requests.
         fn of(&self, begun: &Begun, now: Instant) -> Option<String> {
             let proof = Proof::Csrf(&begun.csrf_token);
             match self.recognise(&with(&begun.cookie), proof, now) {

@@ -13,7 +13,7 @@ use crate::tracker::Tracker;
 use std::sync::Arc;
 use weir_gateway::Gateway;
 
-/// Whether traffic should be sent here.
+/// Readiness for traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     /// Yes.
@@ -28,7 +28,7 @@ pub(crate) enum Readiness {
 pub struct Sources {
     /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// Every family to be shown, each name once.
+    /// All families of metrics, each name once.
     pub metrics: Arc<dyn Fn() -> Vec<Family> + Send + Sync>,
     /// The configuration and its reloads.
     pub configuration: Configuration,

@@ -1,9 +1,9 @@
-//! Admin tokens: who may ask the admin API, and for what.
+//! Admin tokens: authentication of the admin API, and roles.
 //!
-//! A token is `wadm_` and 256 random bits. Only its SHA-256 is kept, in `data/admin-tokens.json`,
-//! a JSON array with one object for each token. The first one is an admin's, made at the first
-//! start and written to `data/admin.token`, from where the commands read it. All of it belongs to
-//! the user of the data folder alone (0600).
+//! A token is `wadm_` and 256 random bits. Only its SHA-256 is stored, in `data/admin-tokens.json`,
+//! a JSON array with one object for each token. The first token has the role admin; it is created
+//! at the first start and written to `data/admin.token`, where the commands read it. All files
+//! belong to the user of the data folder alone (0600).
 
 use crate::role::Role;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_config::secret_file;
 
-/// Begins every token, for those who search for leaked ones.
+/// Prefix of all tokens, for secret scanners.
 const PREFIX: &str = "wadm_";
-/// Most tokens.
+/// Maximum number of tokens.
 const MOST: usize = 256;
 /// Longest name of a token in bytes.
 const LONGEST_NAME: usize = 128;
@@ -31,61 +31,61 @@ pub enum TokenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         error: io::Error,
     },
-    /// The file with the tokens is not what it should be.
+    /// The file of the tokens is invalid.
     #[error("{path}: not a list of admin tokens: {error}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: serde_json::Error,
     },
-    /// The system gives no randomness.
-    #[error("the system gives no randomness")]
+    /// The system has no randomness.
+    #[error("the system has no randomness")]
     Random,
-    /// There is no room for another token.
+    /// The maximum number of tokens is reached.
     #[error("there are {MOST} tokens already; revoke one first")]
     Full,
     /// A name is empty or too long.
     #[error("a token's name has 1 to {LONGEST_NAME} bytes and no control characters")]
     Name,
-    /// Nobody could make or revoke tokens any more.
+    /// Nobody could create or revoke tokens any more.
     #[error("this is the last token with the role admin")]
     Last,
 }
 
-/// What is kept of a token.
+/// Stored form of a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     id: String,
     name: String,
     role: Role,
-    /// SHA-256 of the whole token, in lower-case hexadecimal digits.
+    /// SHA-256 of the token, in lower-case hexadecimal digits.
     sha256: String,
 }
 
 /// A token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenInfo {
-    /// Its id, which is no secret.
+    /// Id, not secret.
     pub id: String,
-    /// Who has it.
+    /// Name of the holder.
     pub name: String,
-    /// What it allows.
+    /// Role.
     pub role: Role,
 }
 
-/// Who asks: a token that was recognised.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) id: String,
-    /// Who has it.
+    /// Name of the holder.
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// Id of the session of the console that stands in for the token, if one does.
+    /// Id of the console session that replaces the token, if any.
     pub(crate) session: Option<Arc<str>>,
 }
 
@@ -96,8 +96,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Opens the tokens of a data folder, and makes the first one if there are none; then the path
-    /// where that was written is given, too.
+    /// Opens the tokens of a data folder. Without any, creates the first one and returns the path
+    /// that it was written to.
     ///
     /// # Errors
     /// [`TokenError`]; the text names the file.
@@ -113,7 +113,7 @@ impl Tokens {
                 let tokens = Self { path, entries: Mutex::default() };
                 let (token, entry) = generate("first", Role::Admin)?;
                 let first = first_token(data);
-                // In this order: a crash between the two is put right by the next start.
+                // In this order: the next start repairs a crash between the two.
                 write(&first, format!("{token}\n").as_bytes())?;
                 tokens.keep(&mut tokens.lock(), vec![entry])?;
                 Ok((tokens, Some(first)))
@@ -122,7 +122,7 @@ impl Tokens {
         }
     }
 
-    /// Makes a token; gives it, which is the only time that it can be seen.
+    /// Creates a token and returns it; it cannot be read later.
     pub(crate) fn add(&self, name: &str, role: Role) -> Result<(String, TokenInfo), TokenError> {
         if !(1..=LONGEST_NAME).contains(&name.len()) || name.chars().any(char::is_control) {
             return Err(TokenError::Name);
@@ -152,12 +152,12 @@ impl Tokens {
         Ok(true)
     }
 
-    /// All of them.
+    /// All tokens.
     pub(crate) fn list(&self) -> Vec<TokenInfo> {
         self.lock().iter().map(Entry::info).collect()
     }
 
-    /// Whose token this is. Takes as long for one token as for another.
+    /// The caller of a token, in constant time for all tokens.
     pub(crate) fn recognise(&self, token: &str) -> Option<Caller> {
         let hash = hash(token);
         let mut found = None;
@@ -169,7 +169,7 @@ impl Tokens {
         found
     }
 
-    /// Who has the token with this id, as long as it is not revoked.
+    /// The caller of the token with this id, unless it is revoked.
     pub(crate) fn holder(&self, id: &str) -> Option<Caller> {
         self.lock().iter().find(|entry| entry.id == id).map(Entry::caller)
     }
@@ -178,7 +178,7 @@ impl Tokens {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is on the disk is what holds.
+    /// The file on disk is authoritative.
     fn keep(&self, entries: &mut Vec<Entry>, new: Vec<Entry>) -> Result<(), TokenError> {
         let error = |error| TokenError::Malformed { path: self.path.clone(), error };
         write(&self.path, &serde_json::to_vec_pretty(&new).map_err(error)?)?;
@@ -203,7 +203,7 @@ impl Entry {
     }
 }
 
-/// Where the first token of a data folder is written.
+/// Path of the first token of a data folder.
 #[must_use]
 pub fn first_token(data: &Path) -> PathBuf {
     data.join("admin.token")
@@ -224,7 +224,7 @@ pub(crate) fn secret() -> Result<String, TokenError> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// What is kept of a secret.
+/// The stored hash of a secret.
 pub(crate) fn hash(token: &str) -> String {
     hex(digest(&SHA256, token.as_bytes()).as_ref())
 }

@@ -1,8 +1,8 @@
-//! What the admin API tells of recorded transactions, and whom it asks.
+//! Recorded transactions in the admin API.
 //!
-//! This crate reads neither journal nor index: whoever puts the program together hands in a
-//! [`Tracker`], whose doors may block, and are called on threads where that is allowed. The
-//! commands show the same structs, whether they come from a server or from a folder.
+//! This crate reads neither journal nor index: the binary provides a [`Tracker`], whose functions
+//! may block and are called on threads that allow it. The commands show the same structs, from a
+//! server or from a data folder.
 
 mod counts;
 mod journal;
@@ -17,49 +17,49 @@ pub use counts::{Bucket, Counted, Counts, Facet};
 pub use journal::{Damage, JournalState, Lag, MissingFile, Recovery, Verified};
 pub use transaction::{Body, BodyMetadata, Change, Field, Payload, Stage, Summary, Transaction};
 
-/// Most transactions of a page, and most that a tail gives at once.
+/// Maximum number of transactions of a page and of a batch of a tail.
 pub const LONGEST_PAGE: usize = 1000;
 
-/// How long a search may take if nobody says it.
+/// Default timeout of a search.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a search may take at most.
+/// Longest timeout of a search.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why something cannot be told.
+/// Why a query failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Files cannot be read; the text says which and why.
     #[error("{0}")]
     Unreadable(String),
     /// There is no index.
-    #[error("nothing is indexed: `tracker.index` is none")]
+    #[error("indexing is off: `tracker.index` is none")]
     NotIndexed,
-    /// The index has not come to what is asked for, or is being made again.
-    #[error("the index is behind, so it cannot be said whether there is such a transaction")]
+    /// The index is too far behind, or is being rebuilt.
+    #[error("the index lags behind, so it is unknown whether the transaction exists")]
     Behind,
 }
 
-/// The doors to what was recorded.
+/// Access to recorded transactions.
 pub struct Tracker {
     /// The state of the journal.
     pub journal: Door<(), JournalState, Failure>,
-    /// The transaction with an id, with its payload if that may be seen; none if it is not kept.
+    /// The transaction with an id, with its payload if permitted; `None` if it is not stored.
     pub show: Door<(u128, bool), Option<Transaction>, Failure>,
-    /// A page of what a query finds.
+    /// A page of the result of a query.
     pub search: Door<Search, Page, SearchFailure>,
-    /// The recorded bytes of a body; none if the transaction is not kept.
+    /// The recorded bytes of a body; `None` if the transaction is not stored.
     pub body: Door<(u128, Side), Option<Vec<u8>>, Failure>,
-    /// How many a query finds, and whether to count business keys, too.
+    /// Counts of a query, optionally with facets of business keys.
     pub count: Door<(Search, bool), Counts, SearchFailure>,
-    /// All that a query finds, as far as the limit.
+    /// The result of a query, up to the limit.
     pub export: Door<Search, Export, SearchFailure>,
-    /// Follows what is recorded from now on.
+    /// Follows newly completed transactions.
     pub tail: Box<dyn Fn() -> Result<Tail, Failure> + Send + Sync>,
-    /// Reads the whole journal.
+    /// Verifies the journal.
     pub verify: Box<dyn Fn() -> Verify + Send + Sync>,
 }
 
-/// Which half of a transaction.
+/// Direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// From the client.
@@ -68,89 +68,89 @@ pub enum Side {
     Response,
 }
 
-/// Asks for something, and may block meanwhile.
+/// A query that may block.
 pub type Door<Q, A, E> = Box<dyn Fn(&Q) -> Result<A, E> + Send + Sync>;
 
-/// Gives what was recorded since it was last asked, oldest first, at most [`LONGEST_PAGE`]; what
-/// is left comes the next time. It may block.
+/// Returns the transactions completed since the last call, oldest first, at most [`LONGEST_PAGE`];
+/// the rest comes with the next call. It may block.
 pub type Tail = Box<dyn FnMut() -> Result<Vec<Summary>, Failure> + Send>;
 
-/// Gives more of an export; none when it has ended. It may block.
+/// Returns more of an export; `None` at the end. It may block.
 pub type Export = Box<dyn FnMut() -> Result<Option<Exporting>, Failure> + Send>;
 
-/// Gives more of what was found in the journal; none when all of it was read. It may block.
+/// Returns more of the verification; `None` at the end. It may block.
 pub type Verify = Box<dyn FnMut() -> Result<Option<Vec<Verified>>, Failure> + Send>;
 
-/// A part of an export. A transaction is made only when it is asked for: its bodies may be much
-/// larger decoded than they were recorded.
+/// A part of an export. A transaction is built only when it is needed: its decoded bodies may be
+/// much larger than the recorded ones.
 #[derive(Clone, Debug)]
 pub enum Exporting {
     /// The next transaction.
     Found(Box<Transaction>),
-    /// None for now: there was a search, which took its time.
+    /// None yet: a search took its time.
     Later,
-    /// There is nothing more.
+    /// The end.
     End(Exported),
 }
 
 /// The last line of an export.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ExportEnd {
-    /// What was exported.
+    /// Result of the export.
     pub end: Exported,
 }
 
-/// What was exported.
+/// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Exported {
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// There are more than the limit allowed.
+    /// There are more than the limit.
     pub cut: bool,
-    /// Where to go on, if it was cut.
+    /// The cursor to continue with, if the limit was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// As of a [`Page`].
+    /// As in [`Page`].
     pub incomplete: bool,
-    /// As of a [`Page`].
+    /// As in [`Page`].
     #[serde(default, skip_serializing_if = "Missing::is_empty")]
     pub missing: Missing,
 }
 
-/// What to search for.
+/// A search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// In the query language.
+    /// The query.
     pub query: String,
-    /// Most transactions, 1 to [`LONGEST_PAGE`].
+    /// Maximum number of transactions, 1 to [`LONGEST_PAGE`].
     pub limit: usize,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     pub cursor: Option<String>,
-    /// Whether the query may ask for payloads.
+    /// Whether the query may search payloads.
     pub payload: bool,
-    /// How long it may take.
+    /// The timeout.
     pub timeout: Duration,
 }
 
-/// Why nothing was found.
+/// Why a search failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchFailure {
-    /// The query is wrong.
+    /// The query is invalid.
     Query {
-        /// First byte that is wrong, and the last but one.
+        /// Start of the wrong part in bytes, and its end (exclusive).
         place: [usize; 2],
-        /// What is wrong there, and what would be right.
+        /// The error, and the suggested fix.
         message: String,
     },
-    /// The cursor is none.
+    /// The cursor is invalid.
     Cursor,
-    /// The query asks for payloads, and must not.
+    /// The query searches payloads without the required role.
     NeedsPayload,
-    /// Something could not be read.
+    /// Data could not be read.
     Failed(Failure),
 }
 
-/// A page of what a query found, newest first.
+/// A page of the result of a query, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page {
     /// The transactions.
@@ -158,44 +158,44 @@ pub struct Page {
     /// The cursor of the next page, if there may be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The time for one search ran out: ask on with the cursor.
+    /// The timeout of the search was reached: continue with the cursor.
     pub cut: bool,
-    /// Transactions may be missing: the time ran out, parts of the index are being made again, it
-    /// is too far behind for the rest of the journal to be read in its place, or a part of it was
-    /// made without knowing what is a business key, and the query asks for one.
+    /// Transactions may be missing: the timeout was reached, parts of the index are being rebuilt,
+    /// the index lag is too large to read the rest from the journal, or the query contains a
+    /// business key that a part of the index was built without.
     pub incomplete: bool,
-    /// The query asked for payloads.
+    /// The query searched payloads.
     pub payload: bool,
-    /// What is missing of the time that the query is about, whatever else it asks for.
+    /// Gaps of the period of the query, independent of its other conditions.
     #[serde(default)]
     pub missing: Missing,
 }
 
-/// A transaction that was found.
+/// A transaction of the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
-    /// What happened.
+    /// The summary.
     #[serde(flatten)]
     pub summary: Summary,
-    /// The journal cannot read it: its file is damaged.
+    /// The transaction cannot be read: its file is damaged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub damaged: bool,
-    /// The journal does not have it: its file is gone, and weir did not drop it.
+    /// The transaction is missing: its file was deleted, but not by weir.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
-    /// Where the words of the query stand.
+    /// Matches of the words of the query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub highlights: Vec<Highlight>,
 }
 
-/// A place where words of a query stand. It is data from outside: escape it before showing it.
+/// A match of words of the query. It is untrusted data: escape it before it is displayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Highlight {
     /// `target`, `request.header`, `response.header`, `request.body`, `response.body`, `key`,
     /// `property` or `log`.
     pub place: String,
-    /// The text around them.
+    /// The surrounding text.
     pub text: String,
-    /// Where in the text they stand: pairs of first and last but one byte.
+    /// Positions of the words in the text: pairs of start and end (exclusive) in bytes.
     pub marks: Vec<[usize; 2]>,
 }

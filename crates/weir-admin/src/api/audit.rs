@@ -1,4 +1,4 @@
-//! Who did what.
+//! The audit log.
 
 use super::transaction::{bad, limit};
 use super::{Api, not_recording};
@@ -11,33 +11,33 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Lines if nobody says how many, and at most.
+/// Default and largest number of lines.
 const LINES: usize = 100;
 const MOST_LINES: usize = 1000;
 
-/// Which lines.
+/// Filter and limit of the audit log.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Most lines, 1 to 1000; 100 if it is not said.
+    /// Maximum number of lines, 1 to 1000; default 100.
     limit: Option<usize>,
-    /// Only lines before the one with this number.
+    /// Only lines before the line with this number.
     before: Option<i64>,
-    /// Only what this one did, by name or token id.
+    /// Only actions of this actor: a token's name or id.
     who: Option<String>,
-    /// Only this, such as `resubmit`.
+    /// Only this action, such as `resubmit`.
     action: Option<String>,
-    /// Only what was done to this, such as a transaction's id.
+    /// Only actions on this object, such as a transaction id.
     subject: Option<String>,
 }
 
-/// Who looked at which payload, and who changed what, newest first
+/// Query the audit log: payload access and changes, newest first
 #[utoipa::path(get, path = "/v1/audit", tag = "audit", params(Wanted),
     extensions(("x-weir-role" = json!("admin"))),
     responses(
-        (status = 200, description = "What was done.", body = Vec<AuditEntry>),
-        (status = 400, description = "The limit is wrong.")))]
+        (status = 200, description = "The entries.", body = Vec<AuditEntry>),
+        (status = 400, description = "The limit is invalid.")))]
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     wanted: Result<Query<Wanted>, QueryRejection>,

@@ -1,4 +1,4 @@
-//! The configuration: what is in force, whether a draft could be, and loading it again.
+//! The configuration in force, check of a draft, and reload.
 
 use super::{Api, busy};
 use crate::audit::Action;
@@ -18,24 +18,24 @@ use tokio::sync::oneshot;
 
 /// Longest draft in bytes.
 const LONGEST: usize = 1 << 20;
-/// How long somebody waits for a reload.
+/// Longest wait for a reload.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// APIs and routes, with their policies in the order of a request
+/// List APIs and routes with their policies, in the order of processing
 #[utoipa::path(get, path = "/v1/apis", tag = "configuration",
     extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 200, description = "Those in force.", body = Vec<ApiInfo>)))]
+    responses((status = 200, description = "The APIs in force.", body = Vec<ApiInfo>)))]
 pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
     Ok(Json(apis(&api.sources.gateway.config())))
 }
 
-/// The OpenAPI document of an API
+/// Get the OpenAPI document of an API
 #[utoipa::path(get, path = "/v1/apis/{api}/openapi", tag = "configuration",
     extensions(("x-weir-role" = json!("viewer"))),
     params(("api" = String, Path, description = "Name of the API.")),
     responses(
-        (status = 200, description = "The document, with all that it refers to.", body = Object),
-        (status = 404, description = "There is no such API, or nothing describes it.")))]
+        (status = 200, description = "The document, with all referenced documents.", body = Object),
+        (status = 404, description = "Unknown API, or an API without an OpenAPI document.")))]
 pub(super) async fn openapi(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
@@ -45,30 +45,31 @@ pub(super) async fn openapi(
     let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
-        title: "There is no such document",
+        title: "No OpenAPI document",
         place: None,
-        detail: "No API of this name is described by OpenAPI.".to_owned(),
+        detail: "There is no API of this name with an OpenAPI document.".to_owned(),
     })?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response())
 }
 
-/// The configuration in force, and what became of those after it
+/// Show the configuration in force and the last reloads
 #[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))),
-    responses((status = 200, description = "Texts without secrets, and reloads.", body = ConfigurationState)))]
+    responses((status = 200, description = "Texts with redacted secrets, and reloads.", body = ConfigurationState)))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationState> {
     Json(api.sources.configuration.history.state())
 }
 
-/// Check a draft
+/// Check a draft of a configuration
 ///
-/// Reads no file, environment or network: `include:`, `file:` and `${env:NAME}` are findings.
+/// Does not read files, environment variables or the network: `include:`, `file:` and `${env:NAME}`
+/// are reported as findings.
 #[utoipa::path(post, path = "/v1/configuration/check", tag = "configuration",
     request_body(content = String, content_type = "application/yaml", description = "The draft, at most 1 MiB."),
     extensions(("x-weir-role" = json!("operator"))),
     responses(
-        (status = 200, description = "Whether it could be used, and what was found.", body = Checked),
-        (status = 413, description = "It is too long.")))]
+        (status = 200, description = "Whether the draft is usable, and its findings.", body = Checked),
+        (status = 413, description = "The draft is too long.")))]
 pub(super) async fn check(
     State(api): State<Arc<Api>>,
     draft: String,
@@ -86,14 +87,15 @@ pub(super) async fn check(
     checked.await.map(Json)
 }
 
-/// Load the configuration again
+/// Reload the configuration
 ///
-/// From the path that weir was started with; a whole new configuration, or none.
+/// From the path that weir was started with. The new configuration replaces the old one completely,
+/// or not at all.
 #[utoipa::path(post, path = "/v1/configuration/reload", tag = "configuration",
     extensions(("x-weir-role" = json!("admin"))),
     responses(
-        (status = 200, description = "What became of it.", body = Reload),
-        (status = 503, description = "Another reload waits already.")))]
+        (status = 200, description = "The result of the reload.", body = Reload),
+        (status = 503, description = "Another reload is waiting.")))]
 pub(super) async fn reload(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -112,9 +114,9 @@ fn unavailable() -> Problem {
     Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "unavailable",
-        title: "Nobody answers for the configuration",
+        title: "Reload is unavailable",
         place: None,
-        detail: "weir is stopping, or loading takes too long; look again later.".to_owned(),
+        detail: "weir is stopping, or the reload timed out; try again later.".to_owned(),
     }
 }
 
@@ -124,6 +126,6 @@ fn too_long() -> Problem {
         kind: "too-long",
         title: "The draft is too long",
         place: None,
-        detail: format!("A draft has at most {LONGEST} bytes."),
+        detail: format!("The maximum is {LONGEST} bytes."),
     }
 }

@@ -1,4 +1,4 @@
-//! Counting transactions: facets and a histogram over time.
+//! Counts of transactions: facets and a histogram over time.
 
 use super::Api;
 use super::transaction::{bad, timeout};
@@ -14,18 +14,18 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// What to count.
+/// Query and options of the counts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// The query; an empty one counts everything.
+    /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
-    /// Count the values of business keys, too; that needs payload-viewer.
+    /// Include facets of business keys; requires the role `payload-viewer`.
     #[serde(default)]
     keys: bool,
-    /// Most seconds to count, 1 to 30; 5 if it is not said. The newest are counted first.
+    /// Timeout in seconds, 1 to 30; default 5. The newest transactions are counted first.
     timeout: Option<u64>,
 }
 
@@ -33,10 +33,10 @@ pub(super) struct Wanted {
 #[utoipa::path(get, path = "/v1/transactions/summary", tag = "transactions", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "How many there are, by field and over time.", body = Counts),
-        (status = 400, description = "The query or the timeout is wrong."),
-        (status = 403, description = "It asks for payloads; that needs payload-viewer."),
-        (status = 409, description = "Nothing is recorded or indexed here.")))]
+        (status = 200, description = "Number of transactions, by field and over time.", body = Counts),
+        (status = 400, description = "The query or the timeout is invalid."),
+        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
+        (status = 409, description = "Recording or indexing is off.")))]
 pub(super) async fn summary(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! What would be done with a request, and why.
+//! Explain: the handling of a request, without sending it.
 
 use super::{Api, busy};
 use crate::audit::Action;
@@ -14,19 +14,20 @@ use std::sync::Arc;
 use weir_gateway::explanation::Explanation;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
-/// Longest subject in the audit, in characters.
+/// Longest subject of an audit entry, in characters.
 const LONGEST: usize = 1024;
 
 /// Explain a request
 ///
-/// By the configuration in force, with the limits as they stand. Nothing is sent, counted, recorded
-/// or logged; that it was asked is in the audit, without query, headers and body.
+/// Uses the configuration in force and the current limit status. The request is not sent, counted,
+/// recorded or logged. The audit log records that it was explained, without query, headers and
+/// body.
 #[utoipa::path(post, path = "/v1/explain", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
     responses(
-        (status = 200, description = "What would be done with it, and why.", body = Explanation),
-        (status = 400, description = "It is no request, or its curl command is not understood."),
-        (status = 503, description = "Too many ask at once, or weir is stopping.")))]
+        (status = 200, description = "The handling of the request, with reasons.", body = Explanation),
+        (status = 400, description = "The request is invalid, or its curl command is not supported."),
+        (status = 503, description = "Too many concurrent requests, or weir is stopping.")))]
 pub(super) async fn explain(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -40,7 +41,7 @@ pub(super) async fn explain(
     explained.await.map(Json)
 }
 
-/// Method and path, which hold no credentials.
+/// Method and path, which contain no credentials.
 fn subject(ask: &RequestText) -> String {
     let path = ask.target.split(['?', '#']).next().unwrap_or_default();
     let path = match path.split_once("://") {
@@ -60,7 +61,7 @@ impl From<CurlError> for Problem {
 impl From<RequestTextError> for Problem {
     fn from(error: RequestTextError) -> Self {
         match error {
-            RequestTextError::Busy => busy("requests to be explained"),
+            RequestTextError::Busy => busy("explanations"),
             RequestTextError::Late => stopping(),
             other => unusable(other.to_string()),
         }
@@ -81,8 +82,8 @@ fn stopping() -> Problem {
     Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "unavailable",
-        title: "Nobody explains requests now",
+        title: "Explain is unavailable",
         place: None,
-        detail: "weir is stopping, or it took too long; ask again later.".to_owned(),
+        detail: "weir is stopping, or the explanation timed out; try again later.".to_owned(),
     }
 }

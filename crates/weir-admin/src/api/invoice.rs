@@ -12,19 +12,19 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Which invoices, and how.
+/// Period, consumer and format of invoices.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// A month (`2026-11`), a year (`2026`) or a day (`2026-11-21`).
+    /// Month (`2026-11`), year (`2026`) or day (`2026-11-21`).
     period: String,
-    /// The zone in which that is; UTC if it is not said.
+    /// Time zone of the period; default UTC.
     #[serde(default = "utc")]
     zone: String,
-    /// Of this consumer; of all that have to pay if it is not said.
+    /// Only this consumer; default: all consumers with a price.
     consumer: Option<String>,
-    /// `json`, `csv` or `html`; JSON if it is not said.
+    /// Format: `json`, `csv` or `html`; default `json`.
     #[serde(default)]
     #[param(inline)]
     format: Format,
@@ -43,13 +43,13 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// Make invoices
+/// Create invoices
 #[utoipa::path(get, path = "/v1/invoices", tag = "usage", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "The invoices, as JSON, as a table (RFC 4180) or as a page to be printed.", body = Vec<Invoice>),
-        (status = 400, description = "It is no period, or one that cannot be billed as a whole."),
-        (status = 409, description = "Nothing is counted here.")))]
+        (status = 200, description = "The invoices as JSON, CSV (RFC 4180) or a printable page.", body = Vec<Invoice>),
+        (status = 400, description = "The period is invalid, or cannot be billed as a whole."),
+        (status = 409, description = "Metering is off.")))]
 pub(super) async fn invoices(
     State(api): State<Arc<Api>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
@@ -57,7 +57,7 @@ pub(super) async fn invoices(
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
     let Wanted { period, zone, consumer, format } = wanted;
     let Ok(turn) = Arc::clone(&api.turns).try_acquire_owned() else {
-        return Err(busy("questions"));
+        return Err(busy("queries"));
     };
     let sources = Arc::clone(&api.sources);
     let asked = tokio::task::spawn_blocking(move || {
@@ -69,7 +69,7 @@ pub(super) async fn invoices(
     let made = match asked.await {
         Ok(Some(made)) => made.map_err(Problem::from)?,
         Ok(None) => return Err(not_counting()),
-        Err(_) => return Err(InvoiceFailure::Unreadable("it was broken off".to_owned()).into()),
+        Err(_) => return Err(InvoiceFailure::Unreadable("the query was aborted".to_owned()).into()),
     };
     let typed = |kind: &'static str, text: String| ([(header::CONTENT_TYPE, kind)], text);
     Ok(match format {
@@ -82,11 +82,9 @@ pub(super) async fn invoices(
 impl From<InvoiceFailure> for Problem {
     fn from(failure: InvoiceFailure) -> Self {
         let (status, kind, title) = match failure {
-            InvoiceFailure::Wanted(_) => {
-                (StatusCode::BAD_REQUEST, "bad-request", "There is no such invoice")
-            }
+            InvoiceFailure::Wanted(_) => (StatusCode::BAD_REQUEST, "bad-request", "Invalid period"),
             InvoiceFailure::Unreadable(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "What was counted cannot be read")
+                (StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Metering data cannot be read")
             }
         };
         Self { status, kind, title, place: None, detail: format!("{failure}.") }
@@ -97,9 +95,9 @@ fn not_counting() -> Problem {
     Problem {
         status: StatusCode::CONFLICT,
         kind: "not-counting",
-        title: "Nothing is counted here",
+        title: "Metering is off",
         place: None,
-        detail: "Calls are counted for plans with a price or a quota, or by `monitor.count`."
+        detail: "Calls are metered for plans with a price or a quota, and by `monitor.count`."
             .to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! The state of the journal, and whether it is whole.
+//! State and integrity of the journal.
 
 use super::stream::{Pace, lines, respond};
 use super::{Api, busy};
@@ -10,34 +10,34 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use std::sync::Arc;
 
-/// The state of the journal
+/// Show the state of the journal
 #[utoipa::path(get, path = "/v1/journal", tag = "journal",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "What was done, what recovery found, who lags.", body = JournalState),
-        (status = 409, description = "Nothing is recorded here.")))]
+        (status = 200, description = "Activity, recovery and backlogs.", body = JournalState),
+        (status = 409, description = "Recording is off.")))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalState>, Problem> {
     api.ask(|tracker| (tracker.journal)(&())).await.map(Json)
 }
 
-/// Read the whole journal and compare every checksum
+/// Verify all checksums of the journal
 ///
-/// One JSON object a line: one for each lane when it has been read, one for each damaged stretch
-/// that was found at the start, and one with `end` when all was read. Without that one it was
-/// broken off. Empty lines say that it goes on.
+/// One JSON object per line: one for each lane that was read, one for each damaged range found at
+/// the start, and one with `end` after all of it. A response without `end` was aborted. Empty lines
+/// are keep-alives.
 #[utoipa::path(get, path = "/v1/journal/verify", tag = "journal",
     extensions(("x-weir-role" = json!("operator"))),
     responses(
-        (status = 200, description = "What was found.", content_type = "application/x-ndjson",
+        (status = 200, description = "Results by part of the journal.", content_type = "application/x-ndjson",
             body = Verified),
-        (status = 409, description = "Nothing is recorded here."),
-        (status = 503, description = "Somebody reads all of it already.")))]
+        (status = 409, description = "Recording is off."),
+        (status = 503, description = "Too many long queries are running.")))]
 pub(super) async fn verify(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long answers"));
+        return Err(busy("long queries"));
     };
     let mut verify = api.ask(|tracker| Ok::<_, Failure>((tracker.verify)())).await?;
     let source = move || verify().ok().flatten().map(|found| lines(&found));

@@ -1,4 +1,4 @@
-//! The Lab: results, and load on this server itself.
+//! The Lab: results, and load tests on this server.
 
 use super::Api;
 use super::transaction::bad;
@@ -19,25 +19,26 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// What a report may do: draw. It has no origin, so no session, and can ask nobody for anything.
+/// Restrictions of a report: it may draw. It has no origin, so it has no session and cannot send
+/// requests.
 const REPORT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; \
     style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
-/// What can be run, and what was
+/// List suites, targets and results
 #[utoipa::path(get, path = "/v1/lab", tag = "lab",
     extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 200, description = "Suites, listeners, and results.", body = LabState)))]
+    responses((status = 200, description = "Suites, targets and results.", body = LabState)))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>, Problem> {
     with(&api, |lab| (lab.state)()).await.map(Json)
 }
 
-/// The load that is running, or ran last
+/// Show the current or last load test
 #[utoipa::path(get, path = "/v1/lab/run", tag = "lab",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "What it does.", body = LabProgress),
-        (status = 204, description = "There was none since the start.")))]
+        (status = 200, description = "Progress.", body = LabProgress),
+        (status = 204, description = "No load test since the start.")))]
 pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
     Ok(match with(&api, |lab| (lab.progress)()).await? {
         Some(progress) => Json(progress).into_response(),
@@ -45,15 +46,15 @@ pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Pr
     })
 }
 
-/// Put a suite's load on a listener of this server
+/// Start a load test on a listener of this server
 ///
-/// By a process of its own, never faster and longer than asked for; one at a time.
+/// Runs in a separate process, within the given rate and time; one at a time.
 #[utoipa::path(post, path = "/v1/lab/run", tag = "lab",
     extensions(("x-weir-role" = json!("admin"))), request_body = LabStart,
     responses(
-        (status = 202, description = "It has been started.", body = LabProgress),
-        (status = 400, description = "There is no such suite or listener, or a cap is too high."),
-        (status = 409, description = "A load is running already.")))]
+        (status = 202, description = "The load test was started.", body = LabProgress),
+        (status = 400, description = "Unknown suite or target, or a value above its maximum."),
+        (status = 409, description = "A load test is running already.")))]
 pub(super) async fn start(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -62,9 +63,9 @@ pub(super) async fn start(
     let start: LabStart = super::resubmit::read(&body)?;
     let caps = [("rate", start.rate, MOST_RATE), ("seconds", start.seconds, MOST_SECONDS)];
     if let Some((name, _, most)) = caps.into_iter().find(|(_, n, most)| !(1..=*most).contains(n)) {
-        return Err(bad(format!("`{name}` is a number from 1 to {most}.")));
+        return Err(bad(format!("`{name}` must be a number from 1 to {most}.")));
     }
-    let how = format!("{} a second for {} s at {}", start.rate, start.seconds, start.target);
+    let how = format!("{} per second for {} s at {}", start.rate, start.seconds, start.target);
     let subject: String = start.suite.chars().take(100).collect();
     let how: String = how.chars().take(400).collect();
     api.audit(&caller, Action::StartLoad(subject, how)).await?;
@@ -75,26 +76,26 @@ pub(super) async fn start(
         Err(LabRefusal::Running) => Err(Problem {
             status: StatusCode::CONFLICT,
             kind: "load-running",
-            title: "A load is running already",
+            title: "A load test is running already",
             place: None,
-            detail: "There is one at a time: wait for its end, or end it.".to_owned(),
+            detail: "Only one can run at a time: wait for its end, or stop it.".to_owned(),
         }),
         Err(LabRefusal::Failed(detail)) => Err(Problem {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             kind: "load-not-started",
-            title: "The load cannot be started",
+            title: "The load test cannot be started",
             place: None,
             detail,
         }),
     }
 }
 
-/// End the load
+/// Stop the load test
 #[utoipa::path(delete, path = "/v1/lab/run", tag = "lab",
     extensions(("x-weir-role" = json!("operator"))),
     responses(
-        (status = 202, description = "It ends, and leaves the result so far."),
-        (status = 404, description = "None is running.")))]
+        (status = 202, description = "The load test ends; its result up to now is kept."),
+        (status = 404, description = "No load test is running.")))]
 pub(super) async fn stop(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -102,34 +103,34 @@ pub(super) async fn stop(
     api.audit(&caller, Action::StopLoad).await?;
     match with(&api, |lab| (lab.stop)()).await? {
         true => Ok(StatusCode::ACCEPTED),
-        false => Err(none("No load is running.")),
+        false => Err(none("No load test is running.")),
     }
 }
 
-/// A run, case by case
+/// Show the result of a run by case
 #[utoipa::path(get, path = "/v1/lab/results/{run}", tag = "lab",
     extensions(("x-weir-role" = json!("viewer"))),
-    params(("run" = String, Path, description = "Name of its folder.")),
+    params(("run" = String, Path, description = "Folder name of the run.")),
     responses(
-        (status = 200, description = "Its result.", body = LabRun),
-        (status = 404, description = "There is no such run.")))]
+        (status = 200, description = "The result.", body = LabRun),
+        (status = 404, description = "Unknown run.")))]
 pub(super) async fn run(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
 ) -> Result<Json<LabRun>, Problem> {
     let found = with(&api, move |lab| (lab.run)(&name)).await?;
-    found.map(Json).ok_or_else(|| none("There are no results of this name."))
+    found.map(Json).ok_or_else(|| none("There is no run of this name with results."))
 }
 
-/// The report of a run
+/// Get the report of a run
 ///
-/// A page for a tab of its own: its scripts draw, and can do nothing else.
+/// An HTML page for a separate tab. Its scripts can draw, but not send requests.
 #[utoipa::path(get, path = "/v1/lab/results/{run}/report", tag = "lab",
     extensions(("x-weir-role" = json!("viewer"))),
-    params(("run" = String, Path, description = "Name of its folder.")),
+    params(("run" = String, Path, description = "Folder name of the run.")),
     responses(
-        (status = 200, description = "A page.", content_type = "text/html"),
-        (status = 404, description = "There is no such report.")))]
+        (status = 200, description = "The report as an HTML page.", content_type = "text/html"),
+        (status = 404, description = "There is no report of this run.")))]
 pub(super) async fn report(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
@@ -145,23 +146,23 @@ pub(super) async fn report(
     Ok((headers, page).into_response())
 }
 
-/// Which two.
+/// The runs to be compared.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Pair {
-    /// Name of the folder of the run before.
+    /// Folder name of the earlier run.
     before: String,
-    /// And of the one after it.
+    /// Folder name of the later run.
     after: String,
 }
 
-/// Compare two runs, case by case
+/// Compare two runs by case
 #[utoipa::path(get, path = "/v1/lab/compare", tag = "lab", params(Pair),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "Both, side by side.", body = LabComparison),
-        (status = 404, description = "One of them has no result.")))]
+        (status = 200, description = "The comparison.", body = LabComparison),
+        (status = 404, description = "One of the runs has no result.")))]
 pub(super) async fn compare(
     State(api): State<Arc<Api>>,
     pair: Result<Query<Pair>, QueryRejection>,
@@ -184,7 +185,7 @@ fn none(detail: &str) -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
-        title: "There is nothing of this name",
+        title: "Not found",
         place: None,
         detail: detail.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! Who is throttled, and what is left to everybody.
+//! Status of rate limits and quotas.
 
 use super::Api;
 use crate::limits::Limits;
@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;
 
-/// How everybody stands with their limits
+/// Show the status of rate limits and quotas
 #[utoipa::path(get, path = "/v1/limits", tag = "limits",
     extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 200, description = "What is left to each consumer of its plan, and what each limit has refused.", body = Limits)))]
+    responses((status = 200, description = "Remaining calls of each consumer, and rejections by limit.", body = Limits)))]
 pub(super) async fn limits(State(api): State<Arc<Api>>) -> Json<Limits> {
     Json(Limits::of(api.sources.gateway.limits()))
 }

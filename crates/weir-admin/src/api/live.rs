@@ -1,4 +1,4 @@
-//! What happens now, and what did lately.
+//! Live metrics and their history.
 
 use super::stream::events;
 use super::transaction::bad;
@@ -13,45 +13,45 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Follow what happens, a second at a time
+/// Stream live metrics, one event per second
 ///
-/// Server-sent events: `data:` is a `Pulse`. All who follow get the same; who reads slowly misses
+/// Server-sent events; `data:` is a `Pulse`. All clients get the same events; a slow client skips
 /// some.
 #[utoipa::path(get, path = "/v1/live", tag = "live",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "An event a second, without end.",
+        (status = 200, description = "An endless stream, one event per second.",
             content_type = "text/event-stream", body = Pulse),
-        (status = 503, description = "Too many follow already.")))]
+        (status = 503, description = "Too many concurrent streams.")))]
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.consoles).try_acquire_owned() else {
-        return Err(busy("followers"));
+        return Err(busy("streams"));
     };
     Ok(events(api.live.follow(), api.grant(&caller)?, permit))
 }
 
-/// From when until when.
+/// A time range.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Seconds since 1970.
+    /// Start in seconds since 1970.
     from: u64,
-    /// Seconds since 1970, after that.
+    /// End in seconds since 1970; after `from`.
     to: u64,
 }
 
-/// What happened lately
+/// Get the history of the live metrics
 ///
-/// As the server has it in memory: at most a week, since its start.
+/// Kept in memory: at most a week, since the start of the server.
 #[utoipa::path(get, path = "/v1/live/history", tag = "live", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Points in columns, at most 900.", body = History),
-        (status = 400, description = "These are no two times.")))]
+        (status = 400, description = "Invalid times.")))]
 pub(super) async fn history(
     State(api): State<Arc<Api>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
@@ -59,13 +59,13 @@ pub(super) async fn history(
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
     let Wanted { from, to } = wanted;
     if from >= to {
-        return Err(bad("`from` is a time before `to`.".to_owned()));
+        return Err(bad("`from` must be before `to`.".to_owned()));
     }
     let from = from.max(to.saturating_sub(LONGEST));
     Ok(Json(api.live.history(from, to)))
 }
 
-/// Traffic of every route since the start
+/// Get the traffic of each route since the start
 #[utoipa::path(get, path = "/v1/traffic", tag = "live",
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
@@ -76,10 +76,10 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
     told.await.map(Json)
 }
 
-/// Requests that weir turned away since the start
+/// Get the requests rejected by weir since the start
 ///
-/// By consumer and reason: what weir itself answered with 401, 403, 429 or 503. An upstream's
-/// answers are none of them.
+/// By consumer and reason: local replies with 401, 403, 429 or 503. Responses of upstreams are not
+/// included.
 #[utoipa::path(get, path = "/v1/rejections", tag = "live",
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
@@ -90,14 +90,14 @@ pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejec
     told.await.map(Json)
 }
 
-/// What pools did lately
+/// Get the recent history of the pools
 ///
-/// A point a second, for 15 minutes at most.
+/// One point per second, at most 15 minutes.
 #[utoipa::path(get, path = "/v1/pools/history", tag = "pools", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Points in columns, for each pool.", body = Vec<PoolHistory>),
-        (status = 400, description = "These are no two times.")))]
+        (status = 400, description = "Invalid times.")))]
 pub(super) async fn pools(
     State(api): State<Arc<Api>>,
     wanted: Result<Query<Wanted>, QueryRejection>,

@@ -1,4 +1,4 @@
-//! Sending transactions again, and saying what became of them.
+//! Resubmission of transactions, jobs and resolutions.
 
 use super::transaction::{bad, none, transaction_id};
 use super::{Api, not_recording};
@@ -21,50 +21,50 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use utoipa::IntoParams;
 
-/// Longest body of a request here.
+/// Longest request body of the admin API.
 pub(super) const LONGEST: usize = 8 << 20;
 /// Longest comment.
 const COMMENT: usize = 1000;
-/// Longest text about an edit in the audit: a hundred names of headers are shorter.
+/// Longest description of edits in the audit log: more than a hundred header names.
 const LONGEST_EDIT: usize = 64 << 10;
 /// Longest query of a job, as of any search, and longest name of an operation.
 const LONGEST_QUERY: usize = 4096;
 const LONGEST_NAME: usize = 1024;
-/// Jobs that are listed if nobody says how many, and at most.
+/// Default and largest number of listed jobs.
 const JOBS: usize = 50;
 const MOST_JOBS: usize = 1000;
 
-/// What a body says; nothing at all is what there is by default.
+/// Parses a JSON body; an empty body is the default value.
 pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
     if body.is_empty() {
         return Ok(T::default());
     }
     serde_json::from_slice(body).map_err(|error| {
-        // Where it is wrong, never what is there: it may be payload.
+        // The position of the error, never the text: it may be payload.
         bad(format!("line {}, column {}: {}", error.line(), error.column(), kind(&error)))
     })
 }
 
 fn kind(error: &serde_json::Error) -> &'static str {
     match error.classify() {
-        serde_json::error::Category::Data => "a member is unknown, missing or of another type",
-        _ => "this is no JSON",
+        serde_json::error::Category::Data => "a member is unknown, missing or has the wrong type",
+        _ => "invalid JSON",
     }
 }
 
-/// Send a transaction again
+/// Resubmit a transaction
 ///
-/// As it was, edited, or to another route; on behalf of whoever sent it. Waits up to a minute for
-/// the answer; later it is still `sending`.
+/// Unchanged, edited, or to another route, on behalf of its recorded principal. Waits up to a
+/// minute for the response; after that the state remains `sending`.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resubmit", tag = "resubmission",
     extensions(("x-weir-role" = json!("operator"))), request_body = Wish,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
-        (status = 200, description = "It was sent, or refused by the policies of now.", body = Attempt),
-        (status = 400, description = "This is no transaction id, or what is edited cannot be."),
-        (status = 404, description = "It is not kept here."),
-        (status = 409, description = "It cannot be sent: `reason` is the code of why not."),
-        (status = 503, description = "There is no room for it, or the index is behind.")))]
+        (status = 200, description = "The transaction was sent, or rejected by a current policy.", body = Attempt),
+        (status = 400, description = "Invalid transaction id or edits."),
+        (status = 404, description = "Unknown transaction."),
+        (status = 409, description = "The transaction cannot be sent: `reason` is the code."),
+        (status = 503, description = "Too many concurrent requests, or the index lags behind.")))]
 pub(super) async fn resubmit(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -75,7 +75,7 @@ pub(super) async fn resubmit(
     let wish: Wish = read(&body)?;
     let how = told(&wish);
     if how.len() > LONGEST_EDIT {
-        return Err(bad("There are too many edits of headers, or too long names.".to_owned()));
+        return Err(bad("Too many header edits, or header names that are too long.".to_owned()));
     }
     api.audit(&caller, Action::Resubmit(id.to_string(), how)).await?;
     let asked = (id.as_u128(), wish, caller.name.clone());
@@ -88,7 +88,7 @@ pub(super) async fn resubmit(
     })
 }
 
-/// What of a wish is written down: no payload.
+/// The description of edits for the audit log, without payload.
 fn told(wish: &Wish) -> String {
     let set: Vec<&str> = wish.headers.set.iter().map(|line| line.name.as_str()).collect();
     let edited = json!({
@@ -111,7 +111,7 @@ fn refused(refusal: Refusal) -> Response {
         Refusal::Failed(failure) => Problem::from(failure).into_response(),
         Refusal::Busy => super::busy("requests").into_response(),
         Refusal::Cannot(code, words) => {
-            let title = "It cannot be resubmitted";
+            let title = "The transaction cannot be resubmitted";
             let status = StatusCode::CONFLICT;
             let detail = format!("{words} ({code})");
             let document = json!({
@@ -128,15 +128,15 @@ fn refused(refusal: Refusal) -> Response {
     }
 }
 
-/// Say what became of a transaction
+/// Set the resolution of a transaction
 #[utoipa::path(post, path = "/v1/transactions/{id}/resolution", tag = "resubmission",
     extensions(("x-weir-role" = json!("operator"))), request_body = Resolve,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
-        (status = 204, description = "It is written down."),
-        (status = 400, description = "This is no transaction id, or no resolution."),
-        (status = 404, description = "It is not kept here."),
-        (status = 409, description = "It did not fail.")))]
+        (status = 204, description = "The resolution was set."),
+        (status = 400, description = "Invalid transaction id or resolution."),
+        (status = 404, description = "Unknown transaction."),
+        (status = 409, description = "The transaction did not fail.")))]
 pub(super) async fn resolve(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -146,10 +146,10 @@ pub(super) async fn resolve(
     let id = transaction_id(&id)?;
     let wanted: Resolve = read(&body)?;
     if !["open", "resolved", "dismissed"].contains(&wanted.state.as_str()) {
-        return Err(bad("`state` is `resolved`, `dismissed` or `open`.".to_owned()));
+        return Err(bad("`state` must be `resolved`, `dismissed` or `open`.".to_owned()));
     }
     if wanted.comment.len() > COMMENT || wanted.comment.chars().any(char::is_control) {
-        return Err(bad(format!("`comment` is one line of at most {COMMENT} bytes.")));
+        return Err(bad(format!("`comment` must be one line of at most {COMMENT} bytes.")));
     }
     let details = json!({"state": wanted.state, "comment": wanted.comment}).to_string();
     api.audit(&caller, Action::Resolve(id.to_string(), details)).await?;
@@ -162,24 +162,25 @@ pub(super) async fn resolve(
     })
 }
 
-/// A rate that a job can have.
+/// Checks the rate of a job.
 fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
     match rate {
         Some(rate) if !(0.001..=100_000.0).contains(&rate) => {
-            Err(bad("`rate` is a number of requests a second, up to 100000.".to_owned()))
+            Err(bad("`rate` must be a number of requests per second, at most 100000.".to_owned()))
         }
         _ => Ok(()),
     }
 }
 
-/// Make a job: all that a query finds, to be sent again
+/// Create a job: bulk resubmission of the result of a query
 ///
-/// It first finds out what can be sent and what cannot, and why; it sends when it is run.
+/// The job first determines the transactions that can be sent, and the rejection reasons of the
+/// others. It sends them when it is run.
 #[utoipa::path(post, path = "/v1/jobs", tag = "resubmission", request_body = NewJob,
     extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 201, description = "The job.", body = Job),
-        (status = 400, description = "The query or the rate is wrong.")))]
+        (status = 400, description = "The query or the rate is invalid.")))]
 pub(super) async fn make(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -188,7 +189,7 @@ pub(super) async fn make(
     let wanted: NewJob = read(&body)?;
     check_rate(wanted.rate)?;
     if wanted.query.trim().is_empty() {
-        return Err(bad("`query` says what is sent again.".to_owned()));
+        return Err(bad("`query` is required: it selects the transactions.".to_owned()));
     }
     let name = wanted.to.as_ref().map_or(0, String::len);
     if wanted.query.len() > LONGEST_QUERY || name > LONGEST_NAME {
@@ -206,16 +207,16 @@ pub(super) async fn make(
     Ok((StatusCode::CREATED, Json(job)))
 }
 
-/// How many are wanted.
+/// The number of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Listed {
-    /// Most jobs, 1 to 1000; 50 if it is not said.
+    /// Maximum number of jobs, 1 to 1000; default 50.
     limit: Option<usize>,
 }
 
-/// The last jobs, newest first
+/// List jobs, newest first
 #[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(Listed),
     extensions(("x-weir-role" = json!("operator"))),
     responses((status = 200, description = "The jobs.", body = Vec<Job>)))]
@@ -229,26 +230,26 @@ pub(super) async fn list(
 }
 
 fn number(text: &str) -> Result<i64, Problem> {
-    text.parse().map_err(|_| bad("The number of a job is a number.".to_owned()))
+    text.parse().map_err(|_| bad("The job number must be an integer.".to_owned()))
 }
 
 fn no_job() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "no-job",
-        title: "There is no such job",
+        title: "Unknown job",
         place: None,
-        detail: "It was never made, or is kept no longer.".to_owned(),
+        detail: "The job was never created, or its retention has ended.".to_owned(),
     }
 }
 
 /// Show a job
 #[utoipa::path(get, path = "/v1/jobs/{number}", tag = "resubmission",
     extensions(("x-weir-role" = json!("operator"))),
-    params(("number" = i64, Path, description = "Its number.")),
+    params(("number" = i64, Path, description = "Job number.")),
     responses(
         (status = 200, description = "The job.", body = Job),
-        (status = 404, description = "There is none with this number.")))]
+        (status = 404, description = "Unknown job.")))]
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     Path(text): Path<String>,
@@ -261,16 +262,16 @@ pub(super) async fn show(
 
 /// Run, pause or cancel a job
 ///
-/// `run` also goes on with one that was paused.
+/// `run` also resumes a paused job.
 #[utoipa::path(post, path = "/v1/jobs/{number}/{action}", tag = "resubmission",
     extensions(("x-weir-role" = json!("operator"))), request_body = RunJob,
     params(
-        ("number" = i64, Path, description = "Its number."),
+        ("number" = i64, Path, description = "Job number."),
         ("action" = String, Path, description = "`run`, `pause` or `cancel`.")),
     responses(
-        (status = 200, description = "The job as it is then.", body = Job),
-        (status = 404, description = "There is none with this number, or no such action."),
-        (status = 409, description = "It has ended, so that cannot be done with it.")))]
+        (status = 200, description = "The job after the action.", body = Job),
+        (status = 404, description = "Unknown job or action."),
+        (status = 409, description = "The job has ended, so the action is not possible.")))]
 pub(super) async fn act(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -298,13 +299,13 @@ pub(super) async fn act(
             kind: "job-over",
             title: "The job has ended",
             place: None,
-            detail: format!("It is {}.", job.state),
+            detail: format!("Its state is {}.", job.state),
         }),
     }
 }
 
 impl Api {
-    /// Asks for something of resubmission, which may block, when it is its turn.
+    /// Runs a query or action of resubmission, which may block, within a limit of concurrency.
     async fn resubmission<T, E>(
         &self,
         turns: &Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! Signing in to the console and out of it.
+//! Sign-in and sign-out of the console.
 
 use super::Api;
 use super::transaction::bad;
@@ -17,27 +17,27 @@ use std::sync::Arc;
 use std::time::Instant;
 use utoipa::ToSchema;
 
-/// Who is signed in.
+/// The session, or the token, of the caller.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Session {
-    /// Who has the token.
+    /// Name of the token.
     name: String,
-    /// What it allows.
+    /// Role of the token.
     role: Role,
-    /// Id of the token, which is no secret.
+    /// Id of the token, not secret.
     token: String,
     /// Version of the server.
     version: &'static str,
-    /// Nothing is recorded here, so there is nothing to be found.
+    /// Recording is on: transactions can be searched.
     recording: bool,
-    /// Calls are counted here.
+    /// Metering is on.
     counting: bool,
-    /// The CSRF token of a session that has just begun; nothing else ever has it.
+    /// The CSRF token of a new session; returned by sign-in only.
     #[serde(skip_serializing_if = "Option::is_none")]
     csrf_token: Option<String>,
 }
 
-/// A link that a browser is to open.
+/// A link to be opened by a browser.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
@@ -48,7 +48,7 @@ pub(super) struct Link {
 /// A ticket for a link.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Ticket {
-    /// The value of a parameter `ticket` at the end of the link's query.
+    /// The value of the parameter `ticket`, which is added at the end of the link's query.
     ticket: String,
 }
 
@@ -67,10 +67,10 @@ fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Sessio
     })
 }
 
-/// Who is asking
+/// Show the caller
 #[utoipa::path(get, path = "/v1/session", tag = "session",
     extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 200, description = "Whose token, or session, it is.", body = Session)))]
+    responses((status = 200, description = "The caller.", body = Session)))]
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -80,14 +80,15 @@ pub(super) async fn show(
 
 /// Sign in
 ///
-/// With an admin token in `Authorization`. Sets a cookie, and gives a CSRF token; together they stand
-/// for the admin token from then on, for an hour without a request and twelve hours in all. Every
-/// request has the cookie, and the CSRF token in the header `weir-csrf-token`.
+/// With an admin token in `Authorization`. Sets a cookie and returns a CSRF token. Both together
+/// replace the admin token until the session ends: after an hour without a request, or twelve hours
+/// after sign-in. Each request sends the cookie, and the CSRF token in the header
+/// `weir-csrf-token`.
 #[utoipa::path(post, path = "/v1/session", tag = "session",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "Whose session it is.", body = Session),
-        (status = 503, description = "It cannot be written down who signs in.")))]
+        (status = 200, description = "The session.", body = Session),
+        (status = 503, description = "The audit log cannot be written.")))]
 pub(super) async fn begin(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -95,23 +96,23 @@ pub(super) async fn begin(
 ) -> Result<Response, Problem> {
     api.audit(&caller, Action::SignIn).await?;
     let now = Instant::now();
-    // Who signs in again has one session, not two.
+    // A further sign-in replaces the session of the cookie.
     api.sessions.end(&headers, now);
     let Begun { cookie, csrf_token } = api.sessions.begin(&caller.id, now)?;
     let session = session(&api, caller, Some(csrf_token));
     Ok(([(header::SET_COOKIE, cookie)], session).into_response())
 }
 
-/// Make a ticket for a link
+/// Create a ticket for a link
 ///
-/// A link that a browser opens sends no header. With a ticket in place of the CSRF token its `GET` is
-/// good once, within a minute: `TARGET?ticket=…`, or `TARGET&ticket=…` after other parameters.
+/// A browser that opens a link cannot send the CSRF token in a header. The ticket replaces it for
+/// one `GET` within a minute: `TARGET?ticket=…`, or `TARGET&ticket=…` after other parameters.
 #[utoipa::path(post, path = "/v1/session/tickets", tag = "session", request_body = Link,
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 201, description = "The ticket.", body = Ticket),
-        (status = 400, description = "It is no link of this API."),
-        (status = 409, description = "The call has no session, but a token: links are for browsers.")))]
+        (status = 400, description = "Not a link of this API."),
+        (status = 409, description = "The call has a token and no session: tickets are for browsers.")))]
 pub(super) async fn ticket(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -119,7 +120,7 @@ pub(super) async fn ticket(
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let Link { target } = super::resubmit::read(&body)?;
     if !target.starts_with("/v1/") || target.len() > LONGEST {
-        return Err(bad(format!("`target` is a path below /v1/ of at most {LONGEST} bytes.")));
+        return Err(bad(format!("`target` must be a path below /v1/ of at most {LONGEST} bytes.")));
     }
     let session = caller.session.ok_or_else(no_session)?;
     let made = api.sessions.ticket(&session, target, Instant::now())?;
@@ -131,9 +132,9 @@ fn no_session() -> Problem {
     Problem {
         status: StatusCode::CONFLICT,
         kind: "no-session",
-        title: "There is no session",
+        title: "No session",
         place: None,
-        detail: "Tickets are for links of the console; with a token, ask for the target."
+        detail: "Tickets are for links of the console; with a token, request the target directly."
             .to_owned(),
     }
 }
@@ -141,13 +142,13 @@ fn no_session() -> Problem {
 /// Sign out
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
     extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 204, description = "The cookie stands for nothing any more.")))]
+    responses((status = 204, description = "The session has ended.")))]
 pub(super) async fn end(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    // Whoever cannot be written down is signed out all the same.
+    // Sign-out also succeeds if the audit log cannot be written.
     let cookie = api.sessions.end(&headers, Instant::now());
     api.audit(&caller, Action::SignOut).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())

@@ -1,8 +1,7 @@
-//! Answers of many lines, one JSON object each, which come as they are made.
+//! Streamed responses of JSON lines or server-sent events.
 //!
-//! A reader that is slow is not waited for anywhere else: of a tail, what it has not read stays in
-//! the journal, and comes when it reads on. Each response ends with the admin token, or the session,
-//! that it is given by.
+//! Nothing waits for a slow reader: the unread part of a tail stays in the journal and is sent when
+//! the reader continues. A response ends when its admin token is revoked or its session ends.
 
 use crate::access::Grant;
 use axum::body::Bytes;
@@ -18,35 +17,35 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// Batches that wait for a reader.
+/// Queued batches of a response.
 const WAITING: usize = 1;
-/// How often the journal is looked at.
+/// Interval of reading the journal.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long nothing is sent, nearly, before an empty line shows that all is well.
+/// Approximate idle time after which a keep-alive line is sent.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// How often it is asked whether a reader may still have more.
+/// Interval of checking the grant of a response.
 const GRANTED: Duration = Duration::from_millis(500);
 
-/// Gives the next lines, which may be none for now, or that it has ended. It may block.
+/// Returns the next lines, possibly empty, or `None` at the end. It may block.
 pub(super) type Source = Box<dyn FnMut() -> Option<String> + Send>;
 
-/// When the next lines are asked for.
+/// When the next lines are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// At once.
+    /// Immediately.
     Steady,
-    /// After a pause, since they come from what happens.
+    /// After an interval, since they arrive in real time.
     Waiting,
 }
 
-/// The body. What waits for its reader is not given any more once the grant is gone.
+/// The body. Queued lines are discarded when the grant ends.
 struct Lines {
     receiver: Receiver<Bytes>,
     grant: Arc<Grant>,
 }
 
-/// An answer of lines, until they end, the reader is gone, or may have no more.
+/// A response of lines, until their end, the reader leaves, or the grant ends.
 pub(super) fn respond(
     source: Source,
     pace: Pace,
@@ -66,7 +65,7 @@ pub(super) fn respond(
     ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
-/// Waits until a grant is gone.
+/// Waits until the grant ends.
 async fn revoked(grant: &Grant) {
     while grant.holds() {
         tokio::time::sleep(GRANTED).await;
@@ -75,7 +74,7 @@ async fn revoked(grant: &Grant) {
 
 async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
     let mut quiet_since = tokio::time::Instant::now();
-    // So that the head of the answer leaves at once.
+    // So that the response head is sent immediately.
     let mut lines = Bytes::from_static(b"\n");
     loop {
         if !lines.is_empty() {
@@ -103,8 +102,8 @@ async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
     }
 }
 
-/// An answer of server-sent events: the newest of those that a reader is ready for, for as long as
-/// the grant holds.
+/// A response of server-sent events, while the grant holds. A slow reader gets the newest event
+/// only.
 pub(super) fn events(
     newest: watch::Receiver<Bytes>,
     grant: Grant,
@@ -124,7 +123,7 @@ pub(super) fn events(
 }
 
 async fn follow(mut newest: watch::Receiver<Bytes>, sender: Sender<Bytes>) {
-    // Who is cut off comes back after a second.
+    // A disconnected client reconnects after a second.
     let mut event = Bytes::from_static(b"retry: 1000\n\n");
     while sender.send(event).await.is_ok() {
         let changed = tokio::select! {
@@ -138,12 +137,12 @@ async fn follow(mut newest: watch::Receiver<Bytes>, sender: Sender<Bytes>) {
     }
 }
 
-/// A line for each.
+/// Values as JSON lines.
 pub(super) fn lines<T: Serialize>(all: &[T]) -> String {
     all.iter().map(line).collect()
 }
 
-/// A line for one.
+/// A value as a JSON line.
 pub(super) fn line<T: Serialize>(one: &T) -> String {
     serde_json::to_string(one).map(|text| text + "\n").unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Admin tokens: listing, making, revoking.
+//! Admin tokens: list, create, revoke.
 
 use super::Api;
 use crate::audit::Action;
@@ -13,39 +13,39 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// A token to be made.
+/// A token to be created.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
-    /// Who gets it.
+    /// Name of its holder.
     name: String,
-    /// What it allows.
+    /// Role of the token.
     role: Role,
 }
 
-/// A token that was made.
+/// A created token.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Made {
-    /// The token. It is shown only here.
+    /// The token. It is returned only here.
     token: String,
     /// Its id.
     id: String,
 }
 
-/// All tokens, without their secrets
+/// List tokens, without their secrets
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
     extensions(("x-weir-role" = json!("admin"))),
-    responses((status = 200, description = "All of them.", body = Vec<TokenInfo>)))]
+    responses((status = 200, description = "The tokens.", body = Vec<TokenInfo>)))]
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<TokenInfo>>, Problem> {
     Ok(Json(api.access()?.tokens.list()))
 }
 
-/// Make a token
+/// Create a token
 #[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = Wanted,
     extensions(("x-weir-role" = json!("admin"))),
     responses(
-        (status = 201, description = "The token; it is shown only here.", body = Made),
-        (status = 400, description = "The name or the role is wrong.")))]
+        (status = 201, description = "The token; it is returned only here.", body = Made),
+        (status = 400, description = "The name or the role is invalid.")))]
 pub(super) async fn make(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -54,7 +54,7 @@ pub(super) async fn make(
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
     let (token, info) = api.access()?.tokens.add(&wanted.name, wanted.role)?;
     if let Err(problem) = api.audit(&caller, Action::MakeToken(info.id.clone())).await {
-        // Nobody has seen it yet.
+        // Nobody has received the token yet.
         api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
     }
@@ -66,9 +66,9 @@ pub(super) async fn make(
     extensions(("x-weir-role" = json!("admin"))),
     params(("id" = String, Path, description = "Id of the token.")),
     responses(
-        (status = 204, description = "It is not taken any more."),
-        (status = 404, description = "There is none with this id."),
-        (status = 409, description = "It is the last one with the role admin.")))]
+        (status = 204, description = "The token is revoked."),
+        (status = 404, description = "Unknown token."),
+        (status = 409, description = "It is the last token with the role admin.")))]
 pub(super) async fn revoke(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -86,9 +86,9 @@ fn none() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "not-found",
-        title: "There is no such token",
+        title: "Unknown token",
         place: None,
-        detail: "GET /v1/tokens lists those that there are.".to_owned(),
+        detail: "GET /v1/tokens lists the tokens.".to_owned(),
     }
 }
 
@@ -96,7 +96,7 @@ fn bad(detail: &str) -> Problem {
     Problem {
         status: StatusCode::BAD_REQUEST,
         kind: "bad-request",
-        title: "This is no token to be made",
+        title: "Invalid token name or role",
         place: None,
         detail: detail.to_owned(),
     }
@@ -110,14 +110,14 @@ impl From<TokenError> for Problem {
             TokenError::Full | TokenError::Last => Self {
                 status: StatusCode::CONFLICT,
                 kind: "conflict",
-                title: "The tokens do not allow this",
+                title: "The token cannot be created or revoked",
                 place: None,
                 detail,
             },
             TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 kind: "not-kept",
-                title: "The tokens cannot be changed",
+                title: "The file of the tokens cannot be changed",
                 place: None,
                 detail,
             },

@@ -1,4 +1,4 @@
-//! Finding, showing and following transactions.
+//! Search, display, export and tail of transactions.
 
 use super::stream::{Pace, line, lines, respond};
 use super::{Api, busy};
@@ -22,60 +22,60 @@ use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-/// Transactions of a page if nobody says how many.
+/// Default number of transactions on a page.
 const PAGE: usize = 50;
 
-/// What to search for.
+/// Query and options of a search.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// The query; an empty one finds everything.
+    /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
-    /// Most transactions, 1 to 1000; 50 if it is not said.
+    /// Maximum number of transactions, 1 to 1000; default 50.
     limit: Option<usize>,
-    /// The cursor that the page before gave.
+    /// The cursor of the previous page.
     cursor: Option<String>,
-    /// Most seconds to search, 1 to 30; 5 if it is not said. What was not looked at by then is
-    /// behind the cursor.
+    /// Timeout in seconds, 1 to 30; default 5. The cursor continues with the transactions that were
+    /// not searched.
     timeout: Option<u64>,
 }
 
-/// How long a search may take.
+/// The timeout of a search.
 pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
     match seconds.map(Duration::from_secs) {
         None => Ok(TIMEOUT),
         Some(wanted) if (Duration::from_secs(1)..=LONGEST_TIMEOUT).contains(&wanted) => Ok(wanted),
         Some(_) => {
             let longest = LONGEST_TIMEOUT.as_secs();
-            Err(bad(format!("`timeout` is a number of seconds from 1 to {longest}.")))
+            Err(bad(format!("`timeout` must be a number of seconds from 1 to {longest}.")))
         }
     }
 }
 
-/// How many transactions are wanted: `usual` if nobody says, at most `longest`.
+/// The number of transactions: default `usual`, at most `longest`.
 pub(super) fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, Problem> {
     let wanted = wanted.unwrap_or(usual);
     if (1..=longest).contains(&wanted) {
         return Ok(wanted);
     }
-    Err(bad(format!("`limit` is a number from 1 to {longest}.")))
+    Err(bad(format!("`limit` must be a number from 1 to {longest}.")))
 }
 
 pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
-    Uuid::try_parse(text).map_err(|_| bad("A transaction id is a UUID.".to_owned()))
+    Uuid::try_parse(text).map_err(|_| bad("The transaction id must be a UUID.".to_owned()))
 }
 
 /// Search transactions, newest first
 #[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(Wanted),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "A page of what was found.", body = Page),
+        (status = 200, description = "A page of transactions.", body = Page),
         (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
             `place` says which bytes of the query."),
-        (status = 403, description = "The query asks for payloads; that needs payload-viewer."),
-        (status = 409, description = "Nothing is recorded or indexed here.")))]
+        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
+        (status = 409, description = "Recording or indexing is off.")))]
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -94,61 +94,61 @@ pub(super) async fn search(
     Ok(Json(page))
 }
 
-/// Follow what is recorded from now on
+/// Tail completed transactions
 ///
-/// One JSON object a line for each transaction that has ended; empty lines say that nothing
-/// happened. It ends with its token.
+/// One JSON object per line for each completed transaction. Empty lines are keep-alives. The
+/// response ends when the token is revoked.
 #[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions",
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "Summaries, one a line, without end.",
+        (status = 200, description = "An endless stream of summaries, one per line.",
             content_type = "application/x-ndjson", body = crate::tracker::Summary),
-        (status = 409, description = "Nothing is recorded or indexed here."),
-        (status = 503, description = "Too many follow already.")))]
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "Too many concurrent tails.")))]
 pub(super) async fn tail(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
-        return Err(busy("followers"));
+        return Err(busy("tails"));
     };
     let mut tail = api.ask(|tracker| (tracker.tail)()).await?;
     let source = move || tail().ok().map(|list| lines(&list));
     Ok(respond(Box::new(source), Pace::Waiting, api.grant(&caller)?, permit))
 }
 
-/// Transactions of an export if nobody says how many, and at most.
+/// Default and largest number of exported transactions.
 const EXPORT: usize = 10_000;
 const LONGEST_EXPORT: usize = 1_000_000;
 
-/// What to export.
+/// Query and options of an export.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Exported {
-    /// The query; an empty one finds everything.
+    /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
-    /// Most transactions, 1 to 1000000; 10000 if it is not said.
+    /// Maximum number of transactions, 1 to 1000000; default 10000.
     limit: Option<usize>,
-    /// Where an export before was cut.
+    /// The cursor of an export that reached its limit.
     cursor: Option<String>,
 }
 
 /// Export transactions, newest first
 ///
-/// One JSON object a line, as `GET /v1/transactions/{id}` gives it, with the payload for those who
-/// may see it. The last line has `end`: how many there were, and whether there are more. Without
-/// that line the export was broken off. Empty lines say that it goes on.
+/// One JSON object per line, as in `GET /v1/transactions/{id}`; with `payload` for the role
+/// `payload-viewer`. The last line has `end`: the number of transactions, and whether there are
+/// more. An export without that line was aborted. Empty lines are keep-alives.
 #[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(Exported),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "Transactions, one a line.",
+        (status = 200, description = "Transactions, one per line.",
             content_type = "application/x-ndjson", body = Transaction),
-        (status = 400, description = "The query, the limit or the cursor is wrong."),
-        (status = 403, description = "The query asks for payloads; that needs payload-viewer."),
-        (status = 409, description = "Nothing is recorded or indexed here."),
-        (status = 503, description = "There are too many exports already.")))]
+        (status = 400, description = "The query, the limit or the cursor is invalid."),
+        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "Too many concurrent exports.")))]
 pub(super) async fn export(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -157,7 +157,7 @@ pub(super) async fn export(
     let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = limit(wanted.limit, EXPORT, LONGEST_EXPORT)?;
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long answers"));
+        return Err(busy("long queries"));
     };
     let payload = caller.role >= Role::PayloadViewer;
     let query = wanted.q.clone();
@@ -171,15 +171,15 @@ pub(super) async fn export(
     Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }
 
-/// Bytes of an export after which its next transactions have to wait until these are sent.
+/// Bytes of one batch: the next transactions wait until it is sent.
 const BATCH: usize = 256 << 10;
 
-/// The next lines of an export, which may be none for now, or that it has ended.
+/// The next lines of an export, possibly empty, or `None` at the end.
 fn batch(export: &mut Export) -> Option<String> {
     let mut text = String::new();
     while text.len() < BATCH {
         match export() {
-            // What is long is long by itself: it is not copied.
+            // The first line, which may be long, is not copied.
             Ok(Some(Exporting::Found(one))) if text.is_empty() => text = line(&*one),
             Ok(Some(Exporting::Found(one))) => text.push_str(&line(&*one)),
             Ok(Some(Exporting::Later)) => break,
@@ -192,16 +192,16 @@ fn batch(export: &mut Export) -> Option<String> {
 
 /// Show a transaction
 ///
-/// Without the role payload-viewer, `payload` is left out.
+/// `payload` is present for the role `payload-viewer` only.
 #[utoipa::path(get, path = "/v1/transactions/{id}", tag = "transactions",
     extensions(("x-weir-role" = json!("viewer"))),
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
-        (status = 200, description = "All that was recorded.", body = Transaction),
-        (status = 400, description = "This is no transaction id."),
-        (status = 404, description = "It is not kept here."),
-        (status = 409, description = "Nothing is recorded or indexed here."),
-        (status = 503, description = "The index is behind: it may be there.")))]
+        (status = 200, description = "The transaction.", body = Transaction),
+        (status = 400, description = "Invalid transaction id."),
+        (status = 404, description = "Unknown transaction."),
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "The index lags behind: the transaction may exist.")))]
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -217,19 +217,19 @@ pub(super) async fn show(
     Ok(Json(transaction))
 }
 
-/// Explain what happened to a transaction
+/// Explain the outcome of a recorded transaction
 ///
-/// By its record alone: how it ended, the problem that weir answered with and what that was about.
-/// What would be done with such a request now is another question, for `POST /v1/explain`.
+/// From the record alone: the outcome, the problem that weir returned, and its detail. For the
+/// handling of such a request now, use `POST /v1/explain`.
 #[utoipa::path(get, path = "/v1/transactions/{id}/explanation", tag = "transactions",
     extensions(("x-weir-role" = json!("viewer"))),
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
-        (status = 200, description = "What happened to it, and why.", body = RecordedExplanation),
-        (status = 400, description = "This is no transaction id."),
-        (status = 404, description = "It is not kept here."),
-        (status = 409, description = "Nothing is recorded or indexed here."),
-        (status = 503, description = "The index is behind: it may be there.")))]
+        (status = 200, description = "The outcome, with its reason.", body = RecordedExplanation),
+        (status = 400, description = "Invalid transaction id."),
+        (status = 404, description = "Unknown transaction."),
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "The index lags behind: the transaction may exist.")))]
 pub(super) async fn explanation(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
@@ -239,19 +239,19 @@ pub(super) async fn explanation(
     Ok(Json(RecordedExplanation::of(found.ok_or_else(none)?)))
 }
 
-/// Give a recorded body, byte by byte as it was sent
+/// Get a recorded body, unchanged
 #[utoipa::path(get, path = "/v1/transactions/{id}/{side}", tag = "transactions",
     extensions(("x-weir-role" = json!("payload-viewer"))),
     params(
         ("id" = String, Path, description = "The transaction id."),
         ("side" = String, Path, description = "`request-body` or `response-body`.")),
     responses(
-        (status = 200, description = "What was recorded of it.",
+        (status = 200, description = "The recorded bytes.",
             content_type = "application/octet-stream"),
-        (status = 400, description = "This is no transaction id."),
-        (status = 404, description = "The transaction is not kept here, or there is no such part."),
-        (status = 409, description = "Nothing is recorded or indexed here."),
-        (status = 503, description = "The index is behind: it may be there.")))]
+        (status = 400, description = "Invalid transaction id."),
+        (status = 404, description = "Unknown transaction or part."),
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "The index lags behind: the transaction may exist.")))]
 pub(super) async fn body(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -277,9 +277,9 @@ pub(super) fn none() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "no-transaction",
-        title: "There is no such transaction",
+        title: "Unknown transaction",
         place: None,
-        detail: "It was never recorded, has not ended, or is kept no longer.".to_owned(),
+        detail: "It was never recorded, has not ended, or its retention has ended.".to_owned(),
     }
 }
 
@@ -289,11 +289,13 @@ impl From<SearchFailure> for Problem {
             SearchFailure::Query { place, message } => Self {
                 status: StatusCode::BAD_REQUEST,
                 kind: "bad-query",
-                title: "The query is not understood",
+                title: "Invalid query",
                 place: Some(place),
                 detail: format!("at {}: {message}", place[0] + 1),
             },
-            SearchFailure::Cursor => bad("`cursor` is not one that a page gave.".to_owned()),
+            SearchFailure::Cursor => {
+                bad("`cursor` must be the cursor of a previous page.".to_owned())
+            }
             SearchFailure::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
             SearchFailure::Failed(failure) => failure.into(),
         }
@@ -304,7 +306,7 @@ pub(super) fn bad(detail: String) -> Problem {
     Problem {
         status: StatusCode::BAD_REQUEST,
         kind: "bad-request",
-        title: "The request is not understood",
+        title: "Invalid request",
         place: None,
         detail,
     }

@@ -1,4 +1,4 @@
-//! Requests of operators, by the in-process door.
+//! Test requests of operators, injected into the gateway.
 
 use super::{Api, busy};
 use crate::audit::Action;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use weir_config::redaction;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
-/// Try a request
+/// Send a test request
 ///
-/// It is served like any other, as if it came from this machine, but by no socket. It needs the
-/// credential that it has, counts for limits and invoices, and is recorded, with the name of the
-/// token in its property `tried-by`. Waits up to a minute for the answer.
+/// The request is handled like a request from this machine, without a socket. It needs its own
+/// credential, counts for limits and invoices, and is recorded with the token's name in the
+/// property `tried-by`. Waits up to a minute for the response.
 #[utoipa::path(post, path = "/v1/try", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
     responses(
-        (status = 200, description = "Its answer, the body up to a MiB.", body = TriedAnswer),
-        (status = 400, description = "It is no request, or its curl command is not understood."),
-        (status = 503, description = "There is no room for it, it took too long, or weir is stopping.")))]
+        (status = 200, description = "The response, with at most 1 MiB of the body.", body = TriedAnswer),
+        (status = 400, description = "The request is invalid, or its curl command is not supported."),
+        (status = 503, description = "Too many concurrent requests, a timeout, or weir is stopping.")))]
 pub(super) async fn attempt(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
@@ -32,16 +32,16 @@ pub(super) async fn attempt(
     let asked: Explain = super::resubmit::read(&body)?;
     if asked.client.is_some() {
         return Err(super::transaction::bad(
-            "A request that is tried comes from this machine: it has no `client`.".to_owned(),
+            "Test requests come from this machine: `client` cannot be set.".to_owned(),
         ));
     }
     let ask = asked.ask().map_err(Problem::from)?;
     if let Some(place) = masked(&ask) {
         return Err(super::transaction::bad(format!(
-            "{place} is `***`, which stands for a value that was masked: write its value."
+            "{place} is `***`, a redacted value: replace it with the true value."
         )));
     }
-    // Without its query, which may hold what is masked.
+    // Without the query, which may contain masked values.
     let path = ask.target.split(['?', '#']).next().unwrap_or_default();
     let subject: String = format!("{} {path}", ask.method).chars().take(1024).collect();
     api.audit(&caller, Action::Try(subject)).await?;
@@ -52,7 +52,7 @@ pub(super) async fn attempt(
     tried.await.map(|tried| Json(TriedAnswer::of(tried)))
 }
 
-/// Where a masked value of a recorded request is left in it.
+/// The location of a redacted value in a request that was copied from a record.
 fn masked(ask: &RequestText) -> Option<String> {
     let query = ask.target.split('#').next().and_then(|target| target.split_once('?'));
     if let Some(name) = query.and_then(|(_, query)| redaction::in_query(query)) {
@@ -65,7 +65,7 @@ fn masked(ask: &RequestText) -> Option<String> {
     redaction::in_body(&ask.body).map(|place| format!("`{place}` of the body"))
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 struct Failed(RequestTextError);
 
 impl From<Failed> for Problem {
@@ -82,9 +82,10 @@ fn unavailable() -> Problem {
     Problem {
         status: StatusCode::SERVICE_UNAVAILABLE,
         kind: "unavailable",
-        title: "There is no answer",
+        title: "No response",
         place: None,
-        detail: "It took longer than a minute, or weir is stopping: nobody knows what came of it."
-            .to_owned(),
+        detail:
+            "The request took longer than a minute, or weir is stopping: its outcome is unknown."
+                .to_owned(),
     }
 }

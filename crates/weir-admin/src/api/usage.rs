@@ -1,4 +1,4 @@
-//! Usage, and counting again.
+//! Usage, and rebuild of the metering.
 
 use super::stream::{Pace, lines, respond};
 use super::transaction::bad;
@@ -13,14 +13,14 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use std::sync::Arc;
 
-/// Usage by consumer, API, operation, plan, status and time
+/// Query usage by consumer, API, operation, plan, status and time
 #[utoipa::path(get, path = "/v1/usage", tag = "monitor", params(UsageQuery),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
-        (status = 200, description = "What was counted until about a second ago.",
+        (status = 200, description = "Usage up to about a second ago.",
             body = UsageReport),
-        (status = 400, description = "The question is wrong, or has too many rows for an answer."),
-        (status = 409, description = "Nothing is counted here.")))]
+        (status = 400, description = "The query is invalid, or its result has too many rows."),
+        (status = 409, description = "Metering is off.")))]
 pub(super) async fn usage(
     State(api): State<Arc<Api>>,
     wanted: Result<Query<UsageQuery>, QueryRejection>,
@@ -33,23 +33,23 @@ pub(super) async fn usage(
     .map(Json)
 }
 
-/// Count again what the journal still has
+/// Rebuild metering from the journal
 ///
-/// One JSON object a line, when it has ended; empty lines before it say that it goes on.
+/// One JSON object per line at the end; empty lines before it are keep-alives.
 #[utoipa::path(post, path = "/v1/monitor/rebuild", tag = "monitor",
     extensions(("x-weir-role" = json!("operator"))),
     responses(
-        (status = 200, description = "Which time was counted again, and what has changed.",
+        (status = 200, description = "The rebuilt period and its changes.",
             content_type = "application/x-ndjson", body = Rebuilt),
-        (status = 409, description = "Nothing is counted here."),
-        (status = 503, description = "Other long answers are being given.")))]
+        (status = 409, description = "Metering is off."),
+        (status = 503, description = "Too many long queries are running.")))]
 pub(super) async fn rebuild(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
     let Some(Monitor { rebuild, .. }) = &api.sources.monitor else { return Err(not_counting()) };
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long answers"));
+        return Err(busy("long queries"));
     };
     api.audit(&caller, Action::Rebuild).await?;
     let mut rebuild = rebuild();
@@ -70,8 +70,8 @@ fn not_counting() -> Problem {
     Problem {
         status: StatusCode::CONFLICT,
         kind: "not-counting",
-        title: "Nothing is counted here",
+        title: "Metering is off",
         place: None,
-        detail: "Say in `monitor.count` what is to be counted, or give a plan a quota.".to_owned(),
+        detail: "Set `monitor.count`, or a quota or price of a plan.".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! APIs and routes as they are in force, each with its policies in the order of a request.
+//! APIs and routes in force, with their policies in the order of processing.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,52 +7,51 @@ use weir_config::{Api, BodyMap, CaptureLevel, Config, Handler, Rate, Route};
 /// An API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ApiInfo {
-    /// Its name.
+    /// Name.
     pub(crate) api: String,
     /// Base path.
     pub(crate) base: String,
-    /// Hosts it answers to; none: every one.
+    /// Hosts; empty: any host.
     pub(crate) hosts: Vec<String>,
-    /// File it stands in.
+    /// File of the definition.
     pub(crate) file: String,
-    /// Line in it.
+    /// Line of the definition.
     pub(crate) line: usize,
-    /// It is described by OpenAPI: `/v1/apis/{api}/openapi` has the document.
+    /// The API has an OpenAPI document: `/v1/apis/{api}/openapi`.
     pub(crate) described: bool,
-    /// Its routes, in the order they are written.
+    /// Routes, in the order of the configuration.
     pub(crate) routes: Vec<RouteInfo>,
 }
 
 /// A route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RouteInfo {
-    /// Name of its operation.
+    /// Name of the operation.
     pub(crate) operation: String,
-    /// Methods; none: every one.
+    /// Methods; empty: any method.
     pub(crate) methods: Vec<String>,
-    /// Base and pattern.
+    /// Base path and pattern.
     pub(crate) path: String,
-    /// What answers, in words: `proxy orders`.
+    /// Short description of the handler: `proxy orders`.
     pub(crate) handler: String,
-    /// What stands before and after the handler, in the order of a request.
+    /// Policies before and after the handler, in the order of processing.
     pub(crate) policies: Vec<PolicyInfo>,
-    /// File it stands in.
+    /// File of the definition.
     pub(crate) file: String,
-    /// Line in it.
+    /// Line of the definition.
     pub(crate) line: usize,
 }
 
 /// A policy of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PolicyInfo {
-    /// Its stage: `auth`, `limit`, `request-map`, `handler`, `response-map`, `compress` or
-    /// `record`.
+    /// Stage: `auth`, `limit`, `request-map`, `handler`, `response-map`, `compress` or `record`.
     pub(crate) stage: String,
-    /// What it does, in words.
+    /// Short description of the policy.
     pub(crate) words: String,
 }
 
-/// All of them, in the order they are written.
+/// All APIs, in the order of the configuration.
 pub(crate) fn apis(config: &Config) -> Vec<ApiInfo> {
     let info = |api: &Api| ApiInfo {
         api: api.name.clone(),
@@ -105,12 +104,12 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
     if let Some(map) = &route.request_map {
         add("request-map", mapped("body", map));
     }
-    let time = route.timeout.map_or("as long as it takes".to_owned(), |most| {
-        format!("at most {} s", most.as_secs_f64())
-    });
+    let time = route
+        .timeout
+        .map_or("no timeout".to_owned(), |most| format!("timeout {} s", most.as_secs_f64()));
     add("handler", format!("{}, {time}", handler(config, route)));
     if let Some(map) = &route.response_map {
-        add("response-map", mapped("answer", map));
+        add("response-map", mapped("response", map));
     }
     if config.tracker.enabled {
         let captured = match route.capture.level {
@@ -126,8 +125,8 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
 
 fn mapped(what: &str, map: &BodyMap) -> String {
     match map {
-        BodyMap::Structure(_) => format!("the {what} is mapped"),
-        BodyMap::Script(script) => format!("the {what} is mapped by {}", script.program.name()),
+        BodyMap::Structure(_) => format!("map of the {what}"),
+        BodyMap::Script(script) => format!("map of the {what} by {}", script.program.name()),
     }
 }
 
@@ -141,11 +140,11 @@ fn access(config: &Config, route: &Route) -> String {
         });
     }
     if route.access.anonymous || ways.is_empty() {
-        ways.push("anybody".to_owned());
+        ways.push("anonymous".to_owned());
     }
     ways.join(" or ")
 }
 
 fn rate(rate: &Rate) -> String {
-    format!("{} in {} s, {} at once", rate.requests, rate.per.as_secs_f64(), rate.burst)
+    format!("{} in {} s, burst {}", rate.requests, rate.per.as_secs_f64(), rate.burst)
 }

@@ -1,30 +1,30 @@
-//! A pasted curl command as the request that it would send.
+//! Converts a curl command to the request that it would send.
 //!
-//! Words are those of a POSIX shell. Options are those of the curl manual that say something about
-//! the request; a few that do not are passed over, and every other one is refused by its name: what
-//! is explained must be what curl would send.
+//! Words are split as in a POSIX shell. Options that affect the request are supported as in the
+//! curl manual; a few options without an effect on the request are ignored. Any other option is
+//! rejected by name: the explained request must equal the request of curl.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use weir_gateway::request_text::RequestText;
 
-/// Why a curl command is not understood.
+/// Why a curl command is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CurlError {
-    /// There is a curl command and a request beside it.
-    #[error("there is both a curl command and a request: one of them is enough")]
+    /// Both a curl command and parts of a request are given.
+    #[error("both a curl command and a request are given: use one of them")]
     Both,
-    /// A quotation mark is open.
+    /// A quotation mark is not closed.
     #[error("a quotation mark is not closed, or the command ends with a backslash")]
     Words,
     /// It needs a shell.
-    #[error("it needs a shell: {0} is not understood; write the text itself")]
+    #[error("{0} needs a shell and is not supported; write the text itself")]
     Shell(&'static str),
     /// It is another command.
-    #[error("it does not begin with `curl`")]
+    #[error("the command does not begin with `curl`")]
     NotCurl,
-    /// An option is not understood.
-    #[error("the option {0} is not understood")]
+    /// An option is not supported.
+    #[error("the option {0} is not supported")]
     Option(String),
     /// An option has no value.
     #[error("the option {0} has no value")]
@@ -33,20 +33,20 @@ pub enum CurlError {
     #[error("{0} reads a file: put the text itself in its place")]
     File(String),
     /// A header has no colon.
-    #[error("a header is no NAME: VALUE")]
+    #[error("a header is not NAME: VALUE")]
     Header,
     /// There is no URL, or more than one.
-    #[error("there is not one URL, but {0}")]
+    #[error("expected one URL, found {0}")]
     Urls(usize),
 }
 
-/// What an option says.
+/// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Method,
     Header,
     Data,
-    /// As it is, `@` included.
+    /// Literal data, `@` included.
     Raw,
     Encoded,
     Json,
@@ -58,9 +58,9 @@ enum Says {
     Get,
     Head,
     Compressed,
-    /// Nothing about the request.
+    /// An option without an effect on the request.
     Nothing,
-    /// Nothing about the request, in a value.
+    /// An option with a value, without an effect on the request.
     NothingMore,
 }
 
@@ -105,7 +105,7 @@ const OPTIONS: &[(&str, &str, Says)] = &[
 struct Command {
     method: Option<String>,
     headers: Vec<(String, String)>,
-    /// Headers that curl is told not to send.
+    /// Headers that the command removes.
     without: Vec<String>,
     data: Option<String>,
     json: bool,
@@ -114,13 +114,13 @@ struct Command {
     urls: Vec<String>,
 }
 
-/// Reads a command.
+/// Parses a command.
 ///
 /// # Errors
-/// It is none, or not understood.
+/// [`CurlError`].
 pub fn parse(text: &str) -> Result<RequestText, CurlError> {
     for shell in ["$'", "$(", "`"] {
-        // What quotation marks would make plain is not worth telling apart.
+        // Quoted and unquoted words are not distinguished further.
         if text.contains(shell) {
             return Err(CurlError::Shell(match shell {
                 "$'" => "$'…'",
@@ -172,14 +172,14 @@ fn value(
     words: &mut impl Iterator<Item = String>,
 ) -> Result<String, CurlError> {
     if !takes_value(says) {
-        // `--silent=x` is no option of curl's.
+        // curl has no option `--silent=x`.
         return given.map_or(Ok(String::new()), |_| Err(CurlError::Option(format!("{name}=…"))));
     }
     given.or_else(|| words.next()).ok_or_else(|| CurlError::Value(name.to_owned()))
 }
 
 impl Command {
-    /// Short options, several in one word; a value may stand right behind its option.
+    /// Short options, several in one word; a value may follow its option directly.
     fn short(
         &mut self,
         word: &str,
@@ -231,7 +231,7 @@ impl Command {
         Ok(())
     }
 
-    /// `NAME: VALUE`; `NAME;` is one without a value, and `NAME:` none at all.
+    /// `NAME: VALUE`; `NAME;` is a header without a value, and `NAME:` removes the header.
     fn header(&mut self, line: &str) -> Result<(), CurlError> {
         if line.starts_with('@') {
             return Err(CurlError::File(line.to_owned()));
@@ -254,7 +254,7 @@ impl Command {
             || self.without.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// Sets what an option stands for, unless a header says otherwise.
+    /// Sets the default header of an option, unless a header sets it.
     fn set(&mut self, name: &str, value: String) {
         if !self.has(name) {
             self.headers.push((name.to_owned(), value));
@@ -294,10 +294,10 @@ impl Command {
         Ok(())
     }
 
-    /// With what curl adds by itself.
+    /// Adds the headers that curl sends by default.
     fn ask(mut self) -> Result<RequestText, CurlError> {
         let [url] = self.urls.as_slice() else { return Err(CurlError::Urls(self.urls.len())) };
-        // Without a scheme curl takes it for http.
+        // Without a scheme curl uses http.
         let mut target = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         let mut data = self.data.take();
         if let Some(query) = data.take_if(|_| self.get) {

@@ -1,34 +1,34 @@
-//! What happened to a recorded transaction, and why. Nothing is tried again: the record says it, also
-//! where the request was masked, its token has expired since or the configuration is another one.
+//! Explanation of a recorded transaction. No policy is evaluated again: the record is sufficient,
+//! even if the request was masked, its token has expired or the configuration has changed.
 
 use crate::tracker::{Stage, Transaction};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_gateway::problem::Problem;
 
-/// What happened to a recorded transaction, and why.
+/// Explanation of a recorded transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RecordedExplanation {
-    /// Its id.
+    /// Transaction id.
     id: String,
-    /// When it was received (RFC 3339, UTC).
+    /// Time of receipt (RFC 3339, UTC).
     time: String,
-    /// How it ended.
+    /// Outcome.
     outcome: RecordedOutcome,
-    /// Status of the answer, 0 if there was none.
+    /// Status of the response, 0 without a response.
     status: u16,
-    /// In one sentence.
+    /// Summary in one sentence.
     why: String,
-    /// What weir itself answered with.
+    /// The problem that weir itself returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     problem: Option<RecordedProblem>,
     /// Name of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     api: String,
-    /// Operation of the route; empty if none matched.
+    /// Operation of the route; empty without a matching route.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     operation: String,
-    /// Name of the consumer; empty if nobody in particular was let in.
+    /// Name of the consumer; empty without a consumer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     consumer: String,
     /// Subject of the verified credential.
@@ -40,43 +40,43 @@ pub(crate) struct RecordedExplanation {
     /// Name of the upstream.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     upstream: String,
-    /// How often it was sent to an upstream again.
+    /// Number of retries at upstreams.
     retries: u8,
-    /// Microseconds that stages took, by their names.
+    /// Microseconds by stage.
     stages: Vec<Stage>,
 }
 
-/// How a recorded transaction ended.
+/// Outcome of a recorded transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RecordedOutcome {
-    /// It was answered by its handler.
+    /// The handler returned a response.
     #[default]
     Answered,
-    /// weir itself answered with a problem.
+    /// weir itself returned a problem.
     Problem,
-    /// The answer broke off, or weir ended before it did.
+    /// The response was aborted, or weir ended before its end.
     BrokenOff,
 }
 
-/// What weir itself answered with.
+/// The problem that weir itself returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RecordedProblem {
-    /// The last part of its type.
+    /// Last part of the type.
     code: String,
-    /// What it means.
+    /// Meaning of the type.
     title: String,
-    /// Who has to change something: `client`, `weir` or `upstream`.
+    /// The side that must act: `client`, `weir` or `upstream`.
     fault: String,
-    /// Whether the same request may be sent again: `pointless`, `safe` or `if-idempotent`.
+    /// Whether the request may be retried: `pointless`, `safe` or `if-idempotent`.
     retry: String,
-    /// What it was about: which auth, which limit, which rule. Empty if the record does not say.
+    /// Detail: the auth, limit or rule. Empty if the record has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     detail: String,
 }
 
 impl RecordedExplanation {
-    /// By the record alone.
+    /// From the record alone.
     pub(crate) fn of(transaction: Transaction) -> Self {
         let Transaction { summary, detail, retries, stages, .. } = transaction;
         let problem = (!summary.problem.is_empty()).then(|| problem(&summary.problem, detail));
@@ -87,13 +87,15 @@ impl RecordedExplanation {
             None => RecordedOutcome::Answered,
         };
         let by = match summary.receiver.as_str() {
-            "" => "weir answered it".to_owned(),
-            upstream => format!("{upstream} answered it"),
+            "" => "weir responded".to_owned(),
+            upstream => format!("{upstream} responded"),
         };
         let why = match (&problem, outcome) {
             (Some(problem), _) if problem.detail.is_empty() => format!("{}.", problem.title),
             (Some(problem), _) => format!("{}: {}.", problem.title, problem.detail),
-            (None, RecordedOutcome::BrokenOff) => "It did not come to its end.".to_owned(),
+            (None, RecordedOutcome::BrokenOff) => {
+                "The response was aborted, or weir ended.".to_owned()
+            }
             (None, _) => format!("It passed every policy, and {by} with {}.", summary.status),
         };
         Self {
@@ -117,7 +119,7 @@ impl RecordedExplanation {
 
 fn problem(code: &str, detail: String) -> RecordedProblem {
     let known = Problem::of_slug(code);
-    // A record of another version may have one that is not known here.
+    // A record of another version may have an unknown code.
     let words = |word: fn(Problem) -> &'static str| known.map_or("", word).to_owned();
     RecordedProblem {
         title: known.map_or(code, |problem| problem.title()).to_owned(),
@@ -155,7 +157,7 @@ mod tests {
         let answered = Summary { receiver: "back".to_owned(), status: 404, ..Summary::default() };
         let told = recorded(answered, "");
         assert_eq!(told.outcome, RecordedOutcome::Answered);
-        assert_eq!(told.why, "It passed every policy, and back answered it with 404.");
+        assert_eq!(told.why, "It passed every policy, and back responded with 404.");
         assert_eq!(recorded(Summary::default(), "").outcome, RecordedOutcome::BrokenOff);
     }
 }

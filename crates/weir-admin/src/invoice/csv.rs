@@ -5,8 +5,8 @@ use super::Invoice;
 const HEADER: &str = "kind,consumer,period,from,to,provisional,plan,api,operation,first_call,\
                       last_call,calls,bytes,price,currency,amount";
 
-/// Invoices as one table: a row for each line, tier and total. A field that a spreadsheet would take
-/// for a formula has an apostrophe in front.
+/// Invoices as one table: a row for each line, tier and total. A field that a spreadsheet would
+/// interpret as a formula is prefixed with an apostrophe.
 #[must_use]
 pub fn csv(invoices: &[Invoice]) -> String {
     let mut out = format!("{HEADER}\r\n");

@@ -10,7 +10,7 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 tr.due td{font-weight:bold;border-bottom:2px solid #111}.note{color:#555}\
 @media print{body{margin:0;max-width:none}}";
 
-/// One page with each invoice on a sheet of its own.
+/// A page with a sheet for each invoice.
 #[must_use]
 pub fn html(invoices: &[Invoice]) -> String {
     let page = html! {
@@ -23,7 +23,7 @@ pub fn html(invoices: &[Invoice]) -> String {
             }
             body {
                 @for invoice in invoices { (section(invoice)) }
-                @if invoices.is_empty() { p { "No consumer has to pay anything." } }
+                @if invoices.is_empty() { p { "No amounts due." } }
             }
         }
     };
@@ -53,26 +53,26 @@ fn section(invoice: &Invoice) -> Markup {
             @if invoice.provisional { p.note { "Provisional: calls may still be added." } }
             @if invoice.uncounted > 0 {
                 p.note {
-                    (invoice.uncounted) " calls of the period could not be counted, for whichever "
-                    "consumer. They are in no invoice."
+                    (invoice.uncounted) " calls of all consumers in the period could not be metered "
+                    "and are in no invoice."
                 }
             }
             (table(&["Plan", "API", "Operation", "Calls", "Bytes", "Amount"], 3, lines))
             @if !invoice.tiers.is_empty() {
-                (table(&["Plan", "Calls of the period", "Price of each", "Amount"], 1, tiers))
+                (table(&["Plan", "Calls of the period", "Price per call", "Amount"], 1, tiers))
             }
             table {
                 @for total in &invoice.totals {
-                    tr { td { "Sum" } td.n { (total.exact) " " (total.currency) } }
-                    tr.due { td { "To be paid" } td.n { (total.due) " " (total.currency) } }
+                    tr { td { "Total" } td.n { (total.exact) " " (total.currency) } }
+                    tr.due { td { "Amount due" } td.n { (total.due) " " (total.currency) } }
                 }
             }
-            p.note { "Lines are exact. Only the amount to be paid is rounded, half up." }
+            p.note { "Lines are exact. Only the amount due is rounded, half up." }
         }
     }
 }
 
-/// A table whose columns from `numbers` on are numbers.
+/// A table whose columns from `numbers` on are numeric.
 fn table(header: &[&str], numbers: usize, rows: impl Iterator<Item = Vec<String>>) -> Markup {
     let class = |column: usize| (column >= numbers).then_some("n");
     html! {

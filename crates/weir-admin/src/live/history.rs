@@ -1,5 +1,5 @@
-//! What was, in memory: the finer the younger. A restart begins anew; a monitoring system that
-//! reads `/metrics` has more.
+//! History in memory, with a finer resolution for recent times. It is empty after a restart; a
+//! monitoring system that reads `/metrics` keeps more.
 
 use super::rates::{Sums, Totals};
 use serde::{Deserialize, Serialize};
@@ -7,33 +7,33 @@ use std::collections::VecDeque;
 use utoipa::ToSchema;
 use weir_gateway::stats::Sketch;
 
-/// Seconds of a point, and how many points there are: 15 minutes, 6 hours, a week.
+/// Seconds per point, and number of points: 15 minutes, 6 hours, a week.
 const RINGS: [(u64, usize); 3] = [(1, 900), (10, 2160), (60, 10_080)];
-/// Longest stretch that is remembered, in seconds.
+/// Longest period in seconds.
 pub(crate) const LONGEST: u64 = 7 * 24 * 3600;
-/// Most points that are told.
+/// Maximum number of returned points.
 const MOST: u64 = 900;
 
-/// What was, in columns. Points without a request are there; time before the start is not.
+/// History in columns. Points without requests are included; the time before the start is not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct History {
-    /// Seconds of a point.
+    /// Seconds per point.
     pub(crate) step_seconds: u64,
-    /// End of each point in seconds since 1970, the oldest first.
+    /// End of each point in seconds since 1970, oldest first.
     pub(crate) at: Vec<u64>,
-    /// Requests that ended in it.
+    /// Completed requests.
     pub(crate) requests: Vec<u64>,
-    /// Of them, those answered with 4xx.
+    /// Responses with 4xx.
     pub(crate) client_errors: Vec<u64>,
-    /// Of them, those answered with 5xx.
+    /// Responses with 5xx.
     pub(crate) server_errors: Vec<u64>,
     /// Most requests in flight.
     pub(crate) in_flight: Vec<u64>,
-    /// Microseconds that half of them took at most, within 1 %.
+    /// Median duration in microseconds, within 1 %.
     pub(crate) p50_us: Vec<Option<u64>>,
-    /// The same of 90 %.
+    /// 90th percentile of the durations.
     pub(crate) p90_us: Vec<Option<u64>>,
-    /// The same of 99 %.
+    /// 99th percentile of the durations.
     pub(crate) p99_us: Vec<Option<u64>>,
 }
 
@@ -44,11 +44,11 @@ struct Point {
     client_errors: u64,
     server_errors: u64,
     in_flight: u64,
-    /// How long they took: a sketch, encoded.
+    /// Durations: an encoded sketch.
     sketch: Box<[u8]>,
 }
 
-/// Points that are told as one.
+/// Points that are returned as one.
 #[derive(Default)]
 struct Together {
     points: u64,
@@ -61,12 +61,12 @@ struct Ring {
     step: u64,
     most: usize,
     points: VecDeque<Point>,
-    /// Sums at the end of the last point.
+    /// Totals at the end of the last point.
     begun: Option<(u64, Sums)>,
     in_flight: u64,
 }
 
-/// All of it.
+/// The history.
 #[derive(Debug)]
 pub(super) struct Past(Vec<Ring>);
 
@@ -79,19 +79,19 @@ impl Default for Past {
 }
 
 impl Past {
-    /// Adds what is now, in seconds since 1970.
+    /// Adds the current values, at a second since 1970.
     pub(super) fn add(&mut self, now: u64, totals: &Totals, in_flight: u64) {
         for ring in &mut self.0 {
             ring.add(now, &totals.all, in_flight);
         }
     }
 
-    /// What was between two times, as fine as it is known that far back.
+    /// The history of a period, in the finest resolution that reaches back far enough.
     pub(super) fn between(&self, from: u64, to: u64) -> History {
         let reaches = |ring: &&Ring| {
             let wanted = to.saturating_sub(from) / ring.step;
             let oldest = ring.points.front().map_or(u64::MAX, |point| point.at);
-            // A ring that never was full has all that there is.
+            // A ring that has never been full contains everything.
             wanted <= MOST * 2 && (oldest <= from + ring.step || ring.points.len() < ring.most)
         };
         let Some(ring) = self.0.iter().find(reaches).or(self.0.last()) else {
@@ -122,7 +122,7 @@ impl Ring {
             self.begun = Some((now, sums.clone()));
             return;
         };
-        // A clock that was set back begins a new point.
+        // A clock that was set back starts a new point.
         if now >= *begun && now - begun < self.step {
             return;
         }

@@ -1,34 +1,34 @@
-//! What pools did lately, second by second.
+//! Recent history of pools, by second.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use utoipa::ToSchema;
 use weir_gateway::pools::{PoolSnapshot, Spread};
 
-/// Seconds that are remembered, and most pools of which they are.
+/// Number of seconds, and of pools.
 const SECONDS: usize = 900;
 const MOST: usize = 64;
 
-/// A pool lately, in columns.
+/// History of a pool, in columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PoolHistory {
-    /// Its name.
+    /// Name of the pool.
     pub(crate) pool: String,
-    /// Seconds since 1970, the oldest first.
+    /// Seconds since 1970, oldest first.
     pub(crate) at: Vec<u64>,
-    /// Agents that had a request.
+    /// Busy agents.
     pub(crate) busy: Vec<u64>,
-    /// Requests that waited for one.
+    /// Waiting requests.
     pub(crate) waiting: Vec<u64>,
-    /// Requests answered in the second.
+    /// Requests completed in the second.
     pub(crate) served: Vec<u64>,
-    /// Microseconds that requests of the second waited, the mean; none without any.
+    /// Mean wait of the requests of the second in microseconds; absent without requests.
     pub(crate) wait_us: Vec<Option<u64>>,
-    /// Microseconds that agents took for those of the second, the mean.
+    /// Mean duration of the requests of the second in microseconds; absent without requests.
     pub(crate) took_us: Vec<Option<u64>>,
 }
 
-/// All of them.
+/// History of all pools.
 #[derive(Debug, Default)]
 pub(super) struct PoolPast(Vec<One>);
 
@@ -36,7 +36,7 @@ pub(super) struct PoolPast(Vec<One>);
 struct One {
     pool: String,
     points: VecDeque<Point>,
-    /// Totals at the last look.
+    /// Totals of the previous second.
     before: Option<[(u64, f64); 3]>,
 }
 
@@ -51,7 +51,7 @@ struct Point {
 }
 
 impl PoolPast {
-    /// Adds what is now. Pools that are gone are forgotten.
+    /// Adds the current values. Removed pools are dropped.
     pub(super) fn add(&mut self, now: u64, pools: &[PoolSnapshot]) {
         self.0.retain(|one| pools.iter().any(|pool| pool.name == one.pool));
         for pool in pools.iter().take(MOST) {
@@ -67,7 +67,7 @@ impl PoolPast {
         }
     }
 
-    /// What was between two times, in seconds since 1970.
+    /// The history of a period, in seconds since 1970.
     pub(super) fn between(&self, from: u64, to: u64) -> Vec<PoolHistory> {
         self.0.iter().map(|one| one.between(from, to)).collect()
     }
@@ -105,12 +105,12 @@ impl One {
     }
 }
 
-/// How many there were, and the seconds of all of them.
+/// Number and sum in seconds.
 fn sum(spread: &Spread) -> (u64, f64) {
     (spread.count, spread.sum)
 }
 
-/// Microseconds of one of those that came since; counts of a pool that began anew are less.
+/// Mean of the new values in microseconds; `None` if the counters restarted.
 fn mean(before: (u64, f64), now: (u64, f64)) -> Option<u64> {
     let count = now.0.checked_sub(before.0).filter(|count| *count > 0)?;
     let seconds = (now.1 - before.1).max(0.0);

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use weir_gateway::snapshot::{RequestSeries, Snapshot};
 use weir_gateway::stats::Sketch;
 
-/// Sums of what only grows.
+/// Totals of counters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) all: Sums,
     apis: BTreeMap<String, Sums>,
-    /// By the problem's slug.
+    /// By problem code.
     rejections: BTreeMap<&'static str, Rejected>,
     request_bytes: u64,
     response_bytes: u64,
 }
 
-/// Requests, and how they ended.
+/// Requests by result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) requests: u64,
     pub(super) client_errors: u64,
     pub(super) server_errors: u64,
-    /// How long they took.
+    /// Durations.
     sketch: Sketch,
 }
 
@@ -56,7 +56,7 @@ impl Totals {
         totals
     }
 
-    /// What came since `before`: numbers of requests; the busiest APIs first.
+    /// The difference to `before`: numbers of requests; APIs by number of requests.
     pub(super) fn since(&self, before: &Self) -> Pulse {
         let all = self.all.since(&before.all);
         let rejections = rejections(&self.rejections, before);
@@ -113,18 +113,18 @@ impl Sums {
         }
     }
 
-    /// How long they took, to be kept in memory.
+    /// Durations, encoded to be kept in memory.
     pub(super) fn encoded(&self) -> Box<[u8]> {
         self.sketch.encode()
     }
 
-    /// What so many of a hundred took at most, in microseconds, within 1 %.
+    /// A percentile of the durations in microseconds, within 1 %.
     pub(super) fn percentile_us(&self, percent: u32) -> Option<u64> {
         self.sketch.percentile(percent)
     }
 }
 
-/// Requests that weir turned away since `before`, by reason, the most frequent first.
+/// Rejections since `before` by reason, most frequent first.
 fn rejections(now: &BTreeMap<&'static str, Rejected>, before: &Totals) -> Vec<Rejected> {
     let since = now.iter().map(|(reason, now)| {
         let old = before.rejections.get(reason).map_or(0, |old| old.requests);
@@ -139,7 +139,7 @@ pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> 
     snapshot.targets.iter().map(|target| TargetPulse {
         upstream: target.upstream.clone(),
         target: match target.port {
-            // A service, whose records say it.
+            // A service, whose SRV records contain the port.
             0 => target.host.clone(),
             port => format!("{}:{port}", target.host),
         },

@@ -1,38 +1,38 @@
-//! Requests that weir turned away since the start, by consumer and reason.
+//! Requests rejected by weir since the start, by consumer and reason.
 
 use super::Rejected;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_gateway::snapshot::Snapshot;
 
-/// Most consumers that are told.
+/// Maximum number of consumers.
 const MOST: usize = 2000;
 
-/// Requests that weir turned away since the start: 401, 403, 429 and 503 of its own. What an
-/// upstream answered is none of them.
+/// Requests rejected by weir since the start: local replies with 401, 403, 429 and 503. Responses
+/// of upstreams are not included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Rejections {
-    /// All of them.
+    /// Total.
     pub(crate) requests: u64,
-    /// By consumer, who was turned away most often first.
+    /// By consumer, most rejections first.
     pub(crate) consumers: Vec<ConsumerRejections>,
     /// There are more consumers.
     pub(crate) more: bool,
 }
 
-/// Requests of a consumer that weir turned away.
+/// Rejected requests of a consumer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ConsumerRejections {
-    /// Its name; empty where nobody in particular called.
+    /// Name; empty for requests without a consumer.
     pub(crate) consumer: String,
-    /// All of them.
+    /// Total.
     pub(crate) requests: u64,
-    /// By reason, the most frequent first.
+    /// By reason, most frequent first.
     pub(crate) reasons: Vec<Rejected>,
 }
 
 impl Rejections {
-    /// What a snapshot has; consumers stand together in it.
+    /// From a snapshot, in which consumers are contiguous.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let mut told = Self::default();
         for series in &snapshot.rejections {

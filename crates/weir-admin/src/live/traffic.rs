@@ -1,4 +1,4 @@
-//! Requests of every route, since the start.
+//! Requests of each route since the start.
 
 use super::rates::Sums;
 use serde::{Deserialize, Serialize};
@@ -6,41 +6,41 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use weir_gateway::snapshot::Snapshot;
 
-/// Most routes that are told.
+/// Maximum number of routes.
 const MOST: usize = 2000;
 
-/// Requests since the start; the difference of two is what came between.
+/// Requests since the start; subtract two results for the requests between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Traffic {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// Routes, the busiest first.
+    /// Routes by number of requests.
     pub(crate) routes: Vec<RouteTraffic>,
-    /// There are more.
+    /// There are more routes.
     pub(crate) more: bool,
 }
 
 /// Requests of a route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RouteTraffic {
-    /// Name of the API; empty: none was found.
+    /// Name of the API; empty without a matching API.
     pub(crate) api: String,
-    /// Its operation; empty: no route was found.
+    /// Operation; empty without a matching route.
     pub(crate) operation: String,
     /// Requests.
     pub(crate) requests: u64,
-    /// Of them, those answered with 4xx.
+    /// Responses with 4xx.
     pub(crate) client_errors: u64,
-    /// Of them, those answered with 5xx.
+    /// Responses with 5xx.
     pub(crate) server_errors: u64,
-    /// Microseconds that half of them took at most, within 1 %.
+    /// Median duration in microseconds, within 1 %.
     pub(crate) p50_us: Option<u64>,
-    /// The same of 99 %.
+    /// 99th percentile of the durations.
     pub(crate) p99_us: Option<u64>,
 }
 
 impl Traffic {
-    /// What a snapshot has.
+    /// From a snapshot.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let mut all: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
         for series in &snapshot.requests {

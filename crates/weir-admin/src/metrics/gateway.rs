@@ -96,7 +96,7 @@ const POLICIES: &[Row<Snapshot>] = &[
         "Bodies that were not recorded because they could not be redacted."),
 ];
 
-/// Everything the gateway counts.
+/// All statistics of the gateway.
 pub fn gateway(stats: &Snapshot) -> Vec<Family> {
     let mut families = vec![durations(stats)];
     families.extend(Family::table(REQUESTS, stats));

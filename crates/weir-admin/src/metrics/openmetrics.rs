@@ -1,6 +1,6 @@
 //! OpenMetrics 1.0
-//! (<https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>): what a
-//! scraper gets that asks for it, since only there an exemplar has a place.
+//! (<https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>): for
+//! scrapers that request it, since only this format has exemplars.
 
 use super::text::{number, pair, sample};
 use super::{Exemplar, Family, Histogram, Sample, Samples};
@@ -10,11 +10,11 @@ use std::fmt::Write;
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Its media type alone.
 const MEDIA: &str = "application/openmetrics-text";
-/// That of the older format.
+/// Media type of the older format.
 const PLAIN: &str = "text/plain";
 
-/// Whether a scraper that sends these `Accept` fields wants OpenMetrics rather than plain text.
-/// One that takes anything gets plain text.
+/// Whether a scraper with these `Accept` fields prefers OpenMetrics to plain text. A scraper that
+/// accepts anything gets plain text.
 pub(super) fn is_preferred<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     let (mut open, mut plain) = (0.0, 0.0);
     for range in accept.flat_map(|field| field.split(',')) {
@@ -31,7 +31,7 @@ pub(super) fn is_preferred<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     open > 0.0 && open >= plain
 }
 
-/// Renders families in their order. Families of one name must be one family.
+/// Renders families in their order. Each name must occur in one family only.
 pub(super) fn render(families: &[Family]) -> String {
     let mut out = String::with_capacity(16 * 1024);
     for family in families {
@@ -43,8 +43,8 @@ pub(super) fn render(families: &[Family]) -> String {
 
 fn family_text(family: &Family, all: &[Family], out: &mut String) {
     let is_free = |stem: &&str| all.iter().all(|other| other.name != *stem);
-    // A counter's family has its name without `_total`. Where that is another family's, only
-    // `unknown` lets it keep the name that it has in plain text.
+    // The name of a counter's family lacks `_total`. Where another family has that name, only
+    // `unknown` keeps the name of the plain text format.
     let stem = family.name.strip_suffix("_total").filter(is_free);
     let (name, kind) = match (&family.samples, stem) {
         (Samples::Counter(_), Some(stem)) => (stem, "counter"),
@@ -108,7 +108,7 @@ mod tests {
     fn it_is_given_to_who_prefers_it() {
         let preferred = |accept: &str| is_preferred([accept].into_iter());
         assert!(preferred("application/openmetrics-text"));
-        // As Prometheus asks.
+        // As Prometheus requests.
         assert!(preferred(
             "application/openmetrics-text;version=1.0.0;escaping=underscores;q=0.5,\
              application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"

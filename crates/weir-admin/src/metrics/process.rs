@@ -1,4 +1,4 @@
-//! What the kernel knows about this process, under the names Prometheus' clients use
+//! Statistics of the kernel about this process, under the names of Prometheus' client libraries
 //! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 
 use super::Family;
@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Clock ticks a second in `/proc`: fixed by Linux' ABI (USER_HZ), whatever the kernel's own rate.
+/// Clock ticks per second in `/proc`: fixed by Linux' ABI (USER_HZ), whatever the kernel's own
+/// rate.
 const TICKS: f64 = 100.0;
 
 /// CPU time, memory, descriptors; numbers that cannot be read are left out.
@@ -36,8 +37,8 @@ pub fn process() -> Vec<Family> {
     .collect()
 }
 
-/// Descriptors of this process: of the table that most threads share, and of those that workers
-/// have for themselves.
+/// File descriptors of this process: of the table that most threads share, and of the tables of
+/// workers.
 fn open_descriptors() -> usize {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let tables: HashSet<BTreeSet<(OsString, PathBuf)>> =
@@ -45,8 +46,8 @@ fn open_descriptors() -> usize {
     tables.iter().map(BTreeSet::len).sum()
 }
 
-/// Numbers and targets of the descriptors in a folder, but for folders in `/proc`, which are open
-/// because they are being listed.
+/// Numbers and targets of the descriptors in a folder, without folders in `/proc`, which are open
+/// only while they are listed.
 fn table(folder: &Path) -> BTreeSet<(OsString, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let targets = entries.filter_map(|e| Some((e.file_name(), fs::read_link(e.path()).ok()?)));

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Content-Type of a rendered page.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Renders families in their order. Families of one name must be one family.
+/// Renders families in their order. Each name must occur in one family only.
 pub fn render(families: &[Family]) -> String {
     let mut out = String::with_capacity(16 * 1024);
     for family in families {
@@ -91,7 +91,7 @@ pub(super) fn sample<'a>(
     out.push_str(&number(value));
 }
 
-/// Backslash, quote and line feed are escaped; nothing else is special in a label value.
+/// Escapes backslash, quotation mark and line feed; no other character is special in a label value.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

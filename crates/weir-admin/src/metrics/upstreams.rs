@@ -1,4 +1,4 @@
-//! The statistics of upstreams' targets as families.
+//! Statistics of upstream targets as families.
 
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
@@ -18,7 +18,7 @@ const TARGETS: &[Row<TargetSeries>] = &[
         "Requests rejected because every connection was in use."),
 ];
 
-/// What targets of upstreams did, and how they are.
+/// State and activity of upstream targets.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
     let good = ["good", "bad"];
     let mut families: Vec<Family> = Family::table_of(TARGETS, targets, target_labels).collect();

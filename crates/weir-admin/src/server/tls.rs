@@ -1,4 +1,4 @@
-//! TLS of the admin listener, set up like that of every other listener.
+//! TLS of the admin listener, set up like that of all other listeners.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use tokio_rustls::rustls::ServerConfig;
 use weir_config::{Config, Tls};
 use weir_gateway::tls::{ServerTls, TlsError};
 
-/// Certificates, and the folder with those that weir made itself.
+/// Certificates, and the folder with self-signed ones.
 #[derive(Debug)]
 pub(super) struct AdminTls {
     data: PathBuf,
     server: ServerTls,
     acceptor: Arc<ServerConfig>,
-    /// The configuration that the certificates are of; none before the first connection.
+    /// The configuration of the certificates; `None` before the first connection.
     config: Option<Arc<Config>>,
 }
 
@@ -24,8 +24,8 @@ impl AdminTls {
         Ok(Self { data: data.to_owned(), server, acceptor, config: None })
     }
 
-    /// For the next connection. The first one after a reload gets the certificates of the new
-    /// configuration; those before stay if the new ones cannot be used.
+    /// TLS for the next connection. The first connection after a reload uses the certificates of
+    /// the new configuration; the previous ones stay if the new ones cannot be used.
     pub(super) fn acceptor(&mut self, config: Arc<Config>) -> TlsAcceptor {
         if !self.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
             let tls = config.admin.tls.as_ref();
@@ -40,7 +40,7 @@ impl AdminTls {
     }
 }
 
-/// The admin listener speaks HTTP/1.1 only.
+/// The admin listener supports HTTP/1.1 only.
 fn acceptor(server: &ServerTls) -> Arc<ServerConfig> {
     let mut config = ServerConfig::clone(server.config());
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -1,53 +1,53 @@
-//! How many transactions there are.
+//! Counts of transactions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How many transactions a query finds, and how they are spread.
+/// Number of transactions of a query, facets and histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
-    /// Transactions.
+    /// Number of transactions.
     pub matched: u64,
-    /// Values of fields.
+    /// Facets.
     pub facets: Vec<Facet>,
-    /// Milliseconds of a bucket of the histogram.
+    /// Width of a histogram bucket in milliseconds.
     pub bucket_ms: u64,
-    /// Transactions over time, oldest first; empty buckets are left out.
+    /// Histogram, oldest first; empty buckets are omitted.
     pub histogram: Vec<Bucket>,
-    /// The time ran out: only the newest were counted.
+    /// The timeout was reached: only the newest transactions were counted.
     pub cut: bool,
-    /// As of a [`super::Page`].
+    /// As in [`super::Page`].
     pub incomplete: bool,
-    /// It was asked for payloads, or business keys.
+    /// The query searched payloads, or business keys were requested.
     pub payload: bool,
 }
 
-/// The values of a field, the most frequent first, at most 20.
+/// The values of a field, most frequent first, at most 20.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Facet {
     /// `status` (by class: `5xx`), `state`, `api`, `operation`, `method`, `consumer`, `receiver`,
     /// or `key.NAME`.
     pub field: String,
-    /// Its values.
+    /// Values.
     pub values: Vec<Counted>,
     /// There are more values.
     pub more: bool,
 }
 
-/// A value and how many transactions have it.
+/// A value with its number of transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
-    /// The value.
+    /// Value.
     pub value: String,
-    /// Transactions.
+    /// Number of transactions.
     pub count: u64,
 }
 
-/// A stretch of time.
+/// A bucket of the histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Bucket {
-    /// When it begins (RFC 3339, UTC).
+    /// Start (RFC 3339, UTC).
     pub time: String,
-    /// Transactions that were received in it.
+    /// Transactions received in it.
     pub count: u64,
 }

@@ -1,24 +1,24 @@
-//! A transaction as it is shown.
+//! A transaction in the admin API.
 
 use crate::resubmit::Attempt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What happened to one request: everything but its payload.
+/// Metadata of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Summary {
     /// The transaction id, a UUID.
     pub id: String,
-    /// When the request was received (RFC 3339, UTC).
+    /// Time of receipt (RFC 3339, UTC).
     pub time: String,
-    /// Microseconds until the end of the answer.
+    /// Microseconds until the end of the response.
     pub took_us: u64,
     /// `completed`, `failed` or `interrupted`.
     pub state: String,
-    /// If it failed, what became of it: `open`, `resubmitted`, `resolved` or `dismissed`.
+    /// Resolution of a failed transaction: `open`, `resubmitted`, `resolved` or `dismissed`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resolution: String,
-    /// Status of the answer, 0 if there was none.
+    /// Status of the response, 0 without a response.
     pub status: u16,
     /// Method of the request.
     pub method: String,
@@ -39,108 +39,109 @@ pub struct Summary {
     /// Subject of the verified credential.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub principal: String,
-    /// Who sent it: the address of the client.
+    /// Sender: the address of the client.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sender: String,
-    /// Who received it: the name of the upstream.
+    /// Receiver: the name of the upstream.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,
-    /// Code of the problem that was answered.
+    /// Code of the problem that was returned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub problem: String,
 }
 
-/// A whole transaction.
+/// A complete transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Transaction {
-    /// What happened.
+    /// Metadata.
     #[serde(flatten)]
     pub summary: Summary,
-    /// The states it went through, the first one first.
+    /// State changes, oldest first.
     pub history: Vec<Change>,
-    /// Microseconds that stages took, by their names.
+    /// Microseconds by stage.
     pub stages: Vec<Stage>,
-    /// What the problem was about, in words: which auth, which limit, which rule.
+    /// Detail of the problem: the auth, limit or rule.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// How often it was sent to an upstream again.
+    /// Number of retries at upstreams.
     #[serde(default)]
     pub retries: u8,
-    /// The transaction that this is an attempt to send again.
+    /// The transaction that this one resubmits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resubmission_of: String,
-    /// Attempts to send it again, the first one first.
+    /// Resubmissions of this transaction, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// The request's body, as far as it came.
+    /// The request body, as far as it was received.
     pub request: BodyMetadata,
-    /// The answer's body, as far as it came.
+    /// The response body, as far as it was sent.
     pub response: BodyMetadata,
     /// The journal was full: only the outcome was recorded.
     pub shortened: bool,
     /// Some of its records were lost.
     pub damaged: bool,
-    /// Headers and bodies were dropped because of their age.
+    /// Headers and bodies were deleted because of their age.
     pub expired: bool,
-    /// Files that had it, or its headers and bodies, are gone, and weir did not drop them.
+    /// Its files, or those of its headers and bodies, are missing, and weir did not delete them.
     #[serde(default)]
     pub missing: bool,
-    /// Headers and bodies were kept only in case something went wrong, and nothing did.
+    /// Headers and bodies were kept for failures only, and the transaction succeeded.
     pub discarded: bool,
-    /// What needs the role `payload-viewer` to be seen.
+    /// Requires the role `payload-viewer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
 }
 
-/// A state that a transaction came to.
+/// A state change of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// `received`, `completed`, `failed` or `interrupted`; then its resolutions.
     pub state: String,
-    /// Who said so, if somebody did.
+    /// Actor: name of a token, if any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub who: String,
-    /// Why.
+    /// Comment.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
-    /// When (RFC 3339, UTC); not known of what was in flight when weir ended.
+    /// Time (RFC 3339, UTC); unknown for transactions in flight when weir ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
 
-/// How long something took.
+/// Duration of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stage {
-    /// `total` from the request's head to the answer's end, or a part of it.
+    /// `total` from the request head to the end of the response, or a part of it.
     pub name: String,
     /// Microseconds.
     pub took_us: u64,
 }
 
-/// What is known of a body, whether it was recorded or not.
+/// Properties of a body, recorded or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = BodyFacts)]
 pub struct BodyMetadata {
-    /// Its true length in bytes.
+    /// True length in bytes.
     pub length: u64,
-    /// Bytes that were recorded.
+    /// Recorded bytes.
     pub stored: u64,
-    /// Not all of it was recorded.
+    /// Only a part was recorded.
     pub truncated: bool,
-    /// Why it was not recorded although bodies are: it could not be masked.
+    /// Why the body was withheld: it could not be redacted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub withheld: String,
-    /// Broken off before its end.
+    /// The body was aborted.
     pub aborted: bool,
-    /// Something in it was replaced by `***` before it was recorded.
+    /// Values were replaced by `***` before recording.
     #[serde(default)]
     pub masked: bool,
-    /// Keyed hash of what was not recorded of it, in hexadecimal: equal ones are of equal bytes.
+    /// Keyed hash of the part that was not recorded, in hexadecimal: equal hashes mean equal bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,
 }
 
-/// What was said, masked as it was recorded. It is data from outside: escape it before showing it.
+/// Headers, bodies and keys, redacted as recorded. It is untrusted data: escape it before it is
+/// displayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Payload {
     /// The request target, with its query.
@@ -149,9 +150,9 @@ pub struct Payload {
     pub request_headers: Vec<Field>,
     /// Body of the request.
     pub request_body: Body,
-    /// Header lines of the answer.
+    /// Header lines of the response.
     pub response_headers: Vec<Field>,
-    /// Body of the answer.
+    /// Body of the response.
     pub response_body: Body,
     /// Business keys.
     pub keys: Vec<Field>,
@@ -164,28 +165,28 @@ pub struct Payload {
 /// A name with a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Field {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The value.
+    /// Value.
     pub value: String,
 }
 
-/// A recorded body to be read; as it was sent it is at `/v1/transactions/{id}/request-body` and
+/// A recorded body for display; the unchanged bytes are at `/v1/transactions/{id}/request-body` and
 /// `response-body`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Body {
-    /// What was recorded of it, decoded, if that is UTF-8; else there is `base64`.
+    /// The recorded body, decoded, if it is UTF-8; otherwise `base64` is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What was recorded of it, decoded, in base64.
+    /// The recorded body, decoded, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// The content coding that it was decoded from.
+    /// The content coding that was decoded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub decoded_from: String,
-    /// The content coding that it could not be decoded from: these are the bytes as they were sent.
+    /// The content coding that could not be decoded: these are the bytes as sent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub still_in: String,
-    /// There is more than is shown.
+    /// The text shown is not complete.
     pub cut: bool,
 }

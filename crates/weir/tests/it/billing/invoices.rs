@@ -154,7 +154,7 @@ fn calls_that_could_not_be_counted_are_noted_with_usage_and_on_invoices() {
         String::from_utf8_lossy(&told.stderr).into_owned()
     };
     let told = usage(&["--data", "data"]);
-    assert!(told.contains("7 calls are not in it"), "{told}");
+    assert!(told.contains("7 calls are not included"), "{told}");
     let period = jiff::Timestamp::now().strftime("%Y-%m").to_string();
     let invoice = ["invoice", "--period", &period, "--data", "data"];
     for made in lines(&weir(server.dir(), &[&invoice[..], &["--json"]].concat())) {

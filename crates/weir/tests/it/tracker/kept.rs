@@ -169,7 +169,7 @@ fn what_is_too_old_is_dropped_from_journal_and_index() {
         !out.contains(&old) && !first[0].exists()
     });
     let (ok, _, said) = command(&server, &token, &["show", &old]);
-    assert!(!ok && said.contains("kept no longer"), "{said}");
+    assert!(!ok && said.contains("retention has ended"), "{said}");
 }
 
 #[test]
