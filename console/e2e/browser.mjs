@@ -1,4 +1,4 @@
-// Chromium of the system, pages that report what is wrong with them, and screenshots.
+// The system's Chromium, pages that report their errors, and screenshots.
 
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,31 +19,31 @@ export function launch() {
   });
 }
 
-/** A page of its own, as if nobody had been there; `problems` are its errors. */
+/** A page with an empty profile; `problems` are its errors. */
 export async function visit(browser, { theme = "light", size = "wide" } = {}) {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme: theme, timezoneId: "Europe/Amsterdam", locale: "en-GB" });
   const page = await context.newPage();
   if (process.env.CONSOLE_DIST) await serveFrom(context, process.env.CONSOLE_DIST);
   const problems = [];
   page.on("console", (message) => {
-    // That nobody is signed in is an answer.
+    // A missing session is an expected response.
     if (message.type() === "error" && !/status of (4\d\d|503)/.test(message.text())) problems.push(message.text());
   });
   page.on("pageerror", (error) => problems.push(String(error.stack ?? error)));
   page.on("request", (request) => {
     const url = request.url();
-    if (/^https?:/.test(url) && !url.startsWith("http://127.0.0.1:")) problems.push(`asks ${url}`);
+    if (/^https?:/.test(url) && !url.startsWith("http://127.0.0.1:")) problems.push(`request to ${url}`);
   });
   return { page, context, problems };
 }
 
-/** Files of a folder instead of those in the binary, with the headers of those. */
+/** Serves files of a folder in place of the embedded ones, with the headers of the latter. */
 async function serveFrom(context, folder) {
   await context.route("**/console/**", async (route) => {
     const path = new URL(route.request().url()).pathname.replace("/console/", "");
-    const answer = await route.fetch({ url: new URL("/console/", route.request().url()).href });
+    const response = await route.fetch({ url: new URL("/console/", route.request().url()).href });
     const file = existsSync(`${folder}/${path}`) && path !== "" ? path : "index.html";
-    const { "content-security-policy": policy } = answer.headers();
+    const { "content-security-policy": policy } = response.headers();
     await route.fulfill({ path: `${folder}/${file}`, headers: { "content-security-policy": policy, "content-type": TYPES[extname(file)] ?? "" } });
   });
 }
@@ -55,7 +55,7 @@ export async function signIn(page, server, role) {
   await page.getByRole("navigation", { name: "Pages" }).waitFor();
 }
 
-/** What axe has against a page. */
+/** Violations that axe reports for a page. */
 export async function violations(page) {
   await page.evaluate(AXE);
   const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations);

@@ -1,4 +1,4 @@
-// What goes on when something is interrupted: the server, a session, or the records; and finding what is known by its id.
+// Interruptions: of the server, a session, or the recording. Also the search by id.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { send } from "./server.mjs";
 
-/** A server that hangs is seen within five seconds, whatever is on screen, and so is its return. */
+/** A server that hangs is reported within five seconds on every page, and so is its return. */
 async function silent({ server, browser }) {
   const { page, context } = await visit(browser);
   await signIn(page, server, "viewer");
@@ -20,7 +20,7 @@ async function silent({ server, browser }) {
     try {
       await banner.waitFor({ timeout: 10_000 });
       const took = Date.now() - begun;
-      console.log(`        a server that hangs is seen after ${took} ms`);
+      console.log(`        a server that hangs is reported after ${took} ms`);
       assert.ok(took <= 5000, `${took} ms`);
       assert.match(await banner.textContent(), /since \d/);
       await picture(page, "silent");
@@ -33,11 +33,11 @@ async function silent({ server, browser }) {
   await context.close();
 }
 
-/** Whose token is revoked loses no edit: the page is covered until somebody signs in again. */
+/** A revoked token does not lose edits: the page is covered until the next sign-in. */
 async function revoked({ server, browser, ids }) {
   const { page, context, problems } = await visit(browser);
-  const make = async (name, role) => JSON.parse((await server.ask("POST", "/v1/tokens", { name, role })).text);
-  const first = await make("first operator", "operator");
+  const create = async (name, role) => JSON.parse((await server.ask("POST", "/v1/tokens", { name, role })).text);
+  const first = await create("first operator", "operator");
   await page.goto(`${server.admin}/console/`);
   await page.getByLabel("Admin token").fill(first.token);
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -53,7 +53,7 @@ async function revoked({ server, browser, ids }) {
   await again.getByText("Your session has ended").waitFor();
   await picture(page, "revoked");
   await page.keyboard.press("Escape");
-  assert.equal(await again.isVisible(), true, "there is no way around");
+  assert.equal(await again.isVisible(), true, "Escape does not close the dialog");
   await again.getByText("Your session has ended").click();
   await again.getByLabel("Admin token").fill(server.tokens.operator);
   await again.getByRole("button", { name: "Sign in" }).click();
@@ -61,8 +61,8 @@ async function revoked({ server, browser, ids }) {
   assert.equal(await body.inputValue(), edited);
   await page.getByRole("dialog", { name: "Edit and resubmit" }).getByRole("button", { name: "Cancel" }).click();
 
-  // Who may see less sees nothing of it.
-  const second = await make("second operator", "operator");
+  // A lower role sees nothing of the page.
+  const second = await create("second operator", "operator");
   const other = await visit(browser);
   await other.page.goto(`${server.admin}/console/explain`);
   await other.page.getByLabel("Admin token").fill(second.token);
@@ -80,7 +80,7 @@ async function revoked({ server, browser, ids }) {
   await context.close();
 }
 
-/** A whole id in the search finds its transaction, also outside of the time range. */
+/** A complete id in the search finds its transaction, even outside of the time range. */
 async function pasted({ server, browser }) {
   const sent = await send(`${server.base}/mirror/pasted`, {});
   const id = sent.headers["weir-transaction-id"];
@@ -88,7 +88,7 @@ async function pasted({ server, browser }) {
   await signIn(page, server, "viewer");
   const until = Date.now() + 20_000;
   while ((await server.ask("GET", `/v1/transactions/${id}`)).status !== 200) {
-    assert.ok(Date.now() < until, "it is indexed");
+    assert.ok(Date.now() < until, "the transaction is indexed");
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
   await page.goto(`${server.admin}/console/tracker?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z`);
@@ -97,7 +97,7 @@ async function pasted({ server, browser }) {
   await search.press("Enter");
   await page.getByRole("heading", { name: /mirror\/pasted/ }).waitFor();
   assert.match(page.url(), new RegExp(`/console/transactions/${id}`));
-  // What only looks like one is searched for.
+  // An unknown id is a search.
   await page.goto(`${server.admin}/console/tracker`);
   await search.fill("019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55");
   await search.press("Enter");
@@ -106,7 +106,7 @@ async function pasted({ server, browser }) {
   await context.close();
 }
 
-/** What could not be recorded or counted is told at the top of every page. */
+/** Gaps of recording and metering are shown at the top of every page. */
 async function missing({ server, browser }) {
   const gap = "import sqlite3, sys; base = sqlite3.connect(sys.argv[1], timeout=20); base.execute('INSERT INTO gap VALUES (unixepoch() - unixepoch() % 60, 4711, 0, 13)'); base.commit()";
   execFileSync("python3", ["-c", gap, join(server.data, "weir.db")]);
@@ -114,9 +114,9 @@ async function missing({ server, browser }) {
   await signIn(page, server, "viewer");
   for (const path of ["/console/", "/console/tracker", "/console/monitor", "/console/apis", "/console/explain"]) {
     await page.goto(server.admin + path);
-    const told = page.locator("[data-gap]");
-    await told.waitFor();
-    assert.match(await told.textContent(), /4.711 requests were not recorded, 13 calls were not counted/);
+    const banner = page.locator("[data-gap]");
+    await banner.waitFor();
+    assert.match(await banner.textContent(), /4.711 requests were not recorded, 13 calls were not metered/);
   }
   assert.deepEqual(problems, []);
   await context.close();

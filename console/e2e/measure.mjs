@@ -1,4 +1,4 @@
-// What the console needs, measured: figures are printed, nothing is asserted.
+// Measures the console: figures are printed, nothing is asserted.
 //   WEIR_BIN=target/release/weir node e2e/measure.mjs [TRANSACTIONS]
 
 import { execFileSync } from "node:child_process";
@@ -11,7 +11,7 @@ const COUNT = Number(process.argv[2] ?? 100_000);
 const CONSOLES = 10;
 const SECONDS = 20;
 
-/** Long tasks (over 50 ms) of a page since the last look, in milliseconds. */
+/** Long tasks (over 50 ms) of a page since the last call, in milliseconds. */
 async function watchTasks(page) {
   await page.addInitScript(() => {
     globalThis.tasks = [];
@@ -20,7 +20,7 @@ async function watchTasks(page) {
   return () => page.evaluate(() => globalThis.tasks.splice(0));
 }
 
-const told = (tasks) => (tasks.length > 0 ? `${tasks.length} long tasks, the longest ${Math.max(...tasks)} ms` : "no task over 50 ms");
+const summary = (tasks) => (tasks.length > 0 ? `${tasks.length} long tasks, the longest ${Math.max(...tasks)} ms` : "no task over 50 ms");
 const median = (all) => [...all].sort((a, b) => a - b)[all.length >> 1];
 
 async function firstView(browser, server) {
@@ -41,7 +41,7 @@ async function firstView(browser, server) {
     const begun = Date.now();
     await page.goto(`${server.admin}/console/`);
     await page.getByRole("link", { name: "Tracker" }).waitFor();
-    await page.getByRole("img", { name: "Requests a second over time" }).waitFor();
+    await page.getByRole("img", { name: "Requests per second over time" }).waitFor();
     times.push(Date.now() - begun);
     script = [...sizes].filter(([url]) => url?.endsWith(".js")).reduce((sum, [, size]) => sum + size, 0);
     await context.close();
@@ -63,52 +63,52 @@ async function longList(browser, server) {
   await page.goto(`${server.admin}/console/tracker?q=api%3Ahello&range=1h`);
   await page.getByRole("row").nth(1).waitFor();
   await page.waitForTimeout(1000);
-  console.log(`list: opened, ${told(await tasks())}`);
+  console.log(`list: opened, ${summary(await tasks())}`);
   const box = page.locator(".hits-scroll");
-  let most = 0;
+  let maxRows = 0;
   let last = 0;
   const seen = [];
-  // Through the list by steps of a screen or two, as fast as a wheel turns.
+  // Scrolls through the list in steps of one or two screens, at the speed of a mouse wheel.
   for (let at = 0; at < 300; at += 1) {
     await box.evaluate((element) => element.scrollBy(0, 900));
     await page.waitForTimeout(16);
-    most = Math.max(most, await page.locator(".hits-scroll .hit").count());
+    maxRows = Math.max(maxRows, await page.locator(".hits-scroll .hit").count());
   }
   seen.push(...(await tasks()));
-  console.log(`list: scrolled by screens, ${told(seen)}`);
+  console.log(`list: scrolled by screens, ${summary(seen)}`);
   const end = Date.now() + 180_000;
   while (last < COUNT && Date.now() < end) {
     await box.evaluate((element) => element.scrollTo(0, element.scrollHeight));
     await page.waitForTimeout(30);
     const rows = page.locator(".hits-scroll .hit");
-    most = Math.max(most, await rows.count());
+    maxRows = Math.max(maxRows, await rows.count());
     last = Number(await rows.last().getAttribute("aria-rowindex")) - 1;
   }
   const far = await tasks();
   for (let at = 0; at < 300; at += 1) {
     await box.evaluate((element, down) => element.scrollBy(0, down ? 900 : -30_000), at % 2 === 0);
     await page.waitForTimeout(16);
-    most = Math.max(most, await page.locator(".hits-scroll .hit").count());
+    maxRows = Math.max(maxRows, await page.locator(".hits-scroll .hit").count());
   }
-  console.log(`list: dragged to row ${last} of ${COUNT} while it was loaded, ${told(far)}; then to and fro through all of it, ${told(await tasks())}; ${most} rows in the document at most`);
+  console.log(`list: dragged to row ${last} of ${COUNT} while it was loaded, ${summary(far)}; then back and forth through the list, ${summary(await tasks())}; at most ${maxRows} rows in the document`);
   await context.close();
 }
 
 async function largeBody(browser, server) {
   const rows = Array.from({ length: 8800 }, (_, at) => ({ id: at, name: `row number ${at}`, tags: ["a", "b"], price: at * 1.5, note: "lorem ipsum dolor sit amet" }));
   const body = JSON.stringify(rows);
-  const answer = await send(`${server.base}/mirror/large`, { method: "POST", headers: { "content-type": "application/json" }, body });
+  const response = await send(`${server.base}/mirror/large`, { method: "POST", headers: { "content-type": "application/json" }, body });
   await new Promise((resolve) => setTimeout(resolve, 1500));
   const { page, context } = await visit(browser);
   const tasks = await watchTasks(page);
   await signIn(page, server, "admin");
   await page.goto(`${server.admin}/console/tracker`);
   await tasks();
-  await page.goto(`${server.admin}/console/transactions/${answer.headers["weir-transaction-id"]}`);
-  await page.getByRole("region", { name: "Body of the request" }).waitFor();
-  await page.getByRole("region", { name: "Body of the response" }).waitFor();
+  await page.goto(`${server.admin}/console/transactions/${response.headers["weir-transaction-id"]}`);
+  await page.getByRole("region", { name: "Request body" }).waitFor();
+  await page.getByRole("region", { name: "Response body" }).waitFor();
   await page.waitForTimeout(500);
-  console.log(`body: two of ${(body.length / 1_048_576).toFixed(2)} MiB of JSON set out, ${told(await tasks())}`);
+  console.log(`body: two of ${(body.length / 1_048_576).toFixed(2)} MiB of JSON laid out, ${summary(await tasks())}`);
   await context.close();
 }
 
@@ -133,7 +133,7 @@ async function manyConsoles(browser, server) {
   }
   await new Promise((resolve) => setTimeout(resolve, 3000));
   const watched = await used();
-  console.log(`consoles: ${CONSOLES} overviews cost ${(watched - alone).toFixed(1)} ms of the server's CPU a second (${watched.toFixed(1)} with them, ${alone.toFixed(1)} without, under light traffic, over ${SECONDS} s)`);
+  console.log(`consoles: ${CONSOLES} overviews cost ${(watched - alone).toFixed(1)} ms of the server's CPU per second (${watched.toFixed(1)} with them, ${alone.toFixed(1)} without, under light traffic, over ${SECONDS} s)`);
   for (const { context } of all) await context.close();
 }
 

@@ -8,7 +8,7 @@ import { flow, record } from "./traffic.mjs";
 
 const binary = process.env.WEIR_BIN;
 if (!binary) {
-  console.error("WEIR_BIN is not set: the binary to be tested");
+  console.error("WEIR_BIN (the binary to be tested) is not set");
   process.exit(2);
 }
 const wanted = process.argv.slice(2);

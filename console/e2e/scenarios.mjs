@@ -1,4 +1,4 @@
-// What an operator does, and what must never happen.
+// Scenarios of the console: operator workflows, and security properties.
 
 import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
@@ -19,7 +19,7 @@ const PAGES = {
   access: "/console/access",
 };
 
-/** Every page in both themes: pictures of it, nothing for axe, no error. */
+/** Every page in both themes: screenshots, no violations reported by axe, no errors. */
 async function pages({ server, browser, ids }) {
   const found = [];
   for (const theme of ["light", "dark"]) {
@@ -45,7 +45,7 @@ async function pages({ server, browser, ids }) {
   assert.equal(found.join("\n"), "");
 }
 
-/** The same on a phone: nothing is wider than it. */
+/** The same on a phone: no page is wider than the screen. */
 async function phone({ server, browser, ids }) {
   const { page, context, problems } = await visit(browser, { size: "phone" });
   await signIn(page, server, "admin");
@@ -60,7 +60,7 @@ async function phone({ server, browser, ids }) {
   await context.close();
 }
 
-/** Finds a failed transaction by a word in its payload, reads why, edits it, sends it again. */
+/** Finds a failed transaction by a word in its payload, reads the cause, edits and resubmits it. */
 async function repair({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "operator");
@@ -71,7 +71,7 @@ async function repair({ server, browser }) {
   await page.getByRole("option", { name: /status:/ }).waitFor();
   await search.fill("status:>=");
   await search.press("Enter");
-  await page.getByRole("alert").filter({ hasText: "not understood" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "Invalid query" }).waitFor();
   await search.fill("wombat state:failed");
   await search.press("Enter");
   await page.getByRole("row").filter({ hasText: "/orders" }).first().waitFor();
@@ -85,7 +85,7 @@ async function repair({ server, browser }) {
   const body = page.getByRole("textbox", { name: /^Body/ });
   await body.waitFor();
   await body.fill('{"orderId":"B-1","customer":');
-  await page.getByText(/none any more/).waitFor();
+  await page.getByText(/no longer valid JSON/).waitFor();
   await body.fill('{"orderId":"B-1","customer":"Wombat Ltd"}');
   await page.getByRole("region", { name: "Differences" }).getByText("Wombat Ltd").waitFor();
   await picture(page, "edit");
@@ -96,41 +96,41 @@ async function repair({ server, browser }) {
   await chain.waitFor();
   await picture(page, "chain");
   await chain.getByRole("link").first().click();
-  await page.getByText("This is an attempt to send").waitFor();
+  await page.getByText("This is a resubmission of").waitFor();
   await page.getByText('"Wombat Ltd"').first().waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** Sends a dozen again with a pause in the middle. */
+/** Bulk resubmission of twelve transactions with a pause. */
 async function bulk({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/tracker?q=numbat`);
   await page.getByRole("button", { name: "Resubmit all…" }).click();
-  await page.getByLabel("Requests a second").fill("4");
+  await page.getByLabel("Requests per second").fill("4");
   await page.getByRole("button", { name: "Preview" }).click();
   await page.getByRole("button", { name: "Send 12" }).click();
   await page.getByText(/^[3-9] of 12 sent/).waitFor();
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByRole("button", { name: "Go on" }).waitFor();
+  await page.getByRole("button", { name: "Resume" }).waitFor();
   const sent = await page.getByText(/of 12 sent/).textContent();
   await picture(page, "paused");
   await page.waitForTimeout(1200);
   const later = await page.getByText(/of 12 sent/).textContent();
   assert.ok(Math.abs(Number.parseInt(later, 10) - Number.parseInt(sent, 10)) <= 1, `${sent}, then ${later}`);
   await page.getByLabel("per second").fill("100");
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
   await page.getByText("12 of 12 sent").waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** Who is throttled is seen at once. */
+/** A throttled consumer is visible immediately. */
 async function throttled({ server, browser }) {
   const { page, context } = await visit(browser);
   await signIn(page, server, "viewer");
-  await page.getByText("Requests a second").waitFor();
+  await page.getByText("Requests per second").waitFor();
   let isOn = true;
   const hammer = (async () => {
     while (isOn) await send(`${server.base}/orders`, { headers: { "x-api-key": server.keys.beta.key } });
@@ -148,39 +148,39 @@ async function throttled({ server, browser }) {
   await context.close();
 }
 
-/** A broken configuration is refused with the finding on its line; a right one is taken in use. */
+/** An invalid configuration is rejected with the finding on its line; a valid one is put in force. */
 async function configuration({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "admin");
   await page.goto(`${server.admin}/console/configuration`);
   await page.getByText("In force since").waitFor();
-  // Somebody else is in the middle of something.
+  // Another user is editing a form.
   const other = await visit(browser);
   await signIn(other.page, server, "operator");
   await other.page.goto(`${server.admin}/console/explain`);
   await other.page.getByLabel("Path or URL").fill("/hello");
   server.configure("upstreams2: {}\n");
-  await page.getByText("The last change was refused").waitFor();
+  await page.getByText("The last reload was rejected").waitFor();
   await page.getByText("unknown-key").first().waitFor();
   await page.locator("mark.wrong", { hasText: "upstreams2" }).waitFor();
-  await picture(page, "refused");
+  await picture(page, "rejected");
   assert.deepEqual(await violations(page), []);
   server.configure("");
   await page.getByRole("button", { name: "Reload" }).click();
   await page.getByText("In force since").waitFor();
   await other.page.getByRole("button", { name: "Explain", exact: true }).click();
-  await other.page.getByText("Answered by weir").waitFor();
+  await other.page.getByText("Response of weir").waitFor();
   await other.page.getByText("Live", { exact: true }).waitFor();
   assert.deepEqual(other.problems, []);
   await other.context.close();
-  await page.getByLabel("A configuration").fill("version: 1\nlisten: 8080\n");
+  await page.getByRole("textbox", { name: /^Configuration/ }).fill("version: 1\nlisten: 8080\n");
   await page.getByRole("button", { name: "Check" }).click();
   await page.getByText("not usable").waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** What a role may not do is not there, and the server refuses it as well. */
+/** Actions that a role does not permit are hidden, and rejected by the server. */
 async function roles({ server, browser, ids }) {
   const names = ["viewer", "payload-viewer", "operator", "admin"];
   for (const [rank, role] of names.entries()) {
@@ -190,21 +190,21 @@ async function roles({ server, browser, ids }) {
     assert.equal(await seen("Jobs"), rank >= 2, role);
     assert.equal(await seen("Access"), rank >= 3, role);
     await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
-    await page.getByRole("heading", { name: "Timings" }).waitFor();
-    assert.equal((await page.getByText("are not shown to you").count()) > 0, rank < 1, role);
+    await page.getByRole("heading", { name: "Durations" }).waitFor();
+    assert.equal((await page.getByText("Headers and bodies are hidden").count()) > 0, rank < 1, role);
     assert.equal((await page.getByRole("button", { name: "Resubmit", exact: true }).count()) > 0, rank >= 2, role);
-    const asked = (path, method = "GET", headers = {}) =>
+    const statusOf = (path, method = "GET", headers = {}) =>
       page.evaluate(async ([path, method, headers]) => (await fetch(path, { method, headers })).status, [path, method, headers]);
     const csrf = { "weir-csrf-token": await page.evaluate(() => localStorage.getItem("weir.csrf-token")) };
-    assert.equal((await asked("/v1/audit", "GET", csrf)) === 200, rank >= 3, role);
-    assert.equal((await asked(`/v1/transactions/${ids.failed}/request-body`, "GET", csrf)) === 200, rank >= 1, role);
-    assert.equal((await asked("/v1/jobs/999/run", "POST", csrf)) === 404, rank >= 2, role);
-    // Whatever has the cookie alone can neither read nor do anything.
-    assert.equal(await asked("/v1/session"), 401);
-    assert.equal(await asked("/v1/session", "DELETE"), 401);
-    // A page that is loaded again, and a second tab, go on; signing out there ends this one, too.
+    assert.equal((await statusOf("/v1/audit", "GET", csrf)) === 200, rank >= 3, role);
+    assert.equal((await statusOf(`/v1/transactions/${ids.failed}/request-body`, "GET", csrf)) === 200, rank >= 1, role);
+    assert.equal((await statusOf("/v1/jobs/999/run", "POST", csrf)) === 404, rank >= 2, role);
+    // The cookie alone permits neither reads nor actions.
+    assert.equal(await statusOf("/v1/session"), 401);
+    assert.equal(await statusOf("/v1/session", "DELETE"), 401);
+    // A reloaded page and a second tab keep the session; sign-out there ends the session here, too.
     await page.reload();
-    await page.getByRole("heading", { name: "Timings" }).waitFor();
+    await page.getByRole("heading", { name: "Durations" }).waitFor();
     const second = await context.newPage();
     await second.goto(`${server.admin}/console/`);
     await second.getByRole("navigation", { name: "Pages" }).waitFor();
@@ -218,13 +218,13 @@ async function roles({ server, browser, ids }) {
     await page.getByRole("button", { name: /Account/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await page.getByLabel("Admin token").waitFor();
-    assert.equal(await asked("/v1/session"), 401, "the session is over");
+    assert.equal(await statusOf("/v1/session"), 401, "the session has ended");
     assert.deepEqual(problems, []);
     await context.close();
   }
 }
 
-/** Whatever was recorded is shown as data. */
+/** Recorded content is shown as data only. */
 async function hostile({ server, browser, ids }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "admin");
@@ -236,21 +236,21 @@ async function hostile({ server, browser, ids }) {
     await page.goto(`${server.admin}/console/transactions/${ids[name]}`);
     await page.getByRole("heading", { name: "Request", exact: true }).waitFor();
     if (name === "huge") await page.getByText("of 50 MiB were recorded").first().waitFor();
-    if (name !== "png") await page.getByRole("region", { name: "Body of the request" }).waitFor({ timeout: 8000 });
+    if (name !== "png") await page.getByRole("region", { name: "Request body" }).waitFor({ timeout: 8000 });
     if (["large", "line", "huge"].includes(name)) console.log(`        ${name}: long tasks of ${await page.evaluate(() => globalThis.tasks)} ms`);
     assert.ok(!/owned|^1$/.test(await page.title()), name);
     assert.equal(await page.locator(".lines script, .lines svg, .lines iframe, .lines img").count(), 0, name);
     const text = await page.locator("body").innerText();
-    if (name === "override") assert.ok(text.includes("⟨U+202E⟩") && text.includes("⟨U+0000⟩") && !text.includes("\u202E"), "nothing is hidden");
+    if (name === "override") assert.ok(text.includes("⟨U+202E⟩") && text.includes("⟨U+0000⟩") && !text.includes("\u202E"), "control characters are visible");
     if (name === "png") await page.getByAltText("The recorded body").first().waitFor();
     await picture(page, `hostile-${name}`);
   }
-  assert.ok((await page.locator(".line").count()) < 200, "only what is seen is in the document");
+  assert.ok((await page.locator(".line").count()) < 200, "only visible lines are in the document");
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** However long the list is, only what is seen of it is in the document. */
+/** Only visible rows of a long list are in the document. */
 async function list({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "viewer");
@@ -263,33 +263,33 @@ async function list({ server, browser }) {
     new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
   });
   const rows = page.locator(".hits-scroll .hit");
-  let most = 0;
+  let maxRows = 0;
   for (let at = 0; at < 40; at += 1) {
     await page.locator(".hits-scroll").evaluate((box) => box.scrollBy(0, 2000));
     await page.waitForTimeout(60);
-    most = Math.max(most, await rows.count());
+    maxRows = Math.max(maxRows, await rows.count());
   }
   assert.match(await rows.last().getByRole("link").getAttribute("href"), /^\/console\/transactions\/[0-9a-f-]{36}$/);
   const last = Number(await rows.last().getAttribute("aria-rowindex"));
-  console.log(`        the list is there after ${shown} ms; ${most} rows at most, scrolled to ${last}, long tasks: ${await page.evaluate(() => globalThis.tasks)}`);
-  assert.ok(most <= 200 && last > 400, `${most} rows, the last is ${last}`);
+  console.log(`        the list is shown after ${shown} ms; at most ${maxRows} rows, scrolled to ${last}, long tasks: ${await page.evaluate(() => globalThis.tasks)}`);
+  assert.ok(maxRows <= 200 && last > 400, `${maxRows} rows, the last is ${last}`);
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** From a route and from a transaction to why a request ends as it does; nothing is sent. */
+/** Explains a request from a route and from a transaction; nothing is sent. */
 async function explain({ server, browser, ids }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/apis`);
   await page.locator("summary", { hasText: "/mirror/" }).click();
-  await page.getByRole("link", { name: "Explain or try a request" }).click();
+  await page.getByRole("link", { name: "Explain or test a request" }).click();
   assert.equal(await page.getByLabel("Path or URL").inputValue(), "/mirror/");
-  await page.getByLabel("Headers, one a line").fill("x-a: b\nauthorization: Bearer s3cret");
+  await page.getByLabel("Headers, one per line").fill("x-a: b\nauthorization: Bearer s3cret");
   await page.getByRole("button", { name: "Explain" }).click();
-  await page.getByText("What the upstream shop would get").waitFor();
+  await page.getByText("Request to upstream shop").waitFor();
   await page.getByText("authorization: ***").first().waitFor();
-  assert.equal((await page.getByText("s3cret").count()) <= 1, true, "only where it was written");
+  assert.equal((await page.getByText("s3cret").count()) <= 1, true, "only in the form");
   await picture(page, "explained");
   assert.deepEqual(await violations(page), []);
   await page.getByLabel("Or a curl command").fill("curl --proxy p http://a/");
@@ -297,89 +297,89 @@ async function explain({ server, browser, ids }) {
   await page.getByText("the option --proxy is not supported").waitFor();
   await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
   await page.getByRole("main").getByRole("link", { name: "Explain", exact: true }).click();
-  await page.getByText("What happened to it").waitFor();
+  await page.getByText("Recorded outcome").waitFor();
   assert.match(await page.getByLabel("Or a curl command").inputValue(), /^curl /);
   await page.getByRole("button", { name: "Explain" }).click();
-  await page.getByText("Policies, in their order").waitFor();
+  await page.getByText("Policies in the order of processing").waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** From an API's description to a request that is tried by the in-process door, and recorded. */
-async function tries({ server, browser }) {
+/** From an API's OpenAPI document to a test request, which is injected and recorded. */
+async function testRequests({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/apis`);
   await page.getByText(/since the start/).first().waitFor();
-  await page.getByRole("link", { name: "Description" }).click();
+  await page.getByRole("link", { name: "OpenAPI" }).click();
   await page.getByRole("heading", { name: "Orders", exact: true }).waitFor();
   await page.getByText("Place an order").waitFor();
   await page.getByText("application/json").first().click();
-  await page.getByRole("button", { name: "Explain or try POST /orders", exact: true }).click();
+  await page.getByRole("button", { name: "Explain or test POST /orders", exact: true }).click();
   const command = page.getByLabel("Or a curl command");
   assert.match(await command.inputValue(), /^curl -X POST -H 'content-type: application\/json' -d /);
-  await page.getByRole("button", { name: "Try it" }).click();
-  await page.getByRole("status").filter({ hasText: "Answered" }).getByText("401").waitFor();
+  await page.getByRole("button", { name: "Send test request" }).click();
+  await page.getByRole("status").filter({ hasText: "Response" }).getByText("401").waitFor();
   await command.fill(`curl -H 'x-api-key: ${server.keys.acme.key}' -H 'content-type: application/json' -d '{"sku":"A-100","quantity":2}' http://localhost/shop/v1/orders`);
-  await page.getByRole("button", { name: "Try it" }).click();
-  await page.getByRole("status").filter({ hasText: "Answered" }).getByText("201").waitFor();
-  await page.getByRole("region", { name: "Body of the answer" }).getByText("A-100").waitFor();
-  await picture(page, "tried");
+  await page.getByRole("button", { name: "Send test request" }).click();
+  await page.getByRole("status").filter({ hasText: "Response" }).getByText("201").waitFor();
+  await page.getByRole("region", { name: "Response body" }).getByText("A-100").waitFor();
+  await picture(page, "test-response");
   assert.deepEqual(await violations(page), []);
   await page.waitForTimeout(1500);
-  await page.getByRole("link", { name: "Its transaction" }).click();
+  await page.getByRole("link", { name: "Show the transaction" }).click();
   await page.getByText("tried-by").waitFor();
   await page.getByText("the operator").first().waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** A suite's load on a listener of this server: capped, watched, ended, its result read and compared. */
+/** A load test on a listener of this server: limited, monitored, stopped, its result shown and compared. */
 async function lab({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "admin");
   await page.goto(`${server.admin}/console/lab`);
-  await page.getByText("There are no results yet").waitFor();
+  await page.getByText("No results yet").waitFor();
   assert.deepEqual(await violations(page), []);
   for (const [round, seconds] of [[0, 60], [1, 4]]) {
     await page.getByRole("button", { name: "Start a suite…" }).click();
-    assert.equal(await page.getByLabel("Suite").inputValue(), "toro", "what this server answers comes first");
-    await page.getByLabel("Most requests a second").fill("40");
-    await page.getByLabel("Longest time in seconds").fill(String(seconds));
-    assert.equal(await page.getByRole("button", { name: "Start", exact: true }).isDisabled(), true, "not without saying so");
-    await page.getByLabel(/^Put this load on/).check();
+    assert.equal(await page.getByLabel("Suite").inputValue(), "toro", "a suite with routes on this server is preselected");
+    await page.getByLabel("Maximum requests per second").fill("40");
+    await page.getByLabel("Maximum time in seconds").fill(String(seconds));
+    assert.equal(await page.getByRole("button", { name: "Start", exact: true }).isDisabled(), true, "requires a confirmation");
+    await page.getByLabel(/^Start this load test on/).check();
     if (round === 0) {
       await picture(page, "lab-start");
       assert.deepEqual(await violations(page), []);
     }
     await page.getByRole("button", { name: "Start", exact: true }).click();
     await page.getByRole("heading", { name: "Running: toro" }).waitFor();
-    await page.getByRole("img", { name: "Requests and errors a second" }).waitFor();
+    await page.getByRole("img", { name: "Requests and errors per second" }).waitFor();
     const running = JSON.parse((await server.ask("GET", "/v1/lab/run")).text);
     assert.ok(running.seconds.every((second) => second.samples <= 50), JSON.stringify(running.seconds));
     if (round === 0) {
       assert.equal((await server.ask("POST", "/v1/lab/run", running.start)).status, 409, "one at a time");
       await page.waitForTimeout(2500);
       await picture(page, "lab-running");
-      await page.getByRole("button", { name: "End it" }).click();
+      await page.getByRole("button", { name: "Stop" }).click();
     }
-    await page.getByRole("heading", { name: "The last load: toro" }).waitFor({ timeout: 20_000 });
+    await page.getByRole("heading", { name: "Last load test: toro" }).waitFor({ timeout: 20_000 });
   }
   await page.getByRole("link", { name: "Result" }).click();
-  await page.getByText("Its case").waitFor();
+  await page.getByRole("heading", { name: "Case", exact: true }).waitFor();
   await picture(page, "lab-result");
   assert.deepEqual(await violations(page), []);
   const policies = [];
-  context.on("response", (answer) => {
-    if (new URL(answer.url()).pathname.endsWith("/report")) policies.push(answer.headers()["content-security-policy"]);
+  context.on("response", (response) => {
+    if (new URL(response.url()).pathname.endsWith("/report")) policies.push(response.headers()["content-security-policy"]);
   });
-  const report = page.getByRole("link", { name: "Report in a tab" });
+  const report = page.getByRole("link", { name: "Open report" });
   const [tab] = await Promise.all([context.waitForEvent("page"), report.click()]);
   await tab.waitForLoadState();
   assert.match(policies[0] ?? "", /^sandbox allow-scripts; default-src 'none'/);
-  // Its address is good once.
+  // Its URL is valid once.
   assert.equal((await (await context.newPage()).goto(tab.url())).status(), 401);
-  assert.equal(await tab.evaluate(() => globalThis.origin), "null", "it has no session");
+  assert.equal(await tab.evaluate(() => globalThis.origin), "null", "the report has no session");
   assert.match(await tab.evaluate(() => fetch("/v1/session").catch(() => "refused")), /refused/);
   await picture(tab, "lab-report");
   await tab.close();
@@ -387,7 +387,7 @@ async function lab({ server, browser }) {
   for (const box of await page.getByRole("checkbox", { name: /^Compare/ }).all()) await box.check();
   await picture(page, "lab-results");
   await page.getByRole("button", { name: "Compare", exact: true }).click();
-  await page.getByText("Case by case").waitFor();
+  await page.getByText("Comparison by case").waitFor();
   await picture(page, "lab-compare");
   assert.deepEqual(await violations(page), []);
   const audit = await server.ask("GET", "/v1/audit");
@@ -396,7 +396,7 @@ async function lab({ server, browser }) {
   await context.close();
 }
 
-/** Without a mouse: along the list, to other pages, and what keys there are. */
+/** Keyboard only: along the list, to other pages, and the list of shortcuts. */
 async function keys({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "payload-viewer");
@@ -413,13 +413,13 @@ async function keys({ server, browser }) {
   await page.keyboard.press("k");
   assert.equal(Number(await at()), first + 1);
   await page.keyboard.press("?");
-  const dialog = page.getByRole("dialog", { name: "Keys" });
+  const dialog = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   await dialog.getByText("next transaction").waitFor();
   assert.deepEqual(await violations(page), []);
   await page.keyboard.press("j");
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "hidden" });
-  assert.equal(Number(await at()), first + 1, "a dialog has the keys to itself");
+  assert.equal(Number(await at()), first + 1, "shortcuts are off in a dialog");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: /orders/ }).first().waitFor();
   await page.keyboard.press("u");
@@ -431,12 +431,12 @@ async function keys({ server, browser }) {
   const search = page.getByRole("combobox", { name: "Search transactions" });
   await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "combobox");
   await page.keyboard.type("gm?j");
-  assert.equal(await search.inputValue(), "gm?j", "what is typed is typed");
+  assert.equal(await search.inputValue(), "gm?j", "shortcuts are off in a text field");
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-/** Invoices as they are printed: they alone, in black on white. */
+/** Printed invoices: without the frame of the page, in black on white. */
 async function printed({ server, browser }) {
   const { page, context, problems } = await visit(browser, { theme: "dark" });
   await signIn(page, server, "viewer");
@@ -461,22 +461,22 @@ async function printed({ server, browser }) {
   await context.close();
 }
 
-/** Who did what, found by who and what. */
+/** Audit log, filtered by actor and action. */
 async function audited({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "admin");
   await page.goto(`${server.admin}/console/access`);
-  const filters = page.getByRole("form", { name: "Lines of the audit" });
-  await filters.getByLabel("What", { exact: true }).fill("sign-in");
-  await filters.getByLabel("Who", { exact: true }).fill("the admin");
+  const filters = page.getByRole("form", { name: "Filter the audit log" });
+  await filters.getByLabel("Action", { exact: true }).fill("sign-in");
+  await filters.getByLabel("Actor", { exact: true }).fill("the admin");
   await filters.getByRole("button", { name: "Show" }).click();
-  const lines = page.getByRole("table").filter({ hasText: "To what" }).locator("tbody tr");
+  const lines = page.getByRole("table").filter({ hasText: "Object" }).locator("tbody tr");
   await lines.filter({ hasNotText: "sign-in" }).first().waitFor({ state: "detached" });
   await lines.first().waitFor();
   for (const line of await lines.allTextContents()) assert.match(line, /the admin.*sign-in/);
-  await filters.getByLabel("Who", { exact: true }).fill("nobody at all");
+  await filters.getByLabel("Actor", { exact: true }).fill("nobody at all");
   await filters.getByRole("button", { name: "Show" }).click();
-  await page.getByText("Nobody did that").waitFor();
+  await page.getByText("No entries").waitFor();
   await picture(page, "audit-empty");
   assert.deepEqual(await violations(page), []);
   await filters.getByRole("button", { name: "All" }).click();
@@ -485,7 +485,7 @@ async function audited({ server, browser }) {
   await context.close();
 }
 
-/** The first view with an empty cache: all there is, and nothing from elsewhere. */
+/** The first view with an empty cache: complete, and without requests to other hosts. */
 async function first({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   const begun = Date.now();
@@ -495,10 +495,10 @@ async function first({ server, browser }) {
   await signIn(page, server, "viewer");
   const again = Date.now();
   await page.reload();
-  await page.getByText("Requests a second").waitFor();
+  await page.getByText("Requests per second").waitFor();
   console.log(`        overview after ${Date.now() - again} ms`);
   assert.deepEqual(problems, []);
   await context.close();
 }
 
-export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, tries, lab, roles, hostile, configuration, pages, phone, ...interrupted };
+export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...interrupted };

@@ -1,4 +1,4 @@
-// The real binary with a configuration that has something of everything, on free ports.
+// Starts the real binary with a configuration that uses every feature, on free ports.
 
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 
 const ROLES = ["viewer", "payload-viewer", "operator", "admin"];
 
-/** An order without a customer fails, as a shop's would; what is too large is not wanted. */
+/** An order without a customer fails. */
 const SCRIPT = `export function POST(request) {
   const order = request.json();
   if (!order.customer) throw Response.json({ error: "the customer of the order is missing" }, { status: 500 });
@@ -101,7 +101,7 @@ function stop(child) {
   });
 }
 
-/** Sends a request; gives status, headers and text. */
+/** Sends a request; returns status, headers and text. */
 export function send(url, { method = "GET", headers = {}, body } = {}) {
   return new Promise((resolve, reject) => {
     const sent = request(url, { method, headers }, (response) => {
@@ -124,8 +124,8 @@ export async function serve(binary) {
   const keys = { acme: key(), beta: key() };
   const echo = await start(binary, ["echo", "--json", "--workers", "1", "--listen", "127.0.0.1:0"], { cwd: dir });
   const upstream = echo.ready.listen[0];
-  // Echoes whatever the size, unlike the one of weir.
-  const large = createServer((asked, answer) => asked.pipe(answer));
+  // Echoes bodies of any size, unlike `weir echo`.
+  const large = createServer((request, response) => request.pipe(response));
   await new Promise((resolve) => large.listen(0, "127.0.0.1", resolve));
   const mirror = large.address().port;
   const path = join(dir, "weir.yaml");
@@ -140,8 +140,8 @@ export async function serve(binary) {
     send(admin + where, { method, headers: { authorization: `Bearer ${first}` }, body: body && JSON.stringify(body) });
   const tokens = {};
   for (const role of ROLES) {
-    const made = await ask("POST", "/v1/tokens", { name: `the ${role}`, role });
-    tokens[role] = JSON.parse(made.text).token;
+    const created = await ask("POST", "/v1/tokens", { name: `the ${role}`, role });
+    tokens[role] = JSON.parse(created.text).token;
   }
   return {
     admin,
@@ -153,11 +153,11 @@ export async function serve(binary) {
     ask,
     /** The cookie and the CSRF token of a new session. */
     async session(role) {
-      const answer = await send(`${admin}/v1/session`, { method: "POST", headers: { authorization: `Bearer ${tokens[role]}` } });
-      const [, name, value] = /^([^=]+)=([^;]+)/.exec(answer.headers["set-cookie"][0]);
-      return { name, value, csrf: JSON.parse(answer.text).csrf_token };
+      const response = await send(`${admin}/v1/session`, { method: "POST", headers: { authorization: `Bearer ${tokens[role]}` } });
+      const [, name, value] = /^([^=]+)=([^;]+)/.exec(response.headers["set-cookie"][0]);
+      return { name, value, csrf: JSON.parse(response.text).csrf_token };
     },
-    /** Replaces the configuration: this text is added at its end. */
+    /** Replaces the configuration by the initial one with this text appended. */
     configure(extra) {
       writeFileSync(`${path}.new`, config(upstream, mirror, keys, extra));
       renameSync(`${path}.new`, path);

@@ -1,4 +1,4 @@
-// Requests of all kinds, one after the other, for as long as it is not stopped; and hostile ones.
+// Requests of all kinds until stopped, and hostile payloads.
 
 import { send } from "./server.mjs";
 
@@ -23,20 +23,20 @@ export async function record(server) {
   const ids = {};
   for (const [name, text] of Object.entries(HOSTILE)) {
     const kind = { svg: "image/svg+xml", html: "text/html" }[name] ?? "text/plain";
-    const answer = await mirror(name, text, { "content-type": kind, "x-evil": "<script>1</script>" });
-    ids[name] = answer.headers["weir-transaction-id"];
+    const response = await mirror(name, text, { "content-type": kind, "x-evil": "<script>1</script>" });
+    ids[name] = response.headers["weir-transaction-id"];
   }
   ids.line = (await mirror("line", "x".repeat(900_000))).headers["weir-transaction-id"];
   ids.png = (await mirror("png", PNG, { "content-type": "image/png" })).headers["weir-transaction-id"];
   const rows = Array.from({ length: 9000 }, (_, at) => ({ id: at, name: `row number ${at}`, tags: ["a", "b"], price: at * 1.5, note: "lorem ipsum dolor sit amet" }));
   ids.large = (await mirror("large", JSON.stringify(rows).slice(0, 1_040_000 - 2) && JSON.stringify(rows.slice(0, 8800)), { "content-type": "application/json" })).headers["weir-transaction-id"];
-  // Lines of markup, of which only the beginning is recorded.
+  // Lines of markup, recorded partially.
   ids.huge = (await send(`${server.base}/large/huge`, { method: "POST", headers: { "content-type": "text/plain" }, body: Buffer.alloc(50 << 20, `<script>document.title="owned"</script>${"x".repeat(90)}\n`) })).headers["weir-transaction-id"];
   ids.failed = failed.headers["weir-transaction-id"];
   return ids;
 }
 
-/** Sends steadily until it is stopped. */
+/** Sends requests continuously until stopped. */
 export function flow(server) {
   let isOn = true;
   let at = 0;

@@ -1,4 +1,4 @@
-// The console: mounts the router and the store of answers.
+// Entry point of the console: mounts the router and the query cache.
 
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
@@ -26,13 +26,13 @@ const queries = new QueryClient({
     queries: {
       staleTime: 2_000,
       refetchOnWindowFocus: false,
-      // A refusal stays one; a server that is away comes back.
+      // No retry of an error response; retries if the server is unavailable.
       retry: (failed, error) => failed < 2 && !(error instanceof ApiProblem && error.status >= 400),
     },
   },
 });
 onSignedOut(() => lose(queries));
-// A server that does not answer is asked again by the page itself.
+// If the server does not respond, the page itself retries.
 onOtherTab(() => void follow(queries).catch(() => undefined));
 
 const router = makeRouter(queries);

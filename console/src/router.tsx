@@ -1,4 +1,4 @@
-// Every page and its address.
+// Routes of the console.
 
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, retainSearchParams } from "@tanstack/react-router";
@@ -68,7 +68,7 @@ const apis = createRoute({
 const description = createRoute({
   getParentRoute,
   path: "/apis/$api",
-  component: lazyRouteComponent(() => import("./apis/description-page"), "DescriptionPage"),
+  component: lazyRouteComponent(() => import("./apis/openapi-page"), "OpenapiPage"),
 });
 
 export const explain = createRoute({
@@ -130,7 +130,7 @@ export function makeRouter(queries: QueryClient) {
     context: { queries },
     defaultPreload: "intent",
     scrollRestoration: true,
-    // Values are texts, and stand in the URL as they are.
+    // Values are strings, and unchanged in the URL.
     parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),
     stringifySearch: (search) => {
       const pairs = Object.entries(search).filter(([, value]) => typeof value === "string");

@@ -1,4 +1,4 @@
-// Who may do what, and who did.
+// Admin tokens and the audit log.
 
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -7,13 +7,13 @@ import { api, data, type Role, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { Dialog } from "../ui/dialog";
 import { Copy, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 
 const ROLES: [Role, string][] = [
-  ["viewer", "sees what happened, no payloads"],
-  ["payload-viewer", "sees headers, bodies and keys"],
-  ["operator", "sends transactions again, too"],
-  ["admin", "makes tokens and sees the audit, too"],
+  ["viewer", "reads metadata, no payloads"],
+  ["payload-viewer", "reads headers, bodies and keys, too"],
+  ["operator", "resubmits transactions, too"],
+  ["admin", "creates tokens and reads the audit log, too"],
 ];
 
 export function AccessPage() {
@@ -41,7 +41,7 @@ function Tokens() {
     mutationFn: (id: string) => data(api.DELETE("/v1/tokens/{id}", { params: { path: { id } } })),
     onSuccess: () => {
       setRevoking(undefined);
-      say("The token is revoked, and its sessions have ended.");
+      notify("The token was revoked, and its sessions were ended.");
       void queries.invalidateQueries({ queryKey: ["tokens"] });
     },
   });
@@ -100,7 +100,7 @@ function Tokens() {
           footer={
             <>
               <button type="button" className="button" onClick={() => setRevoking(undefined)}>
-                Keep it
+                Cancel
               </button>
               <button type="button" className="button danger" disabled={revoke.isPending} onClick={() => revoke.mutate(revoking.id)}>
                 Revoke
@@ -108,7 +108,7 @@ function Tokens() {
             </>
           }
         >
-          <p>Whoever uses it is refused from now on, and signed out of the console.</p>
+          <p>Requests with this token will be rejected, and its sessions of the console end.</p>
           {revoke.isError && <Failure error={revoke.error} />}
         </Dialog>
       )}
@@ -120,28 +120,28 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
-  const make = useMutation({
+  const create = useMutation({
     mutationFn: () => data<Schemas["Made"]>(api.POST("/v1/tokens", { body: { name, role } })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["tokens"] }),
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    make.mutate();
+    create.mutate();
   };
   return (
     <Dialog title="New token" open onClose={onClose}>
-      {make.data ? (
+      {create.data ? (
         <div className="stack">
-          <p>This is the only time it is shown:</p>
+          <p>The token is shown only once:</p>
           <p className="row">
-            <code className="wrap-any">{make.data.token}</code>
-            <Copy text={make.data.token} label="Copy" />
+            <code className="wrap-any">{create.data.token}</code>
+            <Copy text={create.data.token} label="Copy" />
           </p>
         </div>
       ) : (
         <form className="stack" onSubmit={submit}>
           <label className="field">
-            Whose it is
+            Name
             <input value={name} maxLength={128} required onChange={(event) => setName(event.target.value)} />
           </label>
           <label className="field">
@@ -154,9 +154,9 @@ function NewToken({ onClose }: { onClose: () => void }) {
               ))}
             </select>
           </label>
-          {make.isError && <Failure error={make.error} />}
-          <button type="submit" className="button primary" disabled={make.isPending}>
-            Make it
+          {create.isError && <Failure error={create.error} />}
+          <button type="submit" className="button primary" disabled={create.isPending}>
+            Create
           </button>
         </form>
       )}
@@ -166,11 +166,11 @@ function NewToken({ onClose }: { onClose: () => void }) {
 
 const LINES = 100;
 
-/** What may be asked for, and what it is called. */
+/** Filters of the audit log: parameter, label, example. */
 const FILTERS = [
-  ["who", "Who", "name or token id"],
-  ["action", "What", "resubmit"],
-  ["subject", "To what", "id of a transaction"],
+  ["who", "Actor", "name or token id"],
+  ["action", "Action", "resubmit"],
+  ["subject", "Object", "transaction id"],
 ] as const;
 type Filter = Partial<Record<(typeof FILTERS)[number][0], string>>;
 
@@ -185,22 +185,22 @@ function AuditLog() {
   });
   const entries = audit.data?.pages.flat() ?? [];
   return (
-    <Panel title="Audit" inside={false} actions={<span className="muted">who saw which payload, and who changed what</span>}>
+    <Panel title="Audit log" inside={false} actions={<span className="muted">payload access and changes</span>}>
       {audit.isError && <Failure error={audit.error} retry={() => void audit.refetch()} />}
-      {audit.isPending && <Loading what="the audit" />}
+      {audit.isPending && <Loading what="the audit log" />}
       <Filters onChange={setFilter} />
-      {audit.data && entries.length === 0 && <Empty title="Nobody did that">{Object.keys(filter).length > 0 && <p>Names, actions and subjects are compared as a whole.</p>}</Empty>}
+      {audit.data && entries.length === 0 && <Empty title="No entries">{Object.keys(filter).length > 0 && <p>Actors, actions and objects must match completely.</p>}</Empty>}
       {entries.length > 0 && (
         <div className="table-box">
           <table className="data">
             <thead>
               <tr>
-                <th>When</th>
-                <th>Who</th>
+                <th>Time</th>
+                <th>Actor</th>
                 <th>Role</th>
-                <th>What</th>
-                <th>To what</th>
-                <th>How</th>
+                <th>Action</th>
+                <th>Object</th>
+                <th>Details</th>
               </tr>
             </thead>
             <tbody>
@@ -229,7 +229,7 @@ function AuditLog() {
       {audit.hasNextPage && (
         <div className="inside">
           <button type="button" className="button" disabled={audit.isFetching} onClick={() => void audit.fetchNextPage()}>
-            Show older ones
+            Show older entries
           </button>
         </div>
       )}
@@ -241,11 +241,11 @@ function Filters({ onChange }: { onChange: (filter: Filter) => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
-    const said = FILTERS.map(([key]) => [key, String(form.get(key) ?? "").trim()] as const);
-    onChange(Object.fromEntries(said.filter(([, value]) => value)));
+    const values = FILTERS.map(([key]) => [key, String(form.get(key) ?? "").trim()] as const);
+    onChange(Object.fromEntries(values.filter(([, value]) => value)));
   };
   return (
-    <form className="row inside no-print" onSubmit={submit} onReset={() => onChange({})} aria-label="Lines of the audit">
+    <form className="row inside no-print" onSubmit={submit} onReset={() => onChange({})} aria-label="Filter the audit log">
       {FILTERS.map(([key, name, example]) => (
         <label key={key} className="row">
           {name}

@@ -1,11 +1,11 @@
-// The admin API as the console asks it: typed by its own description, errors as one class.
+// Typed client of the admin API, from its OpenAPI document. Errors are of one class.
 
 import createClient, { type Middleware } from "openapi-fetch";
 import { csrfToken } from "./csrf";
-import { heard } from "./heartbeat";
+import { dataReceived } from "./heartbeat";
 import type { components, paths } from "./schema";
 
-/** What every call of a session has beside the cookie. */
+/** Header with the CSRF token of the session, sent with every call. */
 export const CSRF_HEADER = "weir-csrf-token";
 
 export type Schemas = components["schemas"];
@@ -16,13 +16,13 @@ export type Transaction = Schemas["Transaction"];
 export type Attempt = Schemas["Attempt"];
 export type Job = Schemas["Job"];
 
-/** An answer that is none: a problem document (RFC 9457), or no answer at all. */
+/** A problem document (RFC 9457), or a missing response. */
 export class ApiProblem extends Error {
   readonly status: number;
   readonly kind: string;
   readonly title: string;
   readonly detail: string;
-  /** First byte of a query that is wrong, and the last but one. */
+  /** Start of the wrong part of a query in bytes, and its end (exclusive). */
   readonly place?: [number, number];
 
   constructor(status: number, document: Record<string, unknown>) {
@@ -40,7 +40,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** Called when the session is over. */
+/** Called when the session has ended. */
 let signedOut = () => {};
 export function onSignedOut(call: () => void): void {
   signedOut = call;
@@ -49,7 +49,7 @@ export function onSignedOut(call: () => void): void {
 async function problem(response: Response): Promise<ApiProblem> {
   const document = await response.json().catch(() => ({}));
   const known = document && typeof document === "object" ? document : {};
-  return new ApiProblem(response.status, { title: `weir answered ${response.status}`, ...known });
+  return new ApiProblem(response.status, { title: `weir responded with ${response.status}`, ...known });
 }
 
 const errors: Middleware = {
@@ -59,15 +59,15 @@ const errors: Middleware = {
     return request;
   },
   async onResponse({ response, request }) {
-    heard();
+    dataReceived();
     if (response.ok) return;
     if (response.status === 401 && !request.headers.has("authorization")) signedOut();
     throw await problem(response);
   },
   onError() {
     return new ApiProblem(0, {
-      title: "weir does not answer",
-      detail: "It may be stopped, or the network between is broken. This page tries again.",
+      title: "weir does not respond",
+      detail: "It may be stopped, or the network may be interrupted. This page retries automatically.",
     });
   },
 };
@@ -75,14 +75,14 @@ const errors: Middleware = {
 export const api = createClient<paths>({ baseUrl: location.origin, credentials: "same-origin" });
 api.use(errors);
 
-/** The data of an answer; errors were thrown by the client. */
-export async function data<T>(asked: Promise<{ data?: T }>): Promise<T> {
-  return (await asked).data as T;
+/** The data of a response; errors are thrown by the client. */
+export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
+  return (await call).data as T;
 }
 
 const ROLES: Role[] = ["viewer", "payload-viewer", "operator", "admin"];
 
-/** Whether a session may do what needs this role. The server decides; this only hides. */
+/** Whether a session has this role or a higher one. The server decides; this only hides elements. */
 export function may(session: Session | undefined, role: Role): boolean {
   return session !== undefined && ROLES.indexOf(session.role) >= ROLES.indexOf(role);
 }

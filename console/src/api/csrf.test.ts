@@ -16,14 +16,14 @@ test("the token is kept for all tabs of an origin", () => {
   expect(csrfToken()).toBeUndefined();
   keepCsrfToken("a");
   expect([...stored.values()]).toEqual(["a"]);
-  // Another tab has signed in since.
+  // Another tab has signed in.
   stored.set([...stored.keys()][0] ?? "", "b");
   expect(csrfToken()).toBe("b");
   keepCsrfToken(undefined);
   expect(stored.size).toBe(0);
 });
 
-test("a browser that stores nothing keeps it as long as the page", () => {
+test("without storage the token is kept as long as the page", () => {
   const no = () => {
     throw new Error("denied");
   };

@@ -1,14 +1,14 @@
-// The second secret of a session, beside the cookie: kept by origin, of which the port is a part.
+// The CSRF token of a session, the second secret beside the cookie. It is stored by origin, which includes the port.
 //
-// It is in localStorage, so that a page that is loaded again and a second tab have it, and what
-// listens on another port of this host does not.
+// It is in localStorage: a reloaded page and a second tab have it, servers
+// on other ports of this host do not.
 
 const KEY = "weir.csrf-token";
 
-/** For browsers that keep nothing: the session ends with the page. */
+/** For browsers without storage: the session ends with the page. */
 let kept: string | undefined;
 
-/** The token of the session; none if nobody is signed in. */
+/** The token of the session; undefined without a session. */
 export function csrfToken(): string | undefined {
   try {
     return localStorage.getItem(KEY) ?? kept;
@@ -17,18 +17,18 @@ export function csrfToken(): string | undefined {
   }
 }
 
-/** Keeps the token of a session that has begun, or forgets that of one that is over. */
+/** Stores the token of a new session, or removes the token of an ended one. */
 export function keepCsrfToken(token: string | undefined): void {
   kept = token;
   try {
     if (token === undefined) localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, token);
   } catch {
-    // It is kept here.
+    // Only `kept` has it.
   }
 }
 
-/** Calls when another tab signs in or out. */
+/** Registers a callback for sign-in and sign-out in another tab. */
 export function onOtherTab(call: () => void): void {
   addEventListener("storage", (event) => {
     if (event.key === KEY || event.key === null) call();

@@ -1,36 +1,36 @@
-// Whether the server responds: when it was heard last, by the live stream or by any response.
+// Detects an unresponsive server, from the time of the last data: of the live stream or of any response.
 
 import { useSyncExternalStore } from "react";
 
-/** How often it is looked whether the server was heard. */
-const TICK = 500;
-/** Silence after which the server is asked for a sign of life, and after which the console says so. */
-const ASK = 2000;
-export const SILENT = 4000;
-/** Longest time for that sign. */
-const PATIENCE = 2000;
+/** Interval of the check. */
+const CHECK_INTERVAL_MS = 500;
+/** Silence after which the server is probed, and after which the console reports it. */
+const PROBE_AFTER_MS = 2000;
+export const SILENT_AFTER_MS = 4000;
+/** Timeout of a probe. */
+const PROBE_TIMEOUT_MS = 2000;
 
-/** When the server was heard last, and whether that is too long ago. */
+/** Tracks the silence of the server. */
 export class Heartbeat {
-  #heard: number;
+  #lastData: number;
   #ticked: number;
 
   constructor(now: number) {
-    this.#heard = now;
+    this.#lastData = now;
     this.#ticked = now;
   }
 
-  hear(now: number): void {
-    this.#heard = now;
+  received(now: number): void {
+    this.#lastData = now;
   }
 
-  /** To be called every [`TICK`]: whether the server is to be asked, and since when it is silent. */
-  tick(now: number): { ask: boolean; since?: number } {
-    // A machine or tab that slept heard nothing meanwhile: that says nothing about the server.
-    if (now - this.#ticked > ASK) this.#heard = now;
+  /** Called every [`CHECK_INTERVAL_MS`]: whether to probe the server, and since when it is silent. */
+  tick(now: number): { probe: boolean; since?: number } {
+    // After a sleep of the machine or tab, the silence does not concern the server.
+    if (now - this.#ticked > PROBE_AFTER_MS) this.#lastData = now;
     this.#ticked = now;
-    const silent = now - this.#heard;
-    return { ask: silent >= ASK, ...(silent >= SILENT ? { since: this.#heard } : {}) };
+    const silent = now - this.#lastData;
+    return { probe: silent >= PROBE_AFTER_MS, ...(silent >= SILENT_AFTER_MS ? { since: this.#lastData } : {}) };
   }
 }
 
@@ -38,7 +38,7 @@ const heartbeat = new Heartbeat(Date.now());
 const listeners = new Set<() => void>();
 let since: number | undefined;
 let timer: ReturnType<typeof setInterval> | undefined;
-let isAsking = false;
+let isProbing = false;
 
 function set(next: number | undefined) {
   if (next === since) return;
@@ -46,36 +46,36 @@ function set(next: number | undefined) {
   for (const listener of listeners) listener();
 }
 
-/** Something came from the server. */
-export function heard(): void {
-  heartbeat.hear(Date.now());
+/** Data was received from the server. */
+export function dataReceived(): void {
+  heartbeat.received(Date.now());
   set(undefined);
 }
 
-async function ask() {
-  if (isAsking) return;
-  isAsking = true;
+async function probe() {
+  if (isProbing) return;
+  isProbing = true;
   try {
-    await fetch("/healthz", { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" });
-    heard();
+    await fetch("/healthz", { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS), cache: "no-store" });
+    dataReceived();
   } catch {
-    // No answer: the silence goes on.
+    // No response: the silence continues.
   } finally {
-    isAsking = false;
+    isProbing = false;
   }
 }
 
 function tick() {
-  const { ask: wanted, since: silent } = heartbeat.tick(Date.now());
-  if (wanted) void ask();
+  const { probe: isDue, since: silent } = heartbeat.tick(Date.now());
+  if (isDue) void probe();
   set(silent);
 }
 
 function subscribe(listener: () => void) {
   listeners.add(listener);
   if (listeners.size === 1) {
-    heartbeat.hear(Date.now());
-    timer = setInterval(tick, TICK);
+    heartbeat.received(Date.now());
+    timer = setInterval(tick, CHECK_INTERVAL_MS);
   }
   return () => {
     listeners.delete(listener);
@@ -83,7 +83,7 @@ function subscribe(listener: () => void) {
   };
 }
 
-/** Since when the server does not respond, in milliseconds since 1970; nothing while it does. */
+/** Start of the silence in milliseconds since 1970; undefined while the server responds. */
 export function useSilence(): number | undefined {
   return useSyncExternalStore(subscribe, () => since);
 }

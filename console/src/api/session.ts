@@ -1,11 +1,11 @@
-// Who is signed in.
+// The session of the console.
 
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { ApiProblem, api, data, may, type Role, type Session } from "./client";
 import { keepCsrfToken } from "./csrf";
 
-/** Nobody is signed in: null. */
+/** The session; null if not signed in. */
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
   queryFn: async (): Promise<Session | null> => {
@@ -23,12 +23,12 @@ export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data ?? undefined;
 }
 
-/** Whether the one who is signed in may do what needs this role. */
+/** Whether the session has this role or a higher one. */
 export function useMay(role: Role): boolean {
   return may(useSession(), role);
 }
 
-/** Begins a session with a token. The token is not kept. */
+/** Starts a session with a token. The token is not stored. */
 export async function signIn(token: string): Promise<Session> {
   const headers = { authorization: `Bearer ${token.trim()}` };
   const { csrf_token, ...session } = await data<Session>(api.POST("/v1/session", { headers }));
@@ -42,17 +42,17 @@ export async function signOut(): Promise<void> {
   keepCsrfToken(undefined);
 }
 
-/** Another tab has signed in or out: so has this one. */
+/** Another tab has signed in or out: this tab uses the same session. */
 export async function follow(queries: QueryClient): Promise<void> {
   const before = queries.getQueryData(sessionQuery.queryKey);
   const now = await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
-  if (before?.token !== now?.token) become(queries, now);
+  if (before?.token !== now?.token) switchSession(queries, now);
 }
 
-/** The session whose page stays, covered, after it has ended by itself. */
+/** The session whose page stays, covered, after the session has expired. */
 const KEPT = ["session", "kept"];
 
-export function useKept(session: Session | null | undefined): Session | undefined {
+export function useLastSession(session: Session | null | undefined): Session | undefined {
   const queries = useQueryClient();
   const kept = useQuery<Session | null>({ queryKey: KEPT, queryFn: () => null, enabled: false, gcTime: Number.POSITIVE_INFINITY }).data;
   useEffect(() => {
@@ -61,22 +61,22 @@ export function useKept(session: Session | null | undefined): Session | undefine
   return kept ?? undefined;
 }
 
-/** Somebody else is signed in, or nobody: nothing of whoever was here before is shown. */
-export function become(queries: QueryClient, session: Session | null): void {
+/** Another user is signed in, or none: data of the previous user is removed. */
+export function switchSession(queries: QueryClient, session: Session | null): void {
   queries.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
   queries.setQueryData(KEPT, session);
   queries.setQueryData(sessionQuery.queryKey, session);
 }
 
-/** The session has ended by itself: what is on the page stays for whoever signs in again. */
+/** The session has expired: the page stays until the next sign-in. */
 export function lose(queries: QueryClient): void {
   if (queries.getQueryData(sessionQuery.queryKey)) queries.setQueryData(sessionQuery.queryKey, null);
 }
 
-/** Signed in again: the page goes on, unless the new session may see less than the one before. */
+/** Signed in again: the page stays, unless the new session has a lower role. */
 export function resume(queries: QueryClient, session: Session): void {
   const kept = queries.getQueryData<Session | null>(KEPT);
-  if (!kept || !may(session, kept.role)) return become(queries, session);
+  if (!kept || !may(session, kept.role)) return switchSession(queries, session);
   queries.setQueryData(sessionQuery.queryKey, session);
   void queries.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "session" });
 }

@@ -1,23 +1,23 @@
-// Traffic of routes: totals since the start, and how fast they grow.
+// Traffic of routes: totals since the start, and rates.
 
 import type { Schemas } from "../api/client";
 
 export type Totals = Schemas["Traffic"];
 type Total = Schemas["RouteTraffic"];
 
-/** A route, with requests a second since the look before; none before there are two. */
+/** A route with requests per second since the previous sample; absent with a single sample. */
 export interface Flow extends Total {
   rate?: number;
 }
 
-/** Keys are `api` for all of its routes, and `api operation`. */
+/** Keys: `api` for the sum of its routes, and `api operation`. */
 export function flows(now: Totals, before: Totals | undefined): Map<string, Flow> {
   const seconds = before ? (now.at_ms - before.at_ms) / 1000 : 0;
   const old = new Map(before?.routes.map((one) => [`${one.api} ${one.operation}`, one.requests]));
   const all = new Map<string, Flow>();
   for (const one of now.routes) {
     const key = `${one.api} ${one.operation}`;
-    // A restart counts anew.
+    // Counters restart at 0 with weir.
     const rate = seconds > 0 ? Math.max(0, one.requests - (old.get(key) ?? 0)) / seconds : undefined;
     all.set(key, { ...one, ...(rate === undefined ? {} : { rate }) });
     const sum = all.get(one.api);

@@ -1,4 +1,4 @@
-// What is configured: APIs, their routes, and what stands before and after each handler.
+// APIs and routes in force, with the policies before and after each handler.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -12,12 +12,12 @@ import type { Flow } from "./flows";
 import { useTraffic } from "./traffic";
 
 const STAGES: Record<string, string> = {
-  auth: "Who may call",
+  auth: "Authentication",
   limit: "Limit",
   "request-map": "Request map",
   handler: "Handler",
   "response-map": "Response map",
-  record: "Recorded",
+  record: "Recording",
 };
 
 export function ApisPage() {
@@ -27,21 +27,21 @@ export function ApisPage() {
   useEffect(() => {
     document.title = "APIs · weir";
   }, []);
-  const wanted = filter.toLowerCase();
+  const needle = filter.toLowerCase();
   const shown = (apis.data ?? [])
-    .map((one) => ({ ...one, routes: one.routes.filter((route) => `${one.api} ${route.operation} ${route.methods.join(" ")} ${route.path} ${route.handler}`.toLowerCase().includes(wanted)) }))
+    .map((one) => ({ ...one, routes: one.routes.filter((route) => `${one.api} ${route.operation} ${route.methods.join(" ")} ${route.path} ${route.handler}`.toLowerCase().includes(needle)) }))
     .filter((one) => one.routes.length > 0);
   return (
     <>
       <div className="page-head">
         <h1>APIs and routes</h1>
-        <input type="search" size={34} data-search aria-label="Show only routes with" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <input type="search" size={34} data-search aria-label="Filter routes" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
       </div>
       {apis.isError && <Failure error={apis.error} retry={() => void apis.refetch()} />}
       {apis.isPending && <Loading what="APIs" />}
       {apis.data && shown.length === 0 && (
         <section className="panel">
-          <Empty title={filter ? "No route has that" : "No API is configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</Empty>
+          <Empty title={filter ? "No route matches" : "No APIs are configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</Empty>
         </section>
       )}
       {shown.map((one) => (
@@ -51,16 +51,16 @@ export function ApisPage() {
   );
 }
 
-/** A path to begin with; a host only where the API asks for one. */
+/** An initial URL; with a host only if the API requires one. */
 function example(hosts: string[], path: string): string {
   const host = hosts[0]?.replace("*", "any");
   const below = path.replace(/\*$/, "");
   return host ? `http://${host}${below}` : below;
 }
 
-/** How busy it is. */
+/** Rate, totals and latency. */
 function Busy({ flow }: { flow: Flow | undefined }) {
-  if (!flow) return <span className="muted">no request yet</span>;
+  if (!flow) return <span className="muted">no requests yet</span>;
   const failed = flow.server_errors > 0;
   return (
     <span className="busy">
@@ -91,7 +91,7 @@ function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, F
           </code>
           {one.described && (
             <Link to="/apis/$api" params={{ api: one.api }} className="button small">
-              Description
+              OpenAPI
             </Link>
           )}
           <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never} className="button small">
@@ -126,11 +126,11 @@ function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, F
                 </code>
                 {mayExplain && (
                   <Link to="/explain" search={{ method: route.methods[0] ?? "GET", target: example(one.hosts, route.path) } as never}>
-                    Explain or try a request
+                    Explain or test a request
                   </Link>
                 )}
                 <Link to="/tracker" search={{ q: `${facetTerm("api", one.api)} ${facetTerm("operation", route.operation)}` } as never}>
-                  Its transactions
+                  Transactions
                 </Link>
               </p>
             </details>

@@ -1,4 +1,4 @@
-// What is in force, what became of changes, and whether a draft would do.
+// The configuration in force, its reloads, and the check of a draft.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
@@ -6,7 +6,7 @@ import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { visible } from "../transaction/text";
 import { Badge, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 
 type Finding = Schemas["FindingInfo"];
 type Reload = Schemas["Reload"];
@@ -40,17 +40,17 @@ function ReloadButton() {
   const queries = useQueryClient();
   const reload = useMutation({
     mutationFn: () => data<Reload>(api.POST("/v1/configuration/reload")),
-    onSuccess: (became) => {
-      say(became.taken ? "The configuration was loaded again." : "The configuration was refused; the one before stays.", became.taken ? "good" : "bad");
+    onSuccess: (result) => {
+      notify(result.taken ? "The configuration was reloaded." : "The configuration was rejected; the previous one stays in force.", result.taken ? "good" : "bad");
       void queries.invalidateQueries({ queryKey: ["configuration"] });
       void queries.invalidateQueries({ queryKey: ["apis"] });
     },
-    onError: (error) => say(error.message, "bad"),
+    onError: (error) => notify(error.message, "bad"),
   });
   if (!isAdmin) return null;
   return (
     <button type="button" className="button" disabled={reload.isPending} onClick={() => reload.mutate()}>
-      {reload.isPending ? "Loading…" : "Reload"}
+      {reload.isPending ? "Reloading…" : "Reload"}
     </button>
   );
 }
@@ -69,7 +69,7 @@ function Last({ reload }: { reload: Reload }) {
   return (
     <section className="stack">
       <p className="notice bad" role="alert">
-        <strong>The last change was refused</strong> <Time at={reload.time} style="full" /> <span>The configuration before it stays in force.</span>
+        <strong>The last reload was rejected</strong> <Time at={reload.time} style="full" /> <span>The previous configuration stays in force.</span>
         {reload.error && <span className="wrap-any">{reload.error}</span>}
       </p>
       <Findings all={reload.findings} />
@@ -104,7 +104,7 @@ function Findings({ all }: { all: Finding[] }) {
   );
 }
 
-/** The line with the place of the finding marked; columns are characters. */
+/** The line with the location of the finding marked; columns are characters. */
 function Underlined({ finding }: { finding: Finding }) {
   const characters = Array.from(finding.excerpt);
   const from = Math.max(0, finding.column - 1);
@@ -128,7 +128,7 @@ function Files({ files, last }: { files: State["files"]; last?: Reload }) {
       title="In force"
       actions={
         <>
-          <span className="muted">secrets are blotted out</span>
+          <span className="muted">secrets are redacted</span>
           {files.length > 1 && (
             <select aria-label="File" value={chosen} onChange={(event) => setChosen(Number(event.target.value))}>
               {files.map((one, at) => (
@@ -169,9 +169,9 @@ function Draft() {
         }}
       >
         <label className="field">
-          A configuration
+          Configuration
           <textarea rows={8} value={text} spellCheck={false} placeholder={"version: 1\nlisten: [{addr: 127.0.0.1:8080}]"} onChange={(event) => setText(event.target.value)} />
-          <small>It is only looked at: no file, environment or network is read, so include:, file: and {"${env:NAME}"} are findings.</small>
+          <small>The check reads no files, environment variables or network: include:, file: and {"${env:NAME}"} are reported as findings.</small>
         </label>
         <div className="row">
           <button type="submit" className="button primary" disabled={text.trim() === "" || check.isPending}>
@@ -187,16 +187,16 @@ function Draft() {
 }
 
 function Reloads({ all }: { all: Reload[] }) {
-  if (all.length === 0) return <Empty title="Nothing was loaded" />;
+  if (all.length === 0) return <Empty title="No reloads" />;
   return (
     <Panel title="History" inside={false}>
       <div className="table-box">
         <table className="data">
           <thead>
             <tr>
-              <th>When</th>
-              <th>By</th>
-              <th>What became of it</th>
+              <th>Time</th>
+              <th>Trigger</th>
+              <th>Result</th>
               <th>Findings</th>
             </tr>
           </thead>
@@ -208,7 +208,7 @@ function Reloads({ all }: { all: Reload[] }) {
                 </td>
                 <td className="wrap-any">{one.by}</td>
                 <td className="wrap-any">
-                  {one.taken ? <Badge tone="good">taken</Badge> : <Badge tone="bad">refused</Badge>} {one.error}
+                  {one.taken ? <Badge tone="good">in force</Badge> : <Badge tone="bad">rejected</Badge>} {one.error}
                 </td>
                 <td className="wrap-any">{one.findings.length === 0 ? "none" : one.findings.map((finding) => `${finding.code} (line ${finding.line})`).join(", ")}</td>
               </tr>

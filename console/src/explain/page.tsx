@@ -1,14 +1,14 @@
-// What weir would do with a request, and why; nothing is sent.
+// Explains the handling of a request without sending it, or sends it as a test request.
 
 import { useMutation } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { Badge, Failure, Panel, Status } from "../ui/parts";
-import { taken } from "./handed";
+import { prefilled } from "./prefill";
 import { Recorded } from "./recorded";
-import { asked, type Form } from "./request";
-import { Tried } from "./tried";
+import { requestOf, type Form } from "./request";
+import { TestResponse } from "./test-response";
 
 type Explanation = Schemas["Explanation"];
 
@@ -21,7 +21,7 @@ export function ExplainPage() {
     target: search.target ?? "",
     headers: "",
     body: "",
-    curl: search.target ? "" : taken(),
+    curl: search.target ? "" : prefilled(),
     client: "",
   }));
   const [wrong, setWrong] = useState<string>();
@@ -35,7 +35,7 @@ export function ExplainPage() {
     onChange: (event: { target: { value: string } }) => setForm({ ...form, [name]: event.target.value }),
   });
   const submit = (what: typeof explain | typeof attempt) => {
-    const request = asked(form);
+    const request = requestOf(form);
     setWrong(typeof request === "string" ? request : undefined);
     if (typeof request === "string") return;
     explain.reset();
@@ -47,11 +47,11 @@ export function ExplainPage() {
     <>
       <div className="page-head">
         <h1>Explain</h1>
-        <span className="muted">By the configuration in force. Nothing is sent, counted or recorded, unless you try it.</span>
+        <span className="muted">Uses the configuration in force. Nothing is sent, counted or recorded, except by “Send test request”.</span>
       </div>
       {search.transaction && <Recorded id={search.transaction} />}
-      <Panel title={search.transaction ? "A request like it, now" : "Request"}>
-        {search.transaction && <p className="muted">By the configuration of now, without what was masked in the record: credentials have to be added.</p>}
+      <Panel title={search.transaction ? "The same request now" : "Request"}>
+        {search.transaction && <p className="muted">Uses the current configuration. Redacted values, such as credentials, have to be added.</p>}
         <form
           className="stack"
           onSubmit={(event) => {
@@ -74,7 +74,7 @@ export function ExplainPage() {
             </label>
           </div>
           <label className="field">
-            <span>Headers, one a line</span>
+            <span>Headers, one per line</span>
             <textarea rows={3} className="mono" placeholder="content-type: application/json" {...field("headers")} />
           </label>
           <label className="field">
@@ -82,7 +82,7 @@ export function ExplainPage() {
             <textarea rows={3} className="mono" {...field("body")} />
           </label>
           <label className="field">
-            <span>Or a curl command, in place of all of that</span>
+            <span>Or a curl command instead</span>
             <textarea rows={3} className="mono" placeholder="curl -H 'x-api-key: …' http://127.0.0.1:8080/orders" {...field("curl")} />
           </label>
           {wrong && (
@@ -95,88 +95,88 @@ export function ExplainPage() {
               {explain.isPending ? "Explaining…" : "Explain"}
             </button>
             <button type="button" className="button" disabled={isBusy || form.client.trim() !== ""} onClick={() => submit(attempt)} aria-describedby="try-note">
-              {attempt.isPending ? "Waiting for the answer…" : "Try it"}
+              {attempt.isPending ? "Waiting for the response…" : "Send test request"}
             </button>
             <span id="try-note" className="muted">
-              Trying sends it: whatever it changes is changed, it is counted and recorded. It comes from this machine, with the credentials in its headers.
+              A test request is sent from this machine with the credentials in its headers. It takes effect, and is counted and recorded.
             </span>
           </div>
         </form>
       </Panel>
       {explain.isError && <Failure error={explain.error} />}
       {attempt.isError && <Failure error={attempt.error} />}
-      {attempt.data && <Tried answer={attempt.data} />}
-      {explain.data && <Told told={explain.data} />}
+      {attempt.data && <TestResponse response={attempt.data} />}
+      {explain.data && <Result explanation={explain.data} />}
     </>
   );
 }
 
-function Told({ told }: { told: Explanation }) {
-  const { decision } = told;
+function Result({ explanation }: { explanation: Explanation }) {
+  const { decision } = explanation;
   const tone = decision.kind === "refused" ? "bad" : "good";
   return (
     <>
       <div className={`notice ${tone}`} role="status">
         <div>
           <strong>
-            {decision.kind === "refused" && "Refused"}
-            {decision.kind === "answered" && "Answered by weir"}
-            {decision.kind === "handed-on" && `Handed on to the ${told.sent?.to ?? ""} ${told.sent?.name ?? ""}`}
+            {decision.kind === "refused" && "Rejected"}
+            {decision.kind === "answered" && "Response of weir"}
+            {decision.kind === "handed-on" && `Forwarded to ${explanation.sent?.to ?? ""} ${explanation.sent?.name ?? ""}`}
           </strong>{" "}
           {decision.status != null && <Status status={decision.status} />} {decision.problem && <code>{decision.problem}</code>}
           <br />
           {decision.why}
         </div>
       </div>
-      <Way told={told} />
-      <Panel title="Policies, in their order" inside={false}>
-        <Steps steps={told.steps} />
+      <Destination explanation={explanation} />
+      <Panel title="Policies in the order of processing" inside={false}>
+        <Steps steps={explanation.steps} />
       </Panel>
-      {told.sent && <Sent sent={told.sent} />}
-      {told.answer && (
-        <Panel title="Answer">
-          <Headers line={`status ${told.answer.status}`} headers={told.answer.headers} body={told.answer.body} />
+      {explanation.sent && <Sent sent={explanation.sent} />}
+      {explanation.answer && (
+        <Panel title="Response">
+          <Headers line={`status ${explanation.answer.status}`} headers={explanation.answer.headers} body={explanation.answer.body} />
         </Panel>
       )}
-      <Panel title="Recorded">
+      <Panel title="Recording">
         <p>
-          <Badge tone={told.capture.recorded ? "info" : ""}>{told.capture.level}</Badge> {told.capture.why}
+          <Badge tone={explanation.capture.recorded ? "info" : ""}>{explanation.capture.level}</Badge> {explanation.capture.why}
         </p>
-        {told.capture.headers.length > 0 && <Headers line={told.capture.target} headers={told.capture.headers} />}
+        {explanation.capture.headers.length > 0 && <Headers line={explanation.capture.target} headers={explanation.capture.headers} />}
       </Panel>
-      {told.others.length > 0 && <Others others={told.others} />}
+      {explanation.others.length > 0 && <Others others={explanation.others} />}
     </>
   );
 }
 
-function Way({ told }: { told: Explanation }) {
-  const who = told.principal;
+function Destination({ explanation }: { explanation: Explanation }) {
+  const principal = explanation.principal;
   return (
-    <Panel title="Where it goes, and whose it is">
+    <Panel title="Destination and identity">
       <dl className="facts">
         <dt>Listener</dt>
         <dd>
-          <code>{told.listener.address}</code> <span className="muted">{told.listener.why}</span>
+          <code>{explanation.listener.address}</code> <span className="muted">{explanation.listener.why}</span>
         </dd>
-        <dt>Asked for</dt>
+        <dt>Request</dt>
         <dd className="mono wrap-any">
-          {told.method} {told.path} of {told.host}, from {told.client}
+          {explanation.method} {explanation.path}, host {explanation.host}, client {explanation.client}
         </dd>
         <dt>Route</dt>
         <dd className="wrap-any">
-          {told.operation ? (
+          {explanation.operation ? (
             <>
-              {told.operation} <code>{told.route}</code> of {told.api} <code className="muted">{told.location}</code>
+              {explanation.operation} <code>{explanation.route}</code> of {explanation.api} <code className="muted">{explanation.location}</code>
             </>
           ) : (
-            `none${told.api ? ` of ${told.api}` : ", and no API"}`
+            `none${explanation.api ? ` of ${explanation.api}` : ", and no API"}`
           )}
         </dd>
-        {told.parameters.map((parameter) => (
+        {explanation.parameters.map((parameter) => (
           <Fact key={parameter.name} name={parameter.name} value={parameter.value} />
         ))}
         <dt>Caller</dt>
-        <dd>{who ? [who.consumer ?? "no consumer", who.plan && `plan ${who.plan}`, who.auth && `by ${who.auth}`, who.subject, who.scopes.join(" ")].filter(Boolean).join(" · ") : "nobody in particular"}</dd>
+        <dd>{principal ? [principal.consumer ?? "no consumer", principal.plan && `plan ${principal.plan}`, principal.auth && `by ${principal.auth}`, principal.subject, principal.scopes.join(" ")].filter(Boolean).join(" · ") : "anonymous"}</dd>
       </dl>
     </Panel>
   );
@@ -200,7 +200,7 @@ function Steps({ steps }: { steps: Schemas["Step"][] }) {
             <th>Policy</th>
             <th>Outcome</th>
             <th>Setting</th>
-            <th>Why</th>
+            <th>Reason</th>
           </tr>
         </thead>
         <tbody>
@@ -233,7 +233,7 @@ function Steps({ steps }: { steps: Schemas["Step"][] }) {
 
 function Sent({ sent }: { sent: Schemas["Sent"] }) {
   return (
-    <Panel title={`What the ${sent.to} ${sent.name} would get`}>
+    <Panel title={`Request to ${sent.to} ${sent.name}`}>
       {sent.targets.length > 0 && <p className="muted">Target: {sent.targets.join(", then ")}</p>}
       <Headers line={sent.line} headers={sent.headers} body={sent.body} />
     </Panel>
@@ -243,13 +243,13 @@ function Sent({ sent }: { sent: Schemas["Sent"] }) {
 function Headers({ line, headers, body }: { line: string; headers: Schemas["Pair"][]; body?: Schemas["Text"] | null }) {
   const lines = [line, ...headers.map((header) => `${header.name}: ${header.value}`)];
   if (body?.text != null) lines.push("", body.text + (body.cut ? " …" : ""));
-  else if (body) lines.push("", `(${body.bytes} bytes that are no text)`);
+  else if (body) lines.push("", `(${body.bytes} bytes of binary data)`);
   return <pre className="wrap-any">{lines.join("\n")}</pre>;
 }
 
 function Others({ others }: { others: Schemas["Other"][] }) {
   return (
-    <Panel title="The nearest others, and why not">
+    <Panel title="Similar routes that do not match">
       <ul className="routes">
         {others.map((other) => (
           <li key={`${other.api} ${other.operation}`} className="row">

@@ -1,4 +1,4 @@
-// What happened to a recorded transaction, by its record: nothing is simulated.
+// Explains the outcome of a recorded transaction from its record.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -9,46 +9,46 @@ import { Badge, Failure, Loading, Panel, Status, Time } from "../ui/parts";
 
 type Explanation = Schemas["RecordedExplanation"];
 
-const TITLES: Record<Explanation["outcome"], string> = { answered: "Answered", problem: "weir answered with a problem", "broken-off": "Broken off" };
+const TITLES: Record<Explanation["outcome"], string> = { answered: "Completed", problem: "Problem returned by weir", "broken-off": "Aborted" };
 
 export function Recorded({ id }: { id: string }) {
-  const asked = useQuery({
+  const result = useQuery({
     queryKey: ["explanation", id],
     queryFn: () => data<Explanation>(api.GET("/v1/transactions/{id}/explanation", { params: { path: { id } } })),
   });
-  if (asked.isPending) return <Loading what="the record" />;
-  if (asked.isError) return <Failure error={asked.error} retry={() => void asked.refetch()} />;
-  return <What told={asked.data} />;
+  if (result.isPending) return <Loading what="the record" />;
+  if (result.isError) return <Failure error={result.error} retry={() => void result.refetch()} />;
+  return <Outcome explanation={result.data} />;
 }
 
-function What({ told }: { told: Explanation }) {
-  const { problem } = told;
-  const tone = problem || told.outcome === "broken-off" ? "bad" : told.status >= 400 ? "warn" : "good";
+function Outcome({ explanation }: { explanation: Explanation }) {
+  const { problem } = explanation;
+  const tone = problem || explanation.outcome === "broken-off" ? "bad" : explanation.status >= 400 ? "warn" : "good";
   const facts: [string, string][] = [
-    ["Route", told.operation ? `${told.operation} of ${told.api}` : told.api ? `none of ${told.api}` : "none, and no API"],
-    ["Caller", [told.consumer || "nobody in particular", told.principal].filter(Boolean).join(" · ")],
-    ["Client", told.client ?? ""],
-    ["Upstream", told.upstream ?? ""],
-    ["Sent again", told.retries > 0 ? `${told.retries} times` : ""],
-    ["About", problem?.detail ?? ""],
-    ["At fault", problem?.fault ?? ""],
-    ["Sending it again", problem?.retry ?? ""],
-    ["Took", told.stages.map((stage) => `${stage.name} ${duration(stage.took_us)}`).join(", ")],
+    ["Route", explanation.operation ? `${explanation.operation} of ${explanation.api}` : explanation.api ? `none of ${explanation.api}` : "none (no API)"],
+    ["Caller", [explanation.consumer || "anonymous", explanation.principal].filter(Boolean).join(" · ")],
+    ["Client", explanation.client ?? ""],
+    ["Upstream", explanation.upstream ?? ""],
+    ["Retries", explanation.retries > 0 ? `${explanation.retries}` : ""],
+    ["Detail", problem?.detail ?? ""],
+    ["Fault", problem?.fault ?? ""],
+    ["Retry", problem?.retry ?? ""],
+    ["Duration by stage", explanation.stages.map((stage) => `${stage.name} ${duration(stage.took_us)}`).join(", ")],
   ];
   return (
     <Panel
-      title="What happened to it"
+      title="Recorded outcome"
       actions={
-        <Link to="/transactions/$id" params={{ id: told.id }} preload={false}>
-          The transaction
+        <Link to="/transactions/$id" params={{ id: explanation.id }} preload={false}>
+          Show the transaction
         </Link>
       }
     >
       <div className={`notice ${tone}`} role="status">
         <div>
-          <strong>{TITLES[told.outcome]}</strong> {told.status > 0 && <Status status={told.status} />} {problem && <Badge tone="warn">{problem.code}</Badge>} <Time at={told.time} style="full" />
+          <strong>{TITLES[explanation.outcome]}</strong> {explanation.status > 0 && <Status status={explanation.status} />} {problem && <Badge tone="warn">{problem.code}</Badge>} <Time at={explanation.time} style="full" />
           <br />
-          {told.why}
+          {explanation.why}
         </div>
       </div>
       <dl className="facts">

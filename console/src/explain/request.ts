@@ -1,4 +1,4 @@
-// What is asked, from what is written in the form.
+// The request to be explained, from the fields of the form.
 
 import type { Schemas } from "../api/client";
 
@@ -11,8 +11,8 @@ export interface Form {
   client: string;
 }
 
-/** The request, or what is wrong with the form. */
-export function asked(form: Form): Schemas["Explain"] | string {
+/** The request, or an error text. */
+export function requestOf(form: Form): Schemas["Explain"] | string {
   const client = form.client.trim() === "" ? {} : { client: form.client.trim() };
   if (form.curl.trim() !== "") return { curl: form.curl, ...client };
   const headers: Schemas["Pair"][] = [];
@@ -22,6 +22,6 @@ export function asked(form: Form): Schemas["Explain"] | string {
     if (colon < 1) return `Line ${at + 1} of the headers is not NAME: VALUE.`;
     headers.push({ name: line.slice(0, colon).trim(), value: line.slice(colon + 1).trim() });
   }
-  if (form.target.trim() === "") return "Write a path, or paste a curl command.";
+  if (form.target.trim() === "") return "Enter a path or a curl command.";
   return { method: form.method.trim() || "GET", target: form.target.trim(), headers, body: form.body, ...client };
 }

@@ -1,4 +1,4 @@
-// Numbers, sizes, durations and times as people read them.
+// Formats numbers, sizes, durations and times for display.
 
 const THIN = " ";
 
@@ -7,7 +7,7 @@ export function count(value: number): string {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
 }
 
-/** Three digits that matter: 0.123, 1.23, 12.3, 123, 1.23 k, 4.56 M. */
+/** Three significant digits: 0.123, 1.23, 12.3, 123, 1.23 k, 4.56 M. */
 export function short(value: number): string {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return "–";
@@ -48,7 +48,7 @@ export function bytes(value: number): string {
   return `${digits(scaled)}${THIN}${units[unit]}`;
 }
 
-/** A duration in microseconds with the unit that suits it. */
+/** A duration in microseconds with a suitable unit. */
 export function duration(us: number): string {
   if (us < 1000) return `${Math.round(us)}${THIN}µs`;
   if (us < 1_000_000) return `${digits(us / 1000)}${THIN}ms`;
@@ -56,7 +56,7 @@ export function duration(us: number): string {
   return span(us / 1_000_000);
 }
 
-/** A stretch of seconds in its two largest units: 2 d 3 h. */
+/** A duration in seconds in its two largest units: 2 d 3 h. */
 export function span(seconds: number): string {
   const all = Math.max(0, Math.round(seconds));
   const parts: [number, string][] = [
@@ -74,7 +74,7 @@ export function span(seconds: number): string {
     .join(" ");
 }
 
-/** A share as a percentage; small ones are not said to be none. */
+/** A share as a percentage; small shares are not rounded to zero. */
 export function percent(part: number, whole: number): string {
   if (whole <= 0) return "–";
   const value = (100 * part) / whole;
@@ -86,7 +86,7 @@ function two(value: number): string {
   return String(value).padStart(2, "0");
 }
 
-/** The zone of this browser at a time, as an offset: UTC+01:00. */
+/** The time zone of this browser as an offset: UTC+01:00. */
 export function zone(date: Date): string {
   const minutes = -date.getTimezoneOffset();
   const sign = minutes < 0 ? "−" : "+";
@@ -94,13 +94,13 @@ export function zone(date: Date): string {
   return size === 0 ? "UTC" : `UTC${sign}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
-/** `14:03:07.120`, in the zone of this browser. */
+/** `14:03:07.120`, in the time zone of this browser. */
 export function clock(date: Date, millis = true): string {
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return millis ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
-/** `2026-11-20`, in the zone of this browser. */
+/** `2026-11-20`, in the time zone of this browser. */
 export function day(date: Date): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
@@ -110,7 +110,7 @@ export function full(date: Date): string {
   return `${day(date)} ${clock(date)} ${zone(date)}`;
 }
 
-/** How long ago it was: `12 s ago`. */
+/** Age: `12 s ago`. */
 export function ago(date: Date, now: Date): string {
   const seconds = (now.getTime() - date.getTime()) / 1000;
   return seconds < 1 ? "just now" : `${span(seconds)} ago`;

@@ -1,4 +1,4 @@
-// One job: what it would send, how far it is, and stopping it.
+// One job: preview, progress and control.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -7,7 +7,7 @@ import type { Job } from "../api/client";
 import { count } from "../format/format";
 import { Icon } from "../ui/icons";
 import { Bar, Failure, Loading, Panel, State, Time } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 import { act, hasEnded, inState, jobQuery, total } from "./queries";
 
 export function JobPage() {
@@ -54,14 +54,14 @@ function JobView({ job }: { job: Job }) {
               <code className="wrap-any">{job.query}</code>
             </dd>
             <dt>Rate</dt>
-            <dd>{job.rate} a second</dd>
+            <dd>{job.rate} per second</dd>
             {job.to && (
               <>
-                <dt>Sent to</dt>
+                <dt>Route</dt>
                 <dd>{job.to}</dd>
               </>
             )}
-            <dt>Made</dt>
+            <dt>Created</dt>
             <dd>
               <Time at={job.created} style="full" /> by {job.who}
             </dd>
@@ -74,7 +74,7 @@ function JobView({ job }: { job: Job }) {
               </>
             )}
           </dl>
-          {job.incomplete && <p className="notice warn">Transactions may be missing from it: the index was not complete, or there are too many.</p>}
+          {job.incomplete && <p className="notice warn">Transactions may be missing from the job: the index was not complete, or there are too many.</p>}
         </div>
       </section>
       <Panel title="Transactions" inside={false}>
@@ -84,7 +84,7 @@ function JobView({ job }: { job: Job }) {
               <tr>
                 <th>State</th>
                 <th className="num">Transactions</th>
-                <th>Why</th>
+                <th>Reason</th>
               </tr>
             </thead>
             <tbody>
@@ -102,7 +102,7 @@ function JobView({ job }: { job: Job }) {
               {job.transactions.length === 0 && (
                 <tr>
                   <td colSpan={3} className="muted">
-                    {job.state === "previewing" ? "Looking…" : "The query found nothing."}
+                    {job.state === "previewing" ? "Searching…" : "The query has no results."}
                   </td>
                 </tr>
               )}
@@ -120,7 +120,7 @@ function Controls({ job }: { job: Job }) {
   const change = useMutation({
     mutationFn: (action: "run" | "pause" | "cancel") => act(job.number, action, action === "run" ? { rate: Number(rate) || job.rate, again: job.again } : {}),
     onSuccess: (next) => queries.setQueryData(["job", job.number], next),
-    onError: (error) => say(String(error.message), "bad"),
+    onError: (error) => notify(String(error.message), "bad"),
   });
   if (hasEnded(job)) return null;
   const canRun = job.state === "previewed" || job.state === "paused";
@@ -135,7 +135,7 @@ function Controls({ job }: { job: Job }) {
           </label>
           <button type="button" className="button primary" disabled={change.isPending || pending === 0} onClick={() => change.mutate("run")}>
             <Icon name="play" size={14} />
-            {job.state === "paused" ? "Go on" : `Send ${count(pending)}`}
+            {job.state === "paused" ? "Resume" : `Send ${count(pending)}`}
           </button>
         </>
       )}

@@ -1,4 +1,4 @@
-// The last jobs.
+// List of the last jobs.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -21,7 +21,7 @@ export function JobsPage() {
       {jobs.isPending && <Loading what="jobs" />}
       {jobs.data?.length === 0 && (
         <section className="panel">
-          <Empty title="Nothing was resubmitted in bulk yet">
+          <Empty title="No jobs">
             <p>
               Search in the <Link to="/tracker">Tracker</Link>, for example <code>resolution:open</code>, and choose “Resubmit all…”.
             </p>
@@ -38,8 +38,8 @@ export function JobsPage() {
                 <th>Query</th>
                 <th className="num">Transactions</th>
                 <th>Sent</th>
-                <th>By</th>
-                <th>Made</th>
+                <th>Created by</th>
+                <th>Created</th>
               </tr>
             </thead>
             <tbody>
@@ -58,7 +58,7 @@ export function JobsPage() {
                   </td>
                   <td className="num">{count(total(job))}</td>
                   <td>
-                    <Bar part={inState(job, "succeeded", "failed", "refused", "unknown")} whole={total(job) - inState(job, "cannot")} label={`Sent of job ${job.number}`} />
+                    <Bar part={inState(job, "succeeded", "failed", "refused", "unknown")} whole={total(job) - inState(job, "cannot")} label={`Progress of job ${job.number}`} />
                   </td>
                   <td>{job.who}</td>
                   <td>

@@ -1,4 +1,4 @@
-// Jobs: all that a query finds, sent again.
+// Jobs: bulk resubmission of the result of a query.
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Job } from "../api/client";
@@ -29,7 +29,7 @@ export function hasEnded(job: Job): boolean {
   return ENDED.includes(job.state);
 }
 
-/** How many of a job's transactions are in these states. */
+/** Number of a job's transactions in these states. */
 export function inState(job: Job, ...states: string[]): number {
   return job.transactions.filter((one) => states.includes(one.state)).reduce((sum, one) => sum + one.count, 0);
 }

@@ -1,4 +1,4 @@
-// Two runs side by side.
+// Comparison of two runs.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -12,9 +12,9 @@ import { compareQuery, TONES } from "./queries";
 export function LabComparePage() {
   const { before = "", after = "" } = useSearch({ strict: false }) as { before?: string; after?: string };
   const navigate = useNavigate();
-  const asked = useQuery(compareQuery(before, after));
+  const result = useQuery(compareQuery(before, after));
   useEffect(() => {
-    document.title = "Two runs · weir";
+    document.title = "Comparison · weir";
   }, []);
   return (
     <>
@@ -23,11 +23,11 @@ export function LabComparePage() {
           <Icon name="back" size={15} />
           Lab
         </Link>
-        <h1>Two runs</h1>
-        {asked.data?.cases.some((one) => one.judgement !== "incomparable") && <Badge tone={TONES[asked.data.verdict] ?? ""}>{asked.data.verdict}</Badge>}
+        <h1>Comparison</h1>
+        {result.data?.cases.some((one) => one.judgement !== "incomparable") && <Badge tone={TONES[result.data.verdict] ?? ""}>{result.data.verdict}</Badge>}
         <span className="grow" />
         <button type="button" className="button small" onClick={() => void navigate({ to: "/lab/compare", search: { before: after, after: before } as never })}>
-          The other way round
+          Swap
         </button>
       </div>
       <p>
@@ -41,9 +41,9 @@ export function LabComparePage() {
         </Link>
         .
       </p>
-      {asked.isPending && <Loading what="the comparison" />}
-      {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
-      {asked.data && <Compared all={asked.data} />}
+      {result.isPending && <Loading what="the comparison" />}
+      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
+      {result.data && <Compared all={result.data} />}
     </>
   );
 }
@@ -60,7 +60,7 @@ function Compared({ all }: { all: Schemas["LabComparison"] }) {
           ))}
         </ul>
       )}
-      <Panel title="Case by case" inside={false} actions={<span className="muted">up to {percent(all.margin, 1)} less is no loss; intervals are of 95 %</span>}>
+      <Panel title="Comparison by case" inside={false} actions={<span className="muted">regression margin {percent(all.margin, 1)}, 95 % confidence intervals</span>}>
         <div className="table-box">
           <table className="data">
             <thead>
@@ -70,7 +70,7 @@ function Compared({ all }: { all: Schemas["LabComparison"] }) {
                 <th className="num">Before</th>
                 <th className="num">After</th>
                 <th className="num">After / before</th>
-                <th className="num">Interval</th>
+                <th className="num">Confidence interval</th>
                 <th className="num">Response times, before → after</th>
                 <th className="num">Errors</th>
               </tr>
@@ -78,7 +78,7 @@ function Compared({ all }: { all: Schemas["LabComparison"] }) {
             <tbody>
               {all.cases.map((one) => (
                 <tr key={one.name}>
-                  <td className="wrap-any">{one.name || "all of it"}</td>
+                  <td className="wrap-any">{one.name || "all requests"}</td>
                   <td>
                     <Badge tone={TONES[one.judgement] ?? ""}>{one.judgement}</Badge>
                   </td>

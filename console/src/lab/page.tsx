@@ -1,4 +1,4 @@
-// The Lab: results of runs, and load on this server itself.
+// The Lab: results of runs, and load tests on this server.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
@@ -21,14 +21,14 @@ export function LabPage() {
   }, []);
   const isRunning = progress.data?.running ?? false;
   useEffect(() => {
-    // What has ended has left results.
+    // A completed run has left results.
     if (!isRunning) void queries.invalidateQueries({ queryKey: ["lab"] });
   }, [isRunning, queries]);
   return (
     <>
       <div className="page-head">
         <h1>Lab</h1>
-        <span className="muted">What was measured, and load on this server itself.</span>
+        <span className="muted">Results, and load tests on this server.</span>
         <span className="grow" />
         {isAdmin && (
           <button type="button" className="button primary" disabled={!lab.data || isRunning} onClick={() => setStart(true)}>
@@ -51,14 +51,14 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
   if (all.length === 0) {
     return (
       <section className="panel">
-        <Empty title="There are no results yet">
-          <p>Suites that are started here leave their results in this folder. Folders of `weir lab run` can be put there as well:</p>
+        <Empty title="No results yet">
+          <p>Suites started here store their results in this folder. Results of `weir lab run` can be stored there as well:</p>
           <pre>{`weir lab run scenario.yaml --out ${folder}/today`}</pre>
         </Empty>
       </section>
     );
   }
-  // The older one is the one before.
+  // The older run is the baseline.
   const pair = all.filter((one) => chosen.includes(one.run)).map((one) => one.run);
   const toggle = (run: string) => setChosen(chosen.includes(run) ? chosen.filter((one) => one !== run) : [...chosen, run].slice(-2));
   return (
@@ -67,7 +67,7 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
       inside={false}
       actions={
         <>
-          <span className="muted">{pair.length === 2 ? "" : "Choose two to compare them."}</span>
+          <span className="muted">{pair.length === 2 ? "" : "Select two runs to compare them."}</span>
           <button type="button" className="button small" disabled={pair.length !== 2} onClick={() => void navigate({ to: "/lab/compare", search: { before: pair[1], after: pair[0] } as never })}>
             Compare
           </button>
@@ -87,7 +87,7 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
               <th>Target</th>
               <th className="num">Cases</th>
               <th className="num">Samples</th>
-              <th className="num">Most requests/s</th>
+              <th className="num">Highest requests/s</th>
             </tr>
           </thead>
           <tbody>

@@ -1,4 +1,4 @@
-// What the Lab has, and what it is doing.
+// Queries of the Lab.
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
@@ -13,7 +13,7 @@ export const labQuery = queryOptions({
   refetchInterval: 15_000,
 });
 
-/** The load that is running, or ran last; null if there was none. */
+/** The current or last load test; null if there was none. */
 export const progressQuery = queryOptions({
   queryKey: ["lab-run"],
   queryFn: async () => (await data<LabProgress | undefined>(api.GET("/v1/lab/run"))) || null,

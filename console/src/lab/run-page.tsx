@@ -1,4 +1,4 @@
-// A run, case by case.
+// Result of a run by case.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -12,7 +12,7 @@ import { runQuery, TONES } from "./queries";
 
 export function LabRunPage() {
   const { run: name = "" } = useParams({ strict: false }) as { run?: string };
-  const asked = useQuery(runQuery(name));
+  const result = useQuery(runQuery(name));
   useEffect(() => {
     document.title = `${name} · weir`;
   }, [name]);
@@ -24,22 +24,22 @@ export function LabRunPage() {
           Lab
         </Link>
         <h1 className="wrap-any">{name}</h1>
-        {asked.data?.result.verdict && <Badge tone={TONES[asked.data.result.verdict] ?? ""}>{asked.data.result.verdict}</Badge>}
+        {result.data?.result.verdict && <Badge tone={TONES[result.data.result.verdict] ?? ""}>{result.data.result.verdict}</Badge>}
         <span className="grow" />
-        {asked.data?.report && (
+        {result.data?.report && (
           <ApiLink className="button" target={`/v1/lab/results/${encodeURIComponent(name)}/report`}>
-            Report in a tab
+            Open report
           </ApiLink>
         )}
       </div>
-      {asked.isPending && <Loading what="the result" />}
-      {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
-      {asked.data && <Told run={asked.data} />}
+      {result.isPending && <Loading what="the result" />}
+      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
+      {result.data && <Result run={result.data} />}
     </>
   );
 }
 
-function Told({ run }: { run: Schemas["LabRun"] }) {
+function Result({ run }: { run: Schemas["LabRun"] }) {
   const { result } = run;
   return (
     <>
@@ -59,7 +59,7 @@ function Told({ run }: { run: Schemas["LabRun"] }) {
             <Time at={result.started} style="full" />
           </dd>
           <dt>Ended</dt>
-          <dd>{result.ended ? <Time at={result.ended} style="full" /> : "not yet, or it was broken off"}</dd>
+          <dd>{result.ended ? <Time at={result.ended} style="full" /> : "still running, or aborted"}</dd>
           <dt>Target</dt>
           <dd className="mono wrap-any">{result.target}</dd>
           <dt>Machine</dt>
@@ -70,7 +70,7 @@ function Told({ run }: { run: Schemas["LabRun"] }) {
           </dd>
         </dl>
       </Panel>
-      <Panel title={run.cases.length === 1 ? "Its case" : `${count(run.cases.length)} cases`} inside={false}>
+      <Panel title={run.cases.length === 1 ? "Case" : `${count(run.cases.length)} cases`} inside={false}>
         <div className="table-box">
           <table className="data">
             <thead>
@@ -90,7 +90,7 @@ function Told({ run }: { run: Schemas["LabRun"] }) {
               {run.cases.map((one) => (
                 <tr key={one.name}>
                   <td className="wrap-any">
-                    {one.name || "all of it"}
+                    {one.name || "all requests"}
                     {one.reasons.map((reason) => (
                       <p key={reason} className="muted">
                         {reason}

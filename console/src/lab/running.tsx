@@ -1,4 +1,4 @@
-// A load that is running, or ran last, second by second.
+// The current or last load test by second.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -8,7 +8,7 @@ import { useMay } from "../api/session";
 import { short, span } from "../format/format";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Panel, Time } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 import { type LabProgress, progressQuery, TONES } from "./queries";
 
 const RATES: Series[] = [
@@ -26,7 +26,7 @@ export function Running({ progress }: { progress: LabProgress }) {
   const stop = useMutation({
     mutationFn: () => api.DELETE("/v1/lab/run"),
     onSuccess: () => void queries.invalidateQueries({ queryKey: progressQuery.queryKey }),
-    onError: (error) => say(error.message, "bad"),
+    onError: (error) => notify(error.message, "bad"),
   });
   const { start } = progress;
   const passed = Math.max(0, (Date.now() - Date.parse(progress.since)) / 1000);
@@ -41,7 +41,7 @@ export function Running({ progress }: { progress: LabProgress }) {
     <Panel
       title={
         <span className="row">
-          {progress.running ? "Running" : "The last load"}: {start.suite}
+          {progress.running ? "Running" : "Last load test"}: {start.suite}
           {progress.verdict && <Badge tone={TONES[progress.verdict] ?? ""}>{progress.verdict}</Badge>}
         </span>
       }
@@ -52,7 +52,7 @@ export function Running({ progress }: { progress: LabProgress }) {
           </span>
           {progress.running && mayStop && (
             <button type="button" className="button danger small" disabled={stop.isPending} onClick={() => stop.mutate()}>
-              End it
+              Stop
             </button>
           )}
           {progress.verdict && (
@@ -74,7 +74,7 @@ export function Running({ progress }: { progress: LabProgress }) {
             <span className="spinner" aria-hidden="true" />
             <span className="wrap-any">{progress.doing}</span>
             <span className="muted">
-              since <Time at={progress.since} />, {span(Math.max(0, start.seconds - passed))} left at most
+              since <Time at={progress.since} />, at most {span(Math.max(0, start.seconds - passed))} left
             </span>
             <span className="grow">
               <Bar part={Math.min(passed, start.seconds)} whole={start.seconds} label="Time used" />
@@ -85,7 +85,7 @@ export function Running({ progress }: { progress: LabProgress }) {
           <div className="two">
             <section>
               <Legend series={RATES} />
-              <Chart label="Requests and errors a second" data={rates} series={RATES} height={140} range={ends} format={short} />
+              <Chart label="Requests and errors per second" data={rates} series={RATES} height={140} range={ends} format={short} />
             </section>
             <section>
               <Legend series={TIMES} />

@@ -1,4 +1,4 @@
-// Starting a suite against a listener of this server, within caps.
+// Dialog that starts a suite against a listener of this server, within limits.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -11,9 +11,9 @@ import { type LabProgress, type LabState, progressQuery } from "./queries";
 const LEVELS = ["quick", "usual", "full"];
 
 export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => void }) {
-  const usual = lab.suites.find((suite) => suite.missing.length === 0) ?? lab.suites[0];
-  const [form, setForm] = useState({ suite: usual?.name ?? "", level: "quick", target: lab.targets[0] ?? "", rate: "200", seconds: "60" });
-  const [sure, setSure] = useState(false);
+  const preselected = lab.suites.find((suite) => suite.missing.length === 0) ?? lab.suites[0];
+  const [form, setForm] = useState({ suite: preselected?.name ?? "", level: "quick", target: lab.targets[0] ?? "", rate: "200", seconds: "60" });
+  const [confirmed, setConfirmed] = useState(false);
   const queries = useQueryClient();
   const start = useMutation({
     mutationFn: () => data<LabProgress>(api.POST("/v1/lab/run", { body: { ...form, rate: Number(form.rate), seconds: Number(form.seconds) } }) as Promise<{ data?: LabProgress }>),
@@ -24,11 +24,11 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
   });
   const field = (name: keyof typeof form) => ({ value: form[name], onChange: (event: { target: { value: string } }) => setForm({ ...form, [name]: event.target.value }) });
   const suite = lab.suites.find((one) => one.name === form.suite);
-  const within = (text: string, most: number) => Number.isInteger(Number(text)) && Number(text) >= 1 && Number(text) <= most;
+  const within = (text: string, max: number) => Number.isInteger(Number(text)) && Number(text) >= 1 && Number(text) <= max;
   const isRight = within(form.rate, lab.most_rate) && within(form.seconds, lab.most_seconds);
   return (
     <Dialog
-      title="Put load on this server"
+      title="Start a load test on this server"
       open
       onClose={onClose}
       footer={
@@ -36,14 +36,14 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
           <button type="button" className="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="button" className="button danger" disabled={!sure || !isRight || start.isPending} onClick={() => start.mutate()}>
+          <button type="button" className="button danger" disabled={!confirmed || !isRight || start.isPending} onClick={() => start.mutate()}>
             Start
           </button>
         </>
       }
     >
       <p className="notice warn">
-        <strong>This is real load.</strong> The generator takes CPU of this machine, and its requests are served, recorded and counted like those of clients, who may wait longer meanwhile. Figures are of both together.
+        <strong>This is real load.</strong> The generator uses CPU time of this machine. Its requests are served, recorded and metered like those of clients, whose response times may increase. The results include the effect of the generator itself.
       </p>
       <label className="field">
         Suite
@@ -58,8 +58,8 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
       </label>
       {suite && suite.missing.length > 0 && (
         <p className="notice bad">
-          <strong>This server does not answer {suite.missing.length === suite.requests.length ? "what it asks for" : "all that it asks for"}:</strong> <code className="wrap-any">{suite.missing.join(", ")}</code>{" "}
-          <span>Each of those would be an error. The suite's own configuration has them.</span>
+          <strong>This server has no route for {suite.missing.length === suite.requests.length ? "the requests of the suite" : "some requests of the suite"}:</strong> <code className="wrap-any">{suite.missing.join(", ")}</code>{" "}
+          <span>Each of them would be an error. The configuration of the suite has the routes.</span>
         </p>
       )}
       <label className="field">
@@ -67,7 +67,7 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
         <select {...field("level")}>
           {LEVELS.map((level, at) => (
             <option key={level} value={level}>
-              {level}, about {suite?.lengths[at]} at full speed
+              {level}, about {suite?.lengths[at]}
             </option>
           ))}
         </select>
@@ -84,19 +84,19 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
       </label>
       <div className="row">
         <label className="field grow">
-          Most requests a second
+          Maximum requests per second
           <input type="number" min="1" max={lab.most_rate} {...field("rate")} />
           <small>1 to {lab.most_rate}</small>
         </label>
         <label className="field grow">
-          Longest time in seconds
+          Maximum time in seconds
           <input type="number" min="1" max={lab.most_seconds} {...field("seconds")} />
           <small>1 to {lab.most_seconds}, which is {span(lab.most_seconds)}</small>
         </label>
       </div>
       <label className="row">
-        <input type="checkbox" checked={sure} onChange={(event) => setSure(event.target.checked)} />
-        Put this load on {form.target}
+        <input type="checkbox" checked={confirmed} onChange={(event) => setConfirmed(event.target.checked)} />
+        Start this load test on {form.target}
       </label>
       {start.isError && <Failure error={start.error} />}
     </Dialog>

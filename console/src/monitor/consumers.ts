@@ -1,4 +1,4 @@
-// Calls of each consumer, by what became of them.
+// Calls of each consumer by result.
 
 import type { Schemas } from "../api/client";
 
@@ -7,13 +7,13 @@ type UsageRow = Schemas["UsageRow"];
 interface ConsumerCalls {
   consumer: string;
   calls: number;
-  /** Answered with 4xx. */
+  /** Responses with 4xx. */
   clientErrors: number;
-  /** Answered with 5xx. */
+  /** Responses with 5xx. */
   failed: number;
 }
 
-/** Rows by consumer and status as one of each consumer, the busiest first. */
+/** Merges rows by consumer and status to one row per consumer, most calls first. */
 export function byConsumer(rows: Pick<UsageRow, "consumer" | "status" | "calls">[]): ConsumerCalls[] {
   const all = new Map<string, ConsumerCalls>();
   for (const row of rows) {

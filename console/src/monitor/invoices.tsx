@@ -1,4 +1,4 @@
-// What is to be paid: to look at, to print, to download.
+// Invoices: display, print, download.
 
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -8,7 +8,7 @@ import { count } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Time } from "../ui/parts";
-import { NotCounting } from "./not-counting";
+import { MeteringOff } from "./metering-off";
 
 type Invoice = Schemas["Invoice"];
 
@@ -24,7 +24,7 @@ export function Invoices() {
     enabled: isPeriod && (session?.counting ?? false),
     retry: false,
   });
-  if (session && !session.counting) return <NotCounting />;
+  if (session && !session.counting) return <MeteringOff />;
   const href = (format: string) => `/v1/invoices?${new URLSearchParams({ ...query, format })}`;
   return (
     <section className="panel">
@@ -35,7 +35,7 @@ export function Invoices() {
           <input value={period} className="short" placeholder="2026-11" aria-invalid={!isPeriod} onChange={(event) => setPeriod(event.target.value.trim())} />
         </label>
         <label className="row">
-          Zone
+          Time zone
           <input value={zone} size={14} onChange={(event) => setZone(event.target.value.trim())} />
         </label>
         <button type="button" className="button small" onClick={() => print()} disabled={!invoices.data?.length}>
@@ -56,8 +56,8 @@ export function Invoices() {
       )}
       {invoices.isLoading && <Loading what="invoices" />}
       {invoices.data?.length === 0 && (
-        <Empty title="Nobody has to pay anything for this period">
-          <p>Prices stand in plans:</p>
+        <Empty title="No amounts due for this period">
+          <p>Plans define the prices:</p>
           <pre>{'plans:\n  gold: {price: {per_call: "0.0004", currency: EUR}}'}</pre>
         </Empty>
       )}
@@ -75,10 +75,10 @@ function One({ invoice }: { invoice: Invoice }) {
         <h3 className="wrap-any">{invoice.consumer}</h3>
         {invoice.provisional && <Badge tone="warn">provisional</Badge>}
         <span className="muted">
-          {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> until before <Time at={invoice.to} style="full" />
+          {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> to <Time at={invoice.to} style="full" />
         </span>
       </div>
-      {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of the period, of whomever, could not be counted and are in no invoice.</p>}
+      {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of all consumers in the period could not be metered and are in no invoice.</p>}
       <div className="table-box">
         <table className="data">
           <thead>
@@ -106,7 +106,7 @@ function One({ invoice }: { invoice: Invoice }) {
               <tr key={`${tier.plan} ${tier.first}`}>
                 <td>{tier.plan}</td>
                 <td colSpan={2}>
-                  calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} each
+                  calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} per call
                 </td>
                 <td className="num">{count(tier.last - tier.first + 1)}</td>
                 <td className="num mono">
@@ -116,7 +116,7 @@ function One({ invoice }: { invoice: Invoice }) {
             ))}
             {invoice.totals.map((total) => (
               <tr key={total.currency} className="sum">
-                <td colSpan={4}>To be paid</td>
+                <td colSpan={4}>Amount due</td>
                 <td className="num mono">
                   {total.due} {total.currency}
                 </td>

@@ -1,4 +1,4 @@
-// What is left to everybody, now.
+// Status of rate limits and quotas.
 
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
@@ -15,8 +15,8 @@ export function LimitsView() {
   if (consumers.length === 0 && routes.length === 0) {
     return (
       <section className="panel">
-        <Empty title="Nobody is limited">
-          <p>Plans give consumers a rate and a quota:</p>
+        <Empty title="No limits">
+          <p>Plans limit consumers by rate and quota:</p>
           <pre>{"plans:\n  gold: {rate: 100/s, burst: 200, quota: {calls: 1000000, per: month, zone: UTC}}"}</pre>
         </Empty>
       </section>
@@ -34,7 +34,7 @@ export function LimitsView() {
                 <tr>
                   <th>API</th>
                   <th>Limit</th>
-                  <th className="num">Refused since the start</th>
+                  <th className="num">Rejected since the start</th>
                 </tr>
               </thead>
               <tbody>
@@ -56,18 +56,18 @@ export function LimitsView() {
 
 function Consumers({ all }: { all: ConsumerLimits[] }) {
   return (
-    <Panel title="Consumers" inside={false} actions={<span className="muted">now, as their plans say</span>}>
+    <Panel title="Consumers" inside={false} actions={<span className="muted">current status of their plans</span>}>
       <div className="table-box">
         <table className="data">
           <thead>
             <tr>
               <th>Consumer</th>
               <th>Plan</th>
-              <th>Now</th>
-              <th>Rate left</th>
-              <th>Quota used</th>
-              <th className="num">Refused by rate</th>
-              <th className="num">Refused by quota</th>
+              <th>Status</th>
+              <th>Remaining rate</th>
+              <th>Used quota</th>
+              <th className="num">Rejected by rate</th>
+              <th className="num">Rejected by quota</th>
             </tr>
           </thead>
           <tbody>
@@ -95,7 +95,7 @@ function RateLeft({ rate, consumer }: { rate: Schemas["Rate"]; consumer: string 
       <span className="nowrap">
         {count(rate.remaining)} of {count(rate.burst)}
       </span>
-      <Bar part={rate.remaining} whole={rate.burst} tone={rate.remaining === 0 ? "bad" : ""} label={`Rate left to ${consumer}`} />
+      <Bar part={rate.remaining} whole={rate.burst} tone={rate.remaining === 0 ? "bad" : ""} label={`Remaining rate of ${consumer}`} />
     </>
   );
 }

@@ -1,4 +1,4 @@
-// Who called how often, who is near a limit, and what it costs.
+// Usage, limits and invoices.
 
 import { Tabs } from "@base-ui/react/tabs";
 import { useEffect } from "react";

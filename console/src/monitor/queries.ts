@@ -1,4 +1,4 @@
-// What was counted.
+// Queries of usage.
 
 import { keepPreviousData } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
@@ -7,13 +7,13 @@ import { type RangeSearch, resolveRange } from "../time/range";
 export type UsageReport = Schemas["UsageReport"];
 export type UsageRow = Schemas["UsageRow"];
 
-/** Counts are of whole minutes: the one that is not over yet is there only if no end is said. */
+/** Usage is metered by minute: the current minute is included only without an end. */
 export function counted(range: RangeSearch) {
   const { from, to, rolling } = resolveRange(range, new Date());
   return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
 }
 
-/** Rows for each of these, `consumer,api`, in a range. */
+/** Usage in a range, grouped by `consumer,api`. */
 export function usageOf(range: RangeSearch, by: string) {
   return {
     queryKey: ["usage", range, by],

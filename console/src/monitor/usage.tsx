@@ -1,4 +1,4 @@
-// Calls that were counted, by what they have in common and over time.
+// Metered calls by group and over time.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
@@ -9,7 +9,7 @@ import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
 import { Empty, Failure, Loading, Panel } from "../ui/parts";
-import { NotCounting } from "./not-counting";
+import { MeteringOff } from "./metering-off";
 import { counted, type UsageReport, type UsageRow, usageOf } from "./queries";
 
 const GROUPS = ["consumer", "api", "operation", "plan", "status"] as const;
@@ -30,7 +30,7 @@ export function Usage() {
   const [groups, setGroups] = useState<Group[]>(["consumer", "api"]);
   const by = groups.join(",");
   const usage = useQuery({ ...usageOf(range, by), enabled: session?.counting ?? false });
-  if (session && !session.counting) return <NotCounting />;
+  if (session && !session.counting) return <MeteringOff />;
   const rows = [...(usage.data?.rows ?? [])].sort((a, b) => b.calls - a.calls);
   const toggle = (group: Group) => setGroups(groups.includes(group) ? groups.filter((one) => one !== group) : GROUPS.filter((one) => one === group || groups.includes(one)));
   return (
@@ -40,8 +40,8 @@ export function Usage() {
         title="Calls"
         inside={false}
         actions={
-          <div className="row" role="group" aria-label="Rows for each">
-            <span className="muted">by</span>
+          <div className="row" role="group" aria-label="Group by">
+            <span className="muted">group by</span>
             {GROUPS.map((group) => (
               <button key={group} type="button" className="button small" aria-pressed={groups.includes(group)} onClick={() => toggle(group)}>
                 {NAMES[group]}
@@ -53,11 +53,11 @@ export function Usage() {
         {usage.isError && <Failure error={usage.error} retry={() => void usage.refetch()} />}
         {usage.isPending && <Loading what="usage" />}
         {usage.data && rows.length === 0 && (
-          <Empty title="No calls were counted in this time range">
-            <p>Take a longer range at the top. Calls are counted about a second after they end.</p>
+          <Empty title="No calls in this time range">
+            <p>Select a longer time range at the top. Calls are metered about a second after they end.</p>
           </Empty>
         )}
-        {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this time are not in it: the journal had no room for them.</p>}
+        {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this period are not included: the journal was full.</p>}
         {rows.length > 0 && <Table rows={rows} groups={groups} />}
       </Panel>
     </>
@@ -82,8 +82,8 @@ function OverTime({ range }: { range: RangeSearch }) {
   const total = points[1].reduce((sum, calls) => sum + calls, 0);
   if (!usage.data || total === 0) return null;
   return (
-    <Panel title={`${count(total)} calls`} actions={<span className="muted">a bar is a {step}</span>}>
-      <Chart label={`Calls over time, by the ${step}`} data={points} series={SERIES} height={150} range={[span[0] - seconds / 2, span[1]]} format={short} onBrush={(from, to) => setRange(between(from, to))} />
+    <Panel title={`${count(total)} calls`} actions={<span className="muted">by {step}</span>}>
+      <Chart label={`Calls over time, by ${step}`} data={points} series={SERIES} height={150} range={[span[0] - seconds / 2, span[1]]} format={short} onBrush={(from, to) => setRange(between(from, to))} />
     </Panel>
   );
 }
@@ -127,7 +127,7 @@ function Table({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
           ))}
         </tbody>
       </table>
-      {rows.length > 500 && <p className="inside muted">The 500 with most calls of {count(rows.length)} are shown; `weir usage` has all.</p>}
+      {rows.length > 500 && <p className="inside muted">The 500 rows with most calls of {count(rows.length)} are shown; `weir usage` shows all.</p>}
     </div>
   );
 }

@@ -1,16 +1,16 @@
-// The live stream: one connection for the whole console, as long as somebody looks.
+// The live stream: one connection for the whole console, while a page uses it.
 
 import { useSyncExternalStore } from "react";
 import { api, CSRF_HEADER, type Schemas } from "../api/client";
 import { csrfToken } from "../api/csrf";
-import { heard } from "../api/heartbeat";
+import { dataReceived } from "../api/heartbeat";
 
 export type Pulse = Schemas["Pulse"];
 type Connection = "connecting" | "on" | "off";
 
 interface Live {
   connection: Connection;
-  /** The last one. */
+  /** The last event. */
   pulse?: Pulse;
 }
 
@@ -24,13 +24,13 @@ function set(next: Live) {
   for (const listener of listeners) listener();
 }
 
-/** A stream of events by `fetch`: an EventSource could not send the session's second secret. */
+/** A stream of events by `fetch`: an EventSource cannot send the CSRF token of the session. */
 async function read(signal: AbortSignal): Promise<void> {
   const headers = { [CSRF_HEADER]: csrfToken() ?? "" };
   const response = await fetch("/v1/live", { headers, credentials: "same-origin", cache: "no-store", signal });
-  // The session may be over: asking for it says so to the whole console.
+  // The session may have ended: this request reports that to the whole console.
   if (response.status === 401) void api.GET("/v1/session").catch(() => undefined);
-  if (!response.ok || !response.body) throw new Error(`weir answered ${response.status}`);
+  if (!response.ok || !response.body) throw new Error(`weir responded with ${response.status}`);
   set({ ...live, connection: "on" });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -43,10 +43,10 @@ async function read(signal: AbortSignal): Promise<void> {
       const data = event.split("\n").find((line) => line.startsWith("data: "));
       if (!data) continue;
       try {
-        heard();
+        dataReceived();
         set({ connection: "on", pulse: JSON.parse(data.slice(6)) as Pulse });
       } catch {
-        // Half a message is none.
+        // An incomplete event is dropped.
       }
     }
   }
@@ -86,7 +86,7 @@ export function useLive(): Live {
   return useSyncExternalStore(subscribe, () => live);
 }
 
-/** A part of the last message: who uses it is drawn again only when that part is another one. */
+/** A part of the last event: a component that uses it is rendered again only when that part changes. */
 export function usePulse<T extends string | number | boolean | undefined>(part: (pulse: Pulse) => T): T | undefined {
   return useSyncExternalStore(subscribe, () => (live.pulse ? part(live.pulse) : undefined));
 }

@@ -1,4 +1,4 @@
-// What happens now and what did lately.
+// Live metrics and their history.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -60,7 +60,7 @@ function Tiles({ pulse }: { pulse: Pulse | undefined }) {
     <div className="tiles">
       <Tile name="Requests" value={pulse ? short(pulse.requests) : "–"} unit="/s" note={pulse && `${bytes(pulse.request_bytes)}/s in, ${bytes(pulse.response_bytes)}/s out`} />
       <Tile name="Server errors" value={pulse ? percent(failed, pulse.requests) : "–"} note={pulse && `${short(failed)}/s failed, ${short(pulse.client_errors)}/s with 4xx`} tone={failed > 0 ? "bad" : ""} />
-      <Tile name="Refused by weir" value={pulse ? short(pulse.rejected) : "–"} unit="/s" note={pulse && (pulse.rejected > 0 ? reasons(pulse.rejections) : "no 401, 403, 429 or 503 of its own")} tone={pulse && pulse.rejected > 0 ? "warn" : ""} />
+      <Tile name="Rejected by weir" value={pulse ? short(pulse.rejected) : "–"} unit="/s" note={pulse && (pulse.rejected > 0 ? reasons(pulse.rejections) : "no local 401, 403, 429 or 503")} tone={pulse && pulse.rejected > 0 ? "warn" : ""} />
       <Tile name="Latency p99" value={time(pulse?.p99_us)} note={pulse && `p50 ${time(pulse.p50_us)}, p90 ${time(pulse.p90_us)}`} />
       <Tile name="In flight" value={pulse ? short(pulse.in_flight) : "–"} note={pulse && `${count(pulse.connections)} connections`} />
     </div>
@@ -73,7 +73,7 @@ function ThrottledNotice({ pulse }: { pulse: Pulse }) {
       <strong>Throttled now:</strong>
       {pulse.throttled.map((one) => (
         <span key={one.consumer}>
-          <Link to="/monitor">{one.consumer}</Link> <span className="muted">plan {one.plan}{one.refused > 0 && `, ${short(one.refused)}/s refused`}</span>
+          <Link to="/monitor">{one.consumer}</Link> <span className="muted">plan {one.plan}{one.refused > 0 && `, ${short(one.refused)}/s rejected`}</span>
         </span>
       ))}
     </p>
@@ -92,12 +92,12 @@ const TIMES: Series[] = [
 ];
 const FLIGHT: Series[] = [{ label: "in flight", color: "--chart-1", fill: true }];
 
-/** History of the server, and the seconds that came since it was asked for. */
+/** History from the server, and the seconds received since then. */
 function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: History | undefined; error: unknown; ends: [number, number] } {
   const ends = resolveRange(range, new Date(pulse?.at_ms ?? Date.now()));
   const [from, to] = [Math.floor(ends.from.getTime() / 1000), Math.ceil(ends.to.getTime() / 1000)];
   const every = Math.max(1000, Math.min(30_000, ((to - from) / 900) * 1000));
-  const asked = useQuery({
+  const result = useQuery({
     queryKey: ["history", range],
     queryFn: () => {
       const now = resolveRange(range, new Date());
@@ -109,12 +109,12 @@ function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: Hi
     staleTime: 1000,
   });
   const [seconds, setSeconds] = useState<Pulse[]>([]);
-  useEffect(() => setSeconds([]), [asked.dataUpdatedAt, range.range, range.from]);
+  useEffect(() => setSeconds([]), [result.dataUpdatedAt, range.range, range.from]);
   useEffect(() => {
     if (pulse && ends.rolling && every === 1000) setSeconds((before) => [...before, pulse].slice(-900));
   }, [pulse, ends.rolling, every]);
-  const history = useMemo(() => asked.data && joined(asked.data, seconds), [asked.data, seconds]);
-  return { history, error: asked.error, ends: [from, to] };
+  const history = useMemo(() => result.data && joined(result.data, seconds), [result.data, seconds]);
+  return { history, error: result.error, ends: [from, to] };
 }
 
 function joined(history: History, seconds: Pulse[]): History {
@@ -150,9 +150,9 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
   const isShort = history && (history.at[0] ?? ends[1]) > ends[0] + 90 && ends[1] - ends[0] > 3600;
   return (
     <>
-      <Panel title="Requests a second" actions={<Legend series={RATES} />}>
-        <Chart label="Requests a second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" />
-        {isShort && <p className="muted">Figures live in memory, for a week at most: there are none from before weir was started.</p>}
+      <Panel title="Requests per second" actions={<Legend series={RATES} />}>
+        <Chart label="Requests per second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" />
+        {isShort && <p className="muted">Figures are kept in memory for at most a week: there are none from before the start of weir.</p>}
       </Panel>
       <div className="two">
         <Panel title="Latency" actions={<Legend series={TIMES} />}>
@@ -166,16 +166,16 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
   );
 }
 
-/** Until there is a second to tell of. */
+/** Shown until the first event. */
 const WAITING = "Waiting for the first second…";
 
 function Apis({ pulse }: { pulse: Pulse | undefined }) {
   const all = pulse?.apis ?? [];
   const most = Math.max(1, ...all.map((api) => api.requests));
   return (
-    <Panel title="APIs, this second" inside={false}>
+    <Panel title="APIs, last second" inside={false}>
       {all.length === 0 ? (
-        <p className="inside muted">{pulse ? "No request ended in the last second." : WAITING}</p>
+        <p className="inside muted">{pulse ? "No requests ended in the last second." : WAITING}</p>
       ) : (
         <div className="table-box">
           <table className="data">
@@ -215,7 +215,7 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
   return (
     <Panel title="Upstreams" inside={false}>
       {all.length === 0 ? (
-        <p className="inside muted">{pulse ? "No upstream was called since weir was started." : WAITING}</p>
+        <p className="inside muted">{pulse ? "No upstream has been called since the start of weir." : WAITING}</p>
       ) : (
         <div className="table-box">
           <table className="data">
@@ -233,7 +233,7 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
                 <tr key={`${one.upstream} ${one.target}`}>
                   <td>{one.upstream}</td>
                   <td className="mono">{one.target}</td>
-                  <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">out of service</Badge>}</td>
+                  <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected</Badge>}</td>
                   <td className="num">{count(one.active)}</td>
                   <td className="num">{count(one.idle)}</td>
                 </tr>
@@ -246,9 +246,9 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
   );
 }
 
-const MOST_CONSUMERS = 8;
+const MAX_CONSUMERS = 8;
 
-/** The most frequent reasons, in words. */
+/** The most frequent reasons. */
 function reasons(rejections: Schemas["Rejected"][]): string {
   return rejections
     .slice(0, 3)
@@ -256,7 +256,7 @@ function reasons(rejections: Schemas["Rejected"][]): string {
     .join(", ");
 }
 
-/** Who called in the range, by what was counted; who was turned away, since the start. */
+/** Metered calls of consumers in the range, and rejections since the start. */
 function Consumers() {
   const [range] = useRange();
   const rejections = useQuery({ queryKey: ["rejections"], queryFn: () => data<Schemas["Rejections"]>(api.GET("/v1/rejections")), refetchInterval: 5000 });
@@ -285,7 +285,7 @@ function Consumers() {
             </tr>
           </thead>
           <tbody>
-            {all.slice(0, MOST_CONSUMERS).map((one) => (
+            {all.slice(0, MAX_CONSUMERS).map((one) => (
               <tr key={one.consumer}>
                 <td className="wrap-any">{one.consumer || <span className="muted">none</span>}</td>
                 <td className="num">{count(one.calls)}</td>
@@ -313,7 +313,7 @@ const FACETS: [string, string][] = [
   ["status", "Status"],
 ];
 
-/** How what was recorded in the range is spread. */
+/** Facets of the transactions recorded in the range. */
 function Recorded() {
   const [range] = useRange();
   const canSee = useMay("viewer");
@@ -369,21 +369,21 @@ function Health({ pulse }: { pulse: Pulse | undefined }) {
       ? ([
           ["Journal on disk", bytes(journal.disk_bytes), false],
           ["Transactions indexed", count(journal.indexed), false],
-          ["Index is behind by", journal.index_lag_records === 0 ? "nothing" : `${count(journal.index_lag_records)}, ${span(journal.index_lag_seconds)}`, journal.index_lag_seconds > 60],
-          ["Records refused", count(journal.refused), journal.refused > 0],
-          ["Recorded in short", count(journal.shortened), journal.shortened > 0],
-          ["Files dropped by retention", count(journal.dropped), false],
+          ["Index lag", journal.index_lag_records === 0 ? "none" : `${count(journal.index_lag_records)}, ${span(journal.index_lag_seconds)}`, journal.index_lag_seconds > 60],
+          ["Records not appended", count(journal.refused), journal.refused > 0],
+          ["Recorded with outcome only", count(journal.shortened), journal.shortened > 0],
+          ["Files deleted by retention", count(journal.dropped), false],
         ] as [string, string, boolean][])
       : []),
     ["Requests not recorded", count(lost.unrecorded), lost.unrecorded > 0],
     ["Bodies withheld", count(lost.withheld), lost.withheld > 0],
-    ["Calls not counted", count(lost.uncounted), lost.uncounted > 0],
-    ["Connections refused", count(lost.connections), lost.connections > 0],
-    ["Requests broken off", count(lost.aborted), false],
+    ["Calls not metered", count(lost.uncounted), lost.uncounted > 0],
+    ["Connections rejected", count(lost.connections), lost.connections > 0],
+    ["Requests aborted", count(lost.aborted), false],
     ["Log lines dropped", count(lost.log_lines), lost.log_lines > 0],
   ];
   return (
-    <Panel title={journal ? "Journal, and what was lost since the start" : "Lost since the start"}>
+    <Panel title={journal ? "Journal, and losses since the start" : "Losses since the start"}>
       <dl className="numbers">
         {numbers.map(([name, value, isBad]) => (
           <div key={name} className={isBad ? "bad" : ""}>

@@ -1,4 +1,4 @@
-// Pools: agents and their states, the queue, how long requests wait and take.
+// Pools: agents by state, queue, wait and duration of requests.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
@@ -9,7 +9,7 @@ import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Empty, Failure, Loading, Panel } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 
 type Pool = Schemas["PoolStatus"];
 type History = Schemas["PoolHistory"];
@@ -39,8 +39,8 @@ export function PoolsPage() {
       {pools.isPending && <Loading what="pools" />}
       {pools.data?.pools.length === 0 && (
         <section className="panel">
-          <Empty title="There is no pool">
-            <p>A pool keeps worker processes, its agents, and hands requests to them:</p>
+          <Empty title="No pools">
+            <p>A pool runs agents, which are worker processes, and sends requests to them:</p>
             <pre>{"pools:\n  app: {command: [./agent], protocol: fastcgi, agents: {min: 2, max: 10}}"}</pre>
           </Empty>
         </section>
@@ -74,7 +74,7 @@ function OverTime({ history, range, at }: { history: History; range: RangeSearch
     <div className="two">
       <section>
         <Legend series={WORK} />
-        <Chart label={`Busy agents of ${history.pool}, and requests that wait, over time`} data={work} series={WORK} height={140} range={span} format={(value) => (Number.isInteger(value) ? count(value) : "")} onBrush={brush} sync="pools" />
+        <Chart label={`Busy agents and waiting requests of ${history.pool} over time`} data={work} series={WORK} height={140} range={span} format={(value) => (Number.isInteger(value) ? count(value) : "")} onBrush={brush} sync="pools" />
       </section>
       <section>
         <Legend series={TIMES} />
@@ -92,18 +92,18 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
     ["Busy", count(agents.busy), false],
     ["Available", count(agents.available), false],
     ["Starting", count(agents.starting), false],
-    ["Locked", count(agents.locked), false],
+    ["Draining", count(agents.locked), false],
     ["Waiting", `${count(queue.current)} of ${count(queue.max)}`, queue.current >= queue.max],
-    ["Most waiting", count(queue.peak), false],
+    ["Peak waiting", count(queue.peak), false],
     ["Served", count(pool.served), false],
-    ["Refused, queue full", count(pool.rejected_full), pool.rejected_full > 0],
-    ["Refused, waited too long", count(pool.rejected_wait), pool.rejected_wait > 0],
-    ["Refused, no agent", count(pool.rejected_unavailable), pool.rejected_unavailable > 0],
+    ["Rejected, queue full", count(pool.rejected_full), pool.rejected_full > 0],
+    ["Rejected, wait timed out", count(pool.rejected_wait), pool.rejected_wait > 0],
+    ["Rejected, no agent", count(pool.rejected_unavailable), pool.rejected_unavailable > 0],
     ["Started", count(pool.started), false],
-    ["Replaced", count(pool.restarted), false],
+    ["Recycled", count(pool.restarted), false],
     ["Crashed", count(pool.crashed), pool.crashed > 0],
     ["Killed", count(pool.killed), pool.killed > 0],
-    ["Never answered", count(pool.failed_starts), pool.failed_starts > 0],
+    ["Failed starts", count(pool.failed_starts), pool.failed_starts > 0],
   ];
   return (
     <Panel
@@ -135,14 +135,14 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
                 <th className="num">p50</th>
                 <th className="num">p95</th>
                 <th className="num">p99</th>
-                <th className="num">Longest</th>
+                <th className="num">Max</th>
               </tr>
             </thead>
             <tbody>
               {(
                 [
-                  ["Requests waited", pool.request_wait],
-                  ["Agents took", pool.request_duration],
+                  ["Wait of requests", pool.request_wait],
+                  ["Duration in agents", pool.request_duration],
                 ] as const
               ).map(([name, times]) => (
                 <tr key={name}>
@@ -165,8 +165,8 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
 function Actions({ pool }: { pool: string }) {
   const act = useMutation({
     mutationFn: (action: "recycle" | "trim") => data(api.POST("/v1/pools/{pool}/{action}", { params: { path: { pool, action } } })),
-    onSuccess: (_, action) => say(action === "recycle" ? "Agents are replaced, each as soon as it has nothing to do." : "Agents that are not needed are stopped."),
-    onError: (error) => say(error.message, "bad"),
+    onSuccess: (_, action) => notify(action === "recycle" ? "Each agent is replaced as soon as it is idle." : "Idle agents are stopped."),
+    onError: (error) => notify(error.message, "bad"),
   });
   return (
     <>

@@ -1,43 +1,43 @@
-// What can be typed next in a query: fields first, then values of a field.
+// Completion of a query: fields first, then values of a field.
 
 import { FIELDS, quoted } from "./fields";
 
 export interface Suggestion {
-  /** What stands there once it is taken. */
+  /** Inserted text. */
   insert: string;
-  /** What is shown. */
+  /** Displayed text. */
   label: string;
   help: string;
-  /** There is more to be typed behind it. */
+  /** More input follows the inserted text. */
   open: boolean;
 }
 
 export interface Completion {
-  /** Where in the query the part to be replaced begins and ends. */
+  /** Start and end of the replaced part of the query. */
   from: number;
   to: number;
   suggestions: Suggestion[];
 }
 
-/** Values that were counted, by field. */
+/** Facet values by field. */
 export type Known = Record<string, string[]>;
 
-const MOST = 12;
+const MAX_SUGGESTIONS = 12;
 
-/** What suits at a place of a query. `known` are values of facets, and the names of keys as `key`. */
+/** Suggestions at the caret. `known` contains facet values, and the names of keys as `key`. */
 export function complete(query: string, caret: number, known: Known): Completion {
-  const from = begin(query, caret);
+  const from = startOf(query, caret);
   const typed = query.slice(from, caret);
   const sign = /^[-(]+/.exec(typed)?.[0] ?? "";
   const part = typed.slice(sign.length);
   const at = from + sign.length;
   const colon = part.indexOf(":");
   const suggestions = colon < 0 ? names(part, known) : values(part, colon, known);
-  return { from: at, to: caret, suggestions: suggestions.slice(0, MOST) };
+  return { from: at, to: caret, suggestions: suggestions.slice(0, MAX_SUGGESTIONS) };
 }
 
-/** Where the part begins that the caret stands in: quotes keep spaces together. */
-function begin(query: string, caret: number): number {
+/** Start of the part that contains the caret; spaces in quotation marks do not separate. */
+function startOf(query: string, caret: number): number {
   let start = 0;
   let isQuoted = false;
   for (let at = 0; at < caret; at += 1) {
@@ -79,20 +79,20 @@ function values(part: string, colon: number, known: Known): Suggestion[] {
     });
 }
 
-/** A query with a suggestion taken, and where the caret is then. */
-export function take(query: string, completion: Completion, chosen: Suggestion): { query: string; caret: number } {
+/** The query with an inserted suggestion, and the new position of the caret. */
+export function insertSuggestion(query: string, completion: Completion, chosen: Suggestion): { query: string; caret: number } {
   const behind = query.slice(completion.to);
   const gap = chosen.open || /^\s/.test(behind) ? "" : " ";
   const before = query.slice(0, completion.from) + chosen.insert + gap;
   return { query: before + behind, caret: before.length };
 }
 
-/** Where a place in bytes of UTF-8 stands in a text. */
-export function fromBytes(text: string, place: number): number {
+/** Converts an offset in bytes of UTF-8 to an offset in a text. */
+export function fromBytes(text: string, offset: number): number {
   let bytes = 0;
   let at = 0;
   for (const character of text) {
-    if (bytes >= place) return at;
+    if (bytes >= offset) return at;
     const code = character.codePointAt(0) ?? 0;
     bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     at += character.length;

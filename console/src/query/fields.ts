@@ -1,38 +1,38 @@
-// What the query language has: for completion and help. The server's parser is what holds.
+// Fields of the query language, for completion and help. The server's parser is authoritative.
 
 export interface Field {
   name: string;
   help: string;
-  /** Values to be offered. */
+  /** Fixed values. */
   values?: string[];
-  /** Values come from what was counted, under this name of a facet. */
+  /** Facet with further values. */
   facet?: string;
 }
 
 export const FIELDS: Field[] = [
-  { name: "status", help: "status of the answer", values: ["2xx", "3xx", "4xx", "5xx", ">=400", ">=500", "404"], facet: "status" },
-  { name: "state", help: "how it ended", values: ["completed", "failed", "interrupted"], facet: "state" },
-  { name: "resolution", help: "what became of a failure", values: ["open", "resubmitted", "resolved", "dismissed"] },
+  { name: "status", help: "status of the response", values: ["2xx", "3xx", "4xx", "5xx", ">=400", ">=500", "404"], facet: "status" },
+  { name: "state", help: "state of the transaction", values: ["completed", "failed", "interrupted"], facet: "state" },
+  { name: "resolution", help: "resolution of a failure", values: ["open", "resubmitted", "resolved", "dismissed"] },
   { name: "api", help: "name of the API", facet: "api" },
   { name: "operation", help: "name of the operation", facet: "operation" },
   { name: "method", help: "method of the request", values: ["GET", "POST", "PUT", "PATCH", "DELETE"], facet: "method" },
-  { name: "consumer", help: "who called", facet: "consumer" },
+  { name: "consumer", help: "name of the consumer", facet: "consumer" },
   { name: "principal", help: "subject of the credential" },
-  { name: "upstream", help: "who received it", facet: "receiver" },
+  { name: "upstream", help: "name of the upstream", facet: "receiver" },
   { name: "client", help: "address of the client" },
-  { name: "problem", help: "problem that weir answered with" },
-  { name: "took", help: "how long it took", values: [">100ms", ">1s", ">5s", "<10ms"] },
+  { name: "problem", help: "problem that weir returned" },
+  { name: "took", help: "duration", values: [">100ms", ">1s", ">5s", "<10ms"] },
   { name: "body", help: "words in a body" },
   { name: "header", help: "words in a header" },
   { name: "target", help: "words in path or query string" },
   { name: "key", help: "business key: key.NAME:value" },
-  { name: "id", help: "transaction id, or how it begins" },
+  { name: "id", help: "transaction id, or its beginning" },
   { name: "since", help: "within the last …", values: ["15m", "1h", "1d"] },
-  { name: "after", help: "received from then on", values: ["now-1h"] },
+  { name: "after", help: "received at or after", values: ["now-1h"] },
   { name: "before", help: "received before", values: ["now-15m"] },
 ];
 
-/** A value as it can stand behind a colon. */
+/** A value, quoted if necessary. */
 export function quoted(value: string): string {
   if (/^[\p{L}\p{N}_./@+-]+$/u.test(value) && !["OR", "AND", "NOT"].includes(value)) return value;
   return `"${value.replace(/\\/g, "\\\\").replace(/"/g, '\\"')}"`;
@@ -44,7 +44,7 @@ export function facetTerm(field: string, value: string): string {
   return value === "" ? `-${name}:*` : `${name}:${field === "status" && value === "none" ? value : quoted(value)}`;
 }
 
-/** A query with a term added, or taken away if it has it. */
+/** Adds a term to a query, or removes the term if present. */
 export function toggleTerm(query: string, term: string): string {
   const words = query.trim();
   const parts = split(words);
@@ -53,12 +53,12 @@ export function toggleTerm(query: string, term: string): string {
   return words ? `${needsParentheses ? `(${words})` : words} ${term}` : term;
 }
 
-/** Whether a query has a term, at its outermost. */
+/** Whether a query has a term at the top level. */
 export function hasTerm(query: string, term: string): boolean {
   return split(query.trim()).includes(term);
 }
 
-/** The outermost parts of a query. */
+/** The top-level parts of a query. */
 function split(query: string): string[] {
   const parts: string[] = [];
   let part = "";
@@ -85,7 +85,7 @@ function split(query: string): string[] {
   return parts;
 }
 
-/** The words that a query looks for in payloads: what is to be highlighted. */
+/** The words that a query searches in payloads, for highlighting. */
 export function wordsOf(query: string): string[] {
   const found: string[] = [];
   const flat = split(query.trim()).flatMap((part) =>

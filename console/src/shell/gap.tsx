@@ -1,4 +1,4 @@
-// What is missing from recordings and counts, at the top of every page.
+// Gaps of recording and metering, at the top of every page.
 
 import type { Schemas } from "../api/client";
 import { count } from "../format/format";
@@ -6,13 +6,13 @@ import { useLive } from "../overview/live";
 
 export type Missing = Schemas["Missing"];
 
-/** What is missing, in words; empty if nothing is. */
+/** Descriptions of the gaps; empty without any. */
 export function missingWords(missing: Missing | undefined): string[] {
   const { unrecorded = 0, shortened = 0, uncounted = 0 } = missing ?? {};
   const words: string[] = [];
   if (unrecorded > 0) words.push(`${count(unrecorded)} requests were not recorded`);
   if (shortened > 0) words.push(`${count(shortened)} were recorded without all of their headers and bodies`);
-  if (uncounted > 0) words.push(`${count(uncounted)} calls were not counted`);
+  if (uncounted > 0) words.push(`${count(uncounted)} calls were not metered`);
   return words;
 }
 
@@ -22,7 +22,7 @@ export function GapBanner() {
   if (words.length === 0) return null;
   return (
     <p className="notice warn thin" role="status" data-gap>
-      In the last 24 hours the journal had no room for everything: {words.join(", ")}.
+      The journal was full in the last 24 hours: {words.join(", ")}.
     </p>
   );
 }

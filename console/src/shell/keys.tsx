@@ -1,4 +1,4 @@
-// Keys: single ones and `g` followed by another, never while something is typed.
+// Keyboard shortcuts: single keys, and `g` followed by another key; inactive in text fields.
 
 import { useEffect, useRef } from "react";
 import { Dialog } from "../ui/dialog";
@@ -9,7 +9,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
-/** Calls what belongs to a key: `j`, `?`, `g t`. */
+/** Registers callbacks by key: `j`, `?`, `g t`. */
 export function useKeys(keys: Record<string, () => void>): void {
   const known = useRef(keys);
   known.current = keys;
@@ -36,8 +36,8 @@ export function useKeys(keys: Record<string, () => void>): void {
 const KEYS: [string[], string][] = [
   [["/"], "search"],
   [["j"], "next transaction"],
-  [["k"], "transaction before"],
-  [["Enter"], "open it"],
+  [["k"], "previous transaction"],
+  [["Enter"], "open the transaction"],
   [["e"], "edit and resubmit (transaction)"],
   [["r"], "resolve (transaction)"],
   [["u"], "back to the list"],
@@ -48,17 +48,17 @@ const KEYS: [string[], string][] = [
   [["g", "e"], "Explain"],
   [["g", "l"], "Lab"],
   [["g", "c"], "configuration"],
-  [["?"], "these keys"],
+  [["?"], "keyboard shortcuts"],
 ];
 
 export function Shortcuts({ open, onClose }: { open: boolean; onClose: () => void }) {
   return (
-    <Dialog title="Keys" open={open} onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" open={open} onClose={onClose}>
       <table className="data">
         <thead className="sr-only">
           <tr>
             <th>Key</th>
-            <th>What it does</th>
+            <th>Action</th>
           </tr>
         </thead>
         <tbody>

@@ -3,7 +3,7 @@ import { Empty } from "../ui/parts";
 
 export function NotFound() {
   return (
-    <Empty title="There is no such page">
+    <Empty title="Page not found">
       <p>
         Go to the <Link to="/">overview</Link>, or press <kbd>/</kbd> to search.
       </p>

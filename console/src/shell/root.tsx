@@ -1,9 +1,9 @@
-// What is around every page: who is signed in decides whether there is one.
+// Frame of every page: the shell if signed in, else the sign-in form.
 
 import { useQuery } from "@tanstack/react-query";
 import { Outlet } from "@tanstack/react-router";
 import { Suspense } from "react";
-import { sessionQuery, useKept } from "../api/session";
+import { sessionQuery, useLastSession } from "../api/session";
 import { Failure, Loading } from "../ui/parts";
 import { Shell } from "./shell";
 import { SignIn } from "./sign-in";
@@ -12,7 +12,7 @@ import { Unresponsive } from "./unresponsive";
 
 export function Root() {
   const session = useQuery({ ...sessionQuery, refetchInterval: (query) => (query.state.error ? 3000 : 120_000) });
-  const kept = useKept(session.data);
+  const kept = useLastSession(session.data);
   if (session.isPending) return <Loading what="the console" />;
   if (session.data === undefined) {
     return (

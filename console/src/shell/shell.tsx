@@ -1,14 +1,14 @@
-// Navigation, the time range, who is signed in, and the keys.
+// Navigation, time range, account and keyboard shortcuts.
 
 import { Menu } from "@base-ui/react/menu";
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { may, type Role, type Session } from "../api/client";
-import { become, signOut } from "../api/session";
+import { switchSession, signOut } from "../api/session";
 import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
-import { askForFocus } from "../tracker/focus";
+import { requestFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
 import { GapBanner } from "./gap";
 import { Shortcuts, useKeys } from "./keys";
@@ -44,7 +44,7 @@ export function Shell({ session, children }: { session: Session; children: React
       const bar = document.querySelector<HTMLInputElement>("[data-search]");
       if (bar) bar.focus();
       else {
-        askForFocus();
+        requestFocus();
         void navigate({ to: "/tracker" });
       }
     },
@@ -81,7 +81,7 @@ export function Shell({ session, children }: { session: Session; children: React
           <LiveSign />
           <span className="grow" />
           <RangePicker />
-          <button type="button" className="button quiet icon hide-small" onClick={() => setHelp(true)} aria-label="Keys">
+          <button type="button" className="button quiet icon hide-small" onClick={() => setHelp(true)} aria-label="Keyboard shortcuts">
             <Icon name="keyboard" />
           </button>
           <ThemeButton />
@@ -111,7 +111,7 @@ function Account({ session }: { session: Session }) {
   const queries = useQueryClient();
   const leave = async () => {
     await signOut();
-    become(queries, null);
+    switchSession(queries, null);
   };
   return (
     <Menu.Root modal={false}>

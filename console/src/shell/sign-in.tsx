@@ -1,19 +1,19 @@
-// Signing in with an admin token, which is sent once and not kept.
+// Sign-in with an admin token, which is sent once and not stored.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useId, useState } from "react";
-import { become, resume, signIn } from "../api/session";
+import { switchSession, resume, signIn } from "../api/session";
 import { Logo } from "../ui/icons";
 import { Failure } from "../ui/parts";
 
-/** `again`: over the page of a session that has ended. */
+/** `again`: on top of the page of an expired session. */
 export function SignIn({ again = false }: { again?: boolean }) {
   const queries = useQueryClient();
   const [token, setToken] = useState("");
   const id = useId();
   const begin = useMutation({
     mutationFn: signIn,
-    onSuccess: (session) => (again ? resume : become)(queries, session),
+    onSuccess: (session) => (again ? resume : switchSession)(queries, session),
   });
   useEffect(() => {
     if (!again) document.title = "Sign in · weir";
@@ -34,7 +34,7 @@ export function SignIn({ again = false }: { again?: boolean }) {
           Admin token
           <input id={id} type="password" name="token" autoComplete="current-password" spellCheck={false} placeholder="wadm_…" value={token} onChange={(event) => setToken(event.target.value)} autoFocus required />
           <small>
-            The first one is in <code>admin.token</code> in the data folder. <code>weir token new NAME --role viewer</code> makes others.
+            The first token is in <code>admin.token</code> in the data folder. <code>weir token new NAME --role viewer</code> creates others.
           </small>
         </label>
         {begin.isError && <Failure error={begin.error} />}

@@ -1,5 +1,5 @@
-// The session has ended without anybody asking for it: signing in again, over the page as it was, so
-// that nothing that was being edited is lost. The page stays covered meanwhile.
+// Sign-in on top of the page after the session has expired, so that edits on
+// the page are not lost. The page is covered until then.
 
 import { useEffect, useRef } from "react";
 import { createPortal } from "react-dom";
@@ -11,7 +11,7 @@ export function SignedOut() {
     const element = dialog.current;
     if (!element) return;
     element.showModal();
-    // Neither closes it, nor a dialog of the page below.
+    // Escape closes neither this dialog nor a dialog of the page below.
     const stay = (event: Event) => event.preventDefault();
     const pressed = (event: KeyboardEvent) => {
       event.stopPropagation();
@@ -28,7 +28,7 @@ export function SignedOut() {
   return createPortal(
     <dialog ref={dialog} className="signed-out" aria-label="Sign in again">
       <p className="notice warn" role="alert">
-        <strong>Your session has ended.</strong> <span>Sign in again to go on: what you were editing is kept.</span>
+        <strong>Your session has ended.</strong> <span>Sign in again to continue: your edits are kept.</span>
       </p>
       <SignIn again />
     </dialog>,

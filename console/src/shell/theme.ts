@@ -1,4 +1,4 @@
-// Light and dark: as the system says, or as it was chosen here.
+// Light and dark theme: the system's setting, or the user's choice.
 
 import { useSyncExternalStore } from "react";
 

@@ -1,4 +1,4 @@
-// Says that the server does not respond, above whatever is shown: figures on the page are old then.
+// Banner for a server that does not respond: the figures on the page are outdated.
 
 import { useSilence } from "../api/heartbeat";
 
@@ -7,7 +7,7 @@ export function Unresponsive() {
   if (since === undefined) return null;
   return (
     <p className="notice bad unresponsive" role="alert">
-      <strong>The server does not respond</strong> <span>since {new Date(since).toLocaleTimeString()}. What is shown is from before; this page tries again by itself.</span>
+      <strong>The server does not respond</strong> <span>since {new Date(since).toLocaleTimeString()}. The data shown is outdated; this page retries automatically.</span>
     </p>
   );
 }

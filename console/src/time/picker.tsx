@@ -1,4 +1,4 @@
-// Choosing the time range.
+// Selection of the time range.
 
 import { Popover } from "@base-ui/react/popover";
 import { useState } from "react";
@@ -24,7 +24,7 @@ function label(search: RangeSearch): string {
   return `${day(from)} ${clock(from, false)} – ${last}`;
 }
 
-/** As `datetime-local` wants it. */
+/** In the format of `datetime-local`. */
 function local(date: Date): string {
   return `${day(date)}T${clock(date, false)}`;
 }
@@ -82,10 +82,10 @@ function Absolute({ search, choose }: { search: RangeSearch; choose: (next: Rang
       <label className="field">
         To
         <input type="datetime-local" step="1" value={to} onChange={(event) => setTo(event.target.value)} />
-        <small>{isRight ? `Times are ${zone(new Date())}.` : "The end has to be after the beginning."}</small>
+        <small>{isRight ? `Times are ${zone(new Date())}.` : "The end must be after the start."}</small>
       </label>
       <button type="submit" className="button primary" disabled={!isRight}>
-        Use these times
+        Apply
       </button>
     </form>
   );

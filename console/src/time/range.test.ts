@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { asTerms, between, readRange, resolveRange, seconds, within } from "./range";
 
-it("takes of a URL only what makes sense", () => {
+it("reads only valid ranges from a URL", () => {
   expect(readRange({ range: "1h", other: 1 })).toEqual({ range: "1h" });
   expect(readRange({ range: "15m" })).toEqual({});
   expect(readRange({ range: "1 year" })).toEqual({});
@@ -12,7 +12,7 @@ it("takes of a URL only what makes sense", () => {
   expect(seconds("x")).toBeUndefined();
 });
 
-it("resolves what rolls against now", () => {
+it("resolves a rolling range against the current time", () => {
   const now = new Date("2026-11-20T10:00:00Z");
   const range = resolveRange({ range: "1h" }, now);
   expect(range.from.toISOString()).toBe("2026-11-20T09:00:00.000Z");
@@ -20,7 +20,7 @@ it("resolves what rolls against now", () => {
   expect(resolveRange({}, now).back).toBe("15m");
 });
 
-it("widens a brushed stretch to whole seconds", () => {
+it("rounds a selected range outwards to seconds", () => {
   const at = Date.parse("2026-11-20T10:00:00Z");
   expect(between(at + 100, at + 1100)).toEqual({
     from: "2026-11-20T10:00:00Z",
@@ -29,7 +29,7 @@ it("widens a brushed stretch to whole seconds", () => {
   expect(between(at, at).to).toBe("2026-11-20T10:00:01Z");
 });
 
-it("keeps a query in one piece and knows where it begins", () => {
+it("puts a query in parentheses and reports its offset", () => {
   expect(within("", {})).toEqual({ query: "since:15m", before: 0 });
   expect(within("a OR b", { range: "1h" })).toEqual({ query: "(a OR b) since:1h", before: 1 });
   expect(within("  a", {}).before).toBe(-1);

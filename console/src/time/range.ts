@@ -1,39 +1,39 @@
-// The time range that all pages share. It stands in the URL: `range=1h`, or `from` and `to`.
+// The time range that all pages share. It is in the URL: `range=1h`, or `from` and `to`.
 
-/** What of the URL is about time. */
+/** Time parameters of the URL. */
 export interface RangeSearch {
-  /** How far back from now: `15m`. */
+  /** Length of a range that ends now: `15m`. */
   range?: string;
-  /** First instant (RFC 3339). */
+  /** Start (RFC 3339). */
   from?: string;
-  /** First instant after it. */
+  /** End, exclusive. */
   to?: string;
 }
 
-/** A range, resolved. */
+/** A resolved range. */
 export interface Range {
   from: Date;
   to: Date;
-  /** It ends now, and goes on. */
+  /** The range ends now and moves on. */
   rolling: boolean;
-  /** Of a rolling one, how long it is: `15m`. */
+  /** Length of a rolling range: `15m`. */
   back: string;
 }
 
-/** Ranges that can be chosen by name. */
+/** Predefined ranges. */
 export const RANGES = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const USUAL = "15m";
 
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 };
 
-/** Seconds of `15m`; nothing if it is no such text. */
+/** Seconds of `15m`; undefined for any other text. */
 export function seconds(text: string): number | undefined {
   const found = /^(\d{1,5})([smhd])$/.exec(text);
   const unit = found && UNITS[found[2] ?? ""];
   return found && unit ? Number(found[1]) * unit : undefined;
 }
 
-/** What a URL says, as far as it makes sense. */
+/** The valid time parameters of a URL. */
 export function readRange(search: Record<string, unknown>): RangeSearch {
   const { range, from, to } = search;
   const time = (value: unknown) =>
@@ -53,7 +53,7 @@ export function resolveRange(search: RangeSearch, now: Date): Range {
   return { from: new Date(now.getTime() - length * 1000), to: now, rolling: true, back };
 }
 
-/** The stretch between two times, outwards to whole seconds, as the URL has it. */
+/** The range between two times, rounded outwards to seconds, as time parameters. */
 export function between(from: number, to: number): RangeSearch {
   const first = Math.floor(from / 1000) * 1000;
   const last = Math.max(Math.ceil(to / 1000) * 1000, first + 1000);
@@ -67,10 +67,10 @@ export function asTerms(search: RangeSearch): string {
   return `since:${search.range ?? USUAL}`;
 }
 
-/** What a user has asked for, within the range; and how many characters stand before it. */
+/** The user's query within the range, and the number of characters before it. */
 export function within(query: string, search: RangeSearch): { query: string; before: number } {
-  const asked = query.trim();
-  if (!asked) return { query: asTerms(search), before: 0 };
+  const typed = query.trim();
+  if (!typed) return { query: asTerms(search), before: 0 };
   const lead = query.length - query.trimStart().length;
-  return { query: `(${asked}) ${asTerms(search)}`, before: 1 - lead };
+  return { query: `(${typed}) ${asTerms(search)}`, before: 1 - lead };
 }

@@ -1,4 +1,4 @@
-// The range in the URL, and changing it.
+// The time range of the URL, and its setter.
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback } from "react";

@@ -1,4 +1,4 @@
-// Sending again all that a search finds: first it is found out what can be sent.
+// Dialog for a bulk resubmission of the result of a search, which starts with a preview.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -12,7 +12,7 @@ export function BulkDialog({ query, onClose }: { query: string; onClose: () => v
   const [again, setAgain] = useState(false);
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const make = useMutation({
+  const create = useMutation({
     mutationFn: () => data<Job>(api.POST("/v1/jobs", { body: { query, rate: Number(rate), again, run: false, to: null } })),
     onSuccess: (job) => {
       void queries.invalidateQueries({ queryKey: ["jobs"] });
@@ -22,7 +22,7 @@ export function BulkDialog({ query, onClose }: { query: string; onClose: () => v
   const isRate = Number(rate) > 0;
   return (
     <Dialog
-      title="Resubmit all that was found"
+      title="Resubmit all results"
       open
       onClose={onClose}
       footer={
@@ -30,25 +30,25 @@ export function BulkDialog({ query, onClose }: { query: string; onClose: () => v
           <button type="button" className="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="button" className="button primary" disabled={!isRate || make.isPending} onClick={() => make.mutate()}>
+          <button type="button" className="button primary" disabled={!isRate || create.isPending} onClick={() => create.mutate()}>
             Preview
           </button>
         </>
       }
     >
-      <p>Nothing is sent yet: the preview says what can be sent, what cannot, and why. You run it from there.</p>
+      <p>Nothing is sent yet: the preview shows the transactions that can be sent, and the rejection reasons of the others. Run the job from there.</p>
       <p>
         <code className="wrap-any">{query}</code>
       </p>
       <label className="field">
-        Requests a second
+        Requests per second
         <input type="number" min="0.1" max="100000" step="any" value={rate} onChange={(event) => setRate(event.target.value)} />
       </label>
       <label className="row">
         <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
-        Also what is settled, had succeeded, or may have been sent already
+        Include transactions that are settled, succeeded, or were possibly sent already
       </label>
-      {make.isError && <Failure error={make.error} />}
+      {create.isError && <Failure error={create.error} />}
     </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-// How what was found is spread over fields; a click narrows the search.
+// Facets of the result; a click filters by a value.
 
 import { count, percent } from "../format/format";
 import { facetTerm, hasTerm, toggleTerm } from "../query/fields";
@@ -16,8 +16,8 @@ export function Facets({ counts, query, onSearch }: Props) {
   const facets = counts.facets.filter((facet) => facet.values.length > 0);
   if (facets.length === 0) return null;
   return (
-    <aside className="facets" aria-label="Narrow the search">
-      <h2 className="sr-only">Narrow the search</h2>
+    <aside className="facets" aria-label="Filters">
+      <h2 className="sr-only">Filters</h2>
       {facets.map((facet) => (
         <section key={facet.field}>
           <h3>{NAMES[facet.field] ?? facet.field.replace(/^key\./, "key ")}</h3>

@@ -1,13 +1,13 @@
-// That the search bar is to have the focus as soon as it is there.
+// Request to focus the search bar as soon as it is rendered.
 
 let isAsked = false;
 
-export function askForFocus(): void {
+export function requestFocus(): void {
   isAsked = true;
 }
 
-/** Whether it was asked for since the last time. */
-export function takeFocus(): boolean {
+/** Whether the focus was requested since the last call. */
+export function consumeFocusRequest(): boolean {
   const was = isAsked;
   isAsked = false;
   return was;

@@ -1,4 +1,4 @@
-// Transactions over time; a brushed stretch becomes the time range.
+// Transactions over time; dragging selects a time range.
 
 import { useMemo } from "react";
 import { count } from "../format/format";
@@ -17,7 +17,7 @@ export function Histogram({ counts, range, at, onRange }: { counts: Counts; rang
   }, [counts]);
   return (
     <Chart
-      label={`${count(counts.matched)} transactions over time. Choose a time range with the button at the top, or drag over the chart.`}
+      label={`${count(counts.matched)} transactions over time. Select a time range with the button at the top, or drag over the chart.`}
       data={points}
       series={SERIES}
       height={96}

@@ -1,4 +1,4 @@
-// What was found, newest first: only the rows that are seen are in the document.
+// Transactions of the result, newest first. Only visible rows are in the document.
 
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -15,7 +15,7 @@ interface Props {
   loadMore: () => void;
 }
 
-/** Stands for the id in the link of which all others are made. */
+/** Placeholder for the id in the link that all rows are made from. */
 const ID = "00000000-0000-0000-0000-000000000000";
 const ROW = 38;
 const TALL = 62;
@@ -38,7 +38,7 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
   }, [last, hits.length, hasMore, loadMore]);
   useEffect(() => setSelected(-1), [query]);
 
-  // Of one link for all rows only the id is another: to ask the router for each is what a row costs.
+  // One link for all rows, with the id replaced: a router call per row is expensive.
   const router = useRouter();
   const [before, behind] = useMemo(() => {
     const link = router.buildLocation({ to: "/transactions/$id", params: { id: ID }, search: (query ? { q: query } : {}) as never });
@@ -67,7 +67,7 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
     <div className="hits" role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
       <div role="rowgroup">
         <div className="hit head" role="row">
-          {["Time", "Status", "Method", "Path", "Operation", "Consumer", "Took"].map((name) => (
+          {["Time", "Status", "Method", "Path", "Operation", "Consumer", "Duration"].map((name) => (
             <span key={name} role="columnheader">
               {name}
             </span>
@@ -98,7 +98,7 @@ interface RowProps {
 
 const Row = memo(function Row({ hit, href, open, index, top, height, isSelected }: RowProps) {
   const follow = (event: MouseEvent) => {
-    // Anything else opens a tab or a window, as with any link.
+    // Other clicks open a tab or a window, as with any link.
     if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     open(hit.id);
@@ -144,7 +144,7 @@ const Row = memo(function Row({ hit, href, open, index, top, height, isSelected 
 const BYTES = new TextEncoder();
 const TEXT = new TextDecoder();
 
-/** Marks are bytes of UTF-8. */
+/** Marks are offsets in bytes of UTF-8. */
 function Highlight({ one }: { one: Schemas["Highlight"] }) {
   const bytes = BYTES.encode(one.text);
   const parts: ReactNode[] = [];

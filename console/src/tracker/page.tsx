@@ -1,4 +1,4 @@
-// Finding transactions.
+// Search of transactions.
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -24,7 +24,7 @@ export function TrackerPage() {
   const { q: query = "" } = useSearch({ strict: false }) as { q?: string };
   const [range, setRange] = useRange();
   const navigate = useNavigate();
-  // Counting business keys is noted in the audit each time, so not every two seconds.
+  // Each count of business keys is audited, so not every two seconds.
   const keys = useMay("payload-viewer");
   const session = useSession();
   const [follow, setFollow] = useState(false);
@@ -33,7 +33,7 @@ export function TrackerPage() {
   const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
   const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
   const known = useKnown(summary.data);
-  const { error, place } = queryError(found.error, query, range);
+  const { error, position } = queryError(found.error, query, range);
 
   useEffect(() => {
     document.title = `${query || "Tracker"} · weir`;
@@ -41,7 +41,7 @@ export function TrackerPage() {
   const queries = useQueryClient();
   const search = useCallback(
     (next: string) => {
-      // An id is no matter of the time range.
+      // An id is found independent of the time range.
       void transactionOf(next, queries).then((id) => {
         if (id) void navigate({ to: "/transactions/$id", params: { id } });
       });
@@ -57,13 +57,13 @@ export function TrackerPage() {
     if (!found.isFetching) void found.fetchNextPage();
   }, [found.isFetching, found.fetchNextPage]);
 
-  if (session && !session.recording) return <NotRecording />;
+  if (session && !session.recording) return <RecordingOff />;
   const incomplete = found.data?.pages.some((page) => page.incomplete || page.cut);
   const gap = found.data?.pages[0]?.missing;
   const missing = missingWords(gap && { ...gap, uncounted: 0 });
   return (
     <>
-      <SearchHead query={query} known={known} onSearch={search} error={error} place={place} />
+      <SearchHead query={query} known={known} onSearch={search} error={error} position={position} />
       {found.isError && !error && <Failure error={found.error} retry={() => void found.refetch()} />}
       <div className="tracker">
         {summary.data && <Facets counts={summary.data} query={query} onSearch={search} />}
@@ -80,14 +80,14 @@ export function TrackerPage() {
             <Actions query={query} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
-          {missing.length > 0 && <p className="notice warn thin">The journal had no room for everything in this time: {missing.join(", ")}.</p>}
-          {incomplete && <p className="notice warn thin">Some transactions may be missing: the search took its time, or the index is behind. Narrow the time range.</p>}
+          {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
+          {incomplete && <p className="notice warn thin">Some transactions may be missing: the search timed out, or the index lags behind. Select a shorter time range.</p>}
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />
           ) : hits.length > 0 ? (
             <HitList hits={hits} query={query} hasMore={found.hasNextPage} loadMore={more} />
           ) : (
-            !found.isError && <NothingFound query={query} onClear={() => search("")} />
+            !found.isError && <NoResults query={query} onClear={() => search("")} />
           )}
         </section>
       </div>
@@ -114,7 +114,7 @@ function Found({ counts: all }: { counts?: Counts }) {
   );
 }
 
-/** What completion can offer beside what is fixed. */
+/** Values for the completion, from the facets. */
 function useKnown(all?: Counts): Known {
   return useMemo(() => {
     const known: Known = { key: [] };
@@ -130,15 +130,15 @@ function Actions({ query }: { query: string }) {
   const [range] = useRange();
   const canSend = useMay("operator");
   const [bulk, setBulk] = useState<string>();
-  const asked = within(query, range).query;
-  /** What rolls is told with its ends: a job is about what is there now. */
+  const exported = within(query, range).query;
+  /** A rolling range with fixed ends: a job selects the current transactions. */
   const fixed = () => {
     const { from, to } = resolveRange(range, new Date());
     return within(query, between(from.getTime(), to.getTime())).query;
   };
   return (
     <>
-      <ApiLink className="button small" target={`/v1/transactions/export?q=${encodeURIComponent(asked)}`} download="transactions.ndjson">
+      <ApiLink className="button small" target={`/v1/transactions/export?q=${encodeURIComponent(exported)}`} download="transactions.ndjson">
         <Icon name="download" size={14} />
         Export
       </ApiLink>
@@ -153,13 +153,13 @@ function Actions({ query }: { query: string }) {
   );
 }
 
-function NothingFound({ query, onClear }: { query: string; onClear: () => void }) {
+function NoResults({ query, onClear }: { query: string; onClear: () => void }) {
   return (
-    <Empty title={query ? "Nothing was found in this time range" : "Nothing was recorded in this time range"}>
-      <p>Take a longer range at the top{query ? ", or fewer terms. Words are whole words." : ", or send a request:"}</p>
+    <Empty title={query ? "No transactions found in this time range" : "No transactions recorded in this time range"}>
+      <p>Select a longer time range at the top{query ? ", or use fewer terms. Words must match completely." : ", or send a request:"}</p>
       {query ? (
         <button type="button" className="button" onClick={onClear}>
-          Show everything
+          Clear the search
         </button>
       ) : (
         <pre>curl -i http://127.0.0.1:8080/</pre>
@@ -168,13 +168,13 @@ function NothingFound({ query, onClear }: { query: string; onClear: () => void }
   );
 }
 
-function NotRecording() {
+function RecordingOff() {
   return (
-    <Empty title="Nothing is recorded here">
-      <p>Switch the Tracker on in the configuration, and restart weir:</p>
+    <Empty title="Recording is off">
+      <p>Enable the Tracker in the configuration, and restart weir:</p>
       <pre>{"tracker:\n  enabled: true"}</pre>
       <p>
-        Live figures are on the <Link to="/">overview</Link> all the same.
+        Live metrics are available on the <Link to="/">overview</Link>.
       </p>
     </Empty>
   );

@@ -1,11 +1,11 @@
-// What the Tracker asks the server.
+// Queries of the Tracker.
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { ApiProblem, api, data, type Schemas } from "../api/client";
 import { fromBytes } from "../query/complete";
 import { type RangeSearch, within } from "../time/range";
 
-/** Transactions of the first page, which is to be there at once, and of those behind it. */
+/** Transactions of the first page, which must be fast, and of the following ones. */
 const FIRST = 100;
 const PAGE = 500;
 
@@ -13,36 +13,36 @@ export type Page = Schemas["Page"];
 export type Counts = Schemas["Counts"];
 
 export function pages(query: string, range: RangeSearch) {
-  const asked = within(query, range);
+  const terms = within(query, range);
   return infiniteQueryOptions({
     queryKey: ["transactions", query, range],
     queryFn: ({ pageParam, signal }) =>
-      data<Page>(api.GET("/v1/transactions", { params: { query: { q: asked.query, limit: pageParam ? PAGE : FIRST, ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
+      data<Page>(api.GET("/v1/transactions", { params: { query: { q: terms.query, limit: pageParam ? PAGE : FIRST, ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
     initialPageParam: "",
     getNextPageParam: (last: Page) => last.next ?? undefined,
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
-    // A hundred thousand rows are not compared with each other for each page.
+    // Avoids comparing a hundred thousand rows for each page.
     structuralSharing: false,
   });
 }
 
 export function counts(query: string, range: RangeSearch, keys: boolean) {
-  const asked = within(query, range);
+  const terms = within(query, range);
   return queryOptions({
     queryKey: ["summary", query, range, keys],
-    queryFn: ({ signal }) => data<Counts>(api.GET("/v1/transactions/summary", { params: { query: { q: asked.query, ...(keys ? { keys } : {}) } }, signal })),
+    queryFn: ({ signal }) => data<Counts>(api.GET("/v1/transactions/summary", { params: { query: { q: terms.query, ...(keys ? { keys } : {}) } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
-/** The error of a query, and where in what was typed it stands. */
-export function queryError(error: unknown, query: string, range: RangeSearch): { error?: ApiProblem; place?: [number, number] } {
+/** The error of a query, and its position in the typed text. */
+export function queryError(error: unknown, query: string, range: RangeSearch): { error?: ApiProblem; position?: [number, number] } {
   if (!(error instanceof ApiProblem) || error.kind !== "bad-query") return {};
   if (!error.place) return { error };
-  const asked = within(query, range);
-  const at = (place: number) => Math.min(query.length, Math.max(0, fromBytes(asked.query, place) - asked.before));
-  return { error, place: [at(error.place[0]), at(error.place[1])] };
+  const terms = within(query, range);
+  const at = (offset: number) => Math.min(query.length, Math.max(0, fromBytes(terms.query, offset) - terms.before));
+  return { error, position: [at(error.place[0]), at(error.place[1])] };
 }

@@ -1,21 +1,21 @@
-// The search bar: completion as it is typed, errors where they are.
+// The search bar, with completion and errors at their position.
 
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react";
 import type { ApiProblem } from "../api/client";
-import { complete, type Known, type Suggestion, take } from "../query/complete";
+import { complete, type Known, type Suggestion, insertSuggestion } from "../query/complete";
 import { Icon } from "../ui/icons";
-import { takeFocus } from "./focus";
+import { consumeFocusRequest } from "./focus";
 
 interface Props {
   query: string;
   known: Known;
   onSearch: (query: string) => void;
   error?: ApiProblem;
-  /** Where in the query the error stands. */
-  place?: [number, number];
+  /** Position of the error in the query. */
+  position?: [number, number];
 }
 
-export function SearchBar({ query, known, onSearch, error, place }: Props) {
+export function SearchBar({ query, known, onSearch, error, position }: Props) {
   const [text, setText] = useState(query);
   const [caret, setCaret] = useState(query.length);
   const [open, setOpen] = useState(false);
@@ -24,7 +24,7 @@ export function SearchBar({ query, known, onSearch, error, place }: Props) {
   const id = useId();
   useEffect(() => setText(query), [query]);
   useEffect(() => {
-    if (takeFocus()) input.current?.focus();
+    if (consumeFocusRequest()) input.current?.focus();
   }, []);
 
   const completion = useMemo(() => complete(text, caret, known), [text, caret, known]);
@@ -32,7 +32,7 @@ export function SearchBar({ query, known, onSearch, error, place }: Props) {
   const isOpen = open && suggestions.length > 0;
 
   const accept = (one: Suggestion) => {
-    const next = take(text, completion, one);
+    const next = insertSuggestion(text, completion, one);
     setText(next.query);
     setCaret(next.caret);
     setChosen(-1);
@@ -143,11 +143,11 @@ export function SearchBar({ query, known, onSearch, error, place }: Props) {
       )}
       {error && (
         <div className="search-error" id={`${id}-error`} role="alert">
-          {place && (
+          {position && (
             <code className="wrap-any">
-              {text.slice(0, place[0])}
-              <mark className="wrong">{text.slice(place[0], Math.max(place[1], place[0] + 1)) || " "}</mark>
-              {text.slice(Math.max(place[1], place[0] + 1))}
+              {text.slice(0, position[0])}
+              <mark className="wrong">{text.slice(position[0], Math.max(position[1], position[0] + 1)) || " "}</mark>
+              {text.slice(Math.max(position[1], position[0] + 1))}
             </code>
           )}
           <span>

@@ -1,4 +1,4 @@
-// A recorded body, as data: text, hexadecimal, or a picture. Only the lines that are seen are in
+// A recorded body: text, hexadecimal, or an image. Only visible lines are in
 // the document.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -8,12 +8,12 @@ import { bytes, count } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Loading } from "../ui/parts";
-import { lineAt, type SetOut, type View } from "./set-out";
-import { fromBase64, hitPattern, type Kind, pieces, visible } from "./text";
-import { useSetOut } from "./use-set-out";
+import { lineAt, type Layout, type View } from "./body-layout";
+import { fromBase64, hitPattern, type Kind, spans, visible } from "./text";
+import { useBodyLayout } from "./use-body-layout";
 
 const ROW = 20;
-const MOST_HEIGHT = 560;
+const MAX_HEIGHT = 560;
 
 const NAMES: Record<View, string> = { pretty: "Pretty", raw: "Raw", hex: "Hex", image: "Image" };
 const NO_HITS: string[] = [];
@@ -24,11 +24,11 @@ interface Props {
   side: "request-body" | "response-body";
   body: Schemas["Body"];
   facts: Schemas["BodyFacts"];
-  /** Words that were searched for. */
+  /** Words of the search. */
   hits: string[];
 }
 
-/** A recorded body, with what is known about it. */
+/** A recorded body with its properties. */
 export function BodyView({ title, id, side, body, facts, hits }: Props) {
   return (
     <BodyText
@@ -48,7 +48,7 @@ export function BodyView({ title, id, side, body, facts, hits }: Props) {
         facts.stored > 0 && (
           <ApiLink className="button quiet small" target={`/v1/transactions/${id}/${side}`} download={`${id}-${side}`}>
             <Icon name="download" size={15} />
-            Bytes
+            Download
           </ApiLink>
         )
       }
@@ -68,10 +68,10 @@ interface TextProps {
   why?: ReactNode;
 }
 
-/** A body as data: text, hexadecimal, or a picture. */
+/** A body: text, hexadecimal, or an image. */
 export function BodyText({ title, text, base64, cut, hits = NO_HITS, head, actions, why }: TextProps) {
   const [chosen, setChosen] = useState<View>();
-  const shown = useSetOut(useMemo(() => ({ hits, ...(text ? { text } : base64 ? { base64 } : {}), isCut: cut, ...(chosen ? { view: chosen } : {}) }), [text, base64, cut, hits, chosen]));
+  const shown = useBodyLayout(useMemo(() => ({ hits, ...(text ? { text } : base64 ? { base64 } : {}), isCut: cut, ...(chosen ? { view: chosen } : {}) }), [text, base64, cut, hits, chosen]));
   const picture = useMemo(() => (shown?.type && base64 ? { bytes: fromBase64(base64), type: shown.type } : undefined), [shown?.type, base64]);
   return (
     <div className="body-view">
@@ -101,33 +101,33 @@ function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFac
     <>
       {facts.truncated && facts.stored > 0 && <Badge tone="warn">truncated</Badge>}
       {facts.withheld && <Badge tone="warn">withheld</Badge>}
-      {facts.masked && <Badge tone="info">masked</Badge>}
-      {facts.aborted && <Badge tone="bad">broken off</Badge>}
-      {body.decoded_from && <Badge>was {body.decoded_from}</Badge>}
-      {body.cut && <Badge tone="warn">cut</Badge>}
+      {facts.masked && <Badge tone="info">redacted</Badge>}
+      {facts.aborted && <Badge tone="bad">aborted</Badge>}
+      {body.decoded_from && <Badge>decoded from {body.decoded_from}</Badge>}
+      {body.cut && <Badge tone="warn">partial</Badge>}
     </>
   );
 }
 
 function Why({ facts, body }: { facts: Schemas["BodyFacts"]; body: Schemas["Body"] }) {
   const words: string[] = [];
-  if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded, as far as body_limit allows`);
-  if (facts.withheld) words.push(`it was not recorded, since it could not be masked (${facts.withheld})`);
-  if (facts.masked) words.push("values in it were replaced by *** before it was recorded");
-  if (facts.aborted) words.push("it was broken off before its end");
-  if (body.still_in) words.push(`these are the bytes as they were sent: ${body.still_in} could not be taken off`);
-  if (body.cut) words.push("the first MiB is shown; its bytes are behind the button");
-  if (facts.length > 0 && facts.stored === 0 && !facts.withheld) words.push("it was not recorded, or is not kept any more");
-  if (facts.length === 0) words.push("there was none");
+  if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded because of body_limit`);
+  if (facts.withheld) words.push(`the body was withheld because it could not be redacted (${facts.withheld})`);
+  if (facts.masked) words.push("values were replaced by *** before recording");
+  if (facts.aborted) words.push("the body was aborted before its end");
+  if (body.still_in) words.push(`the bytes are shown as sent: ${body.still_in} could not be decoded`);
+  if (body.cut) words.push("the first MiB is shown; download it for all bytes");
+  if (facts.length > 0 && facts.stored === 0 && !facts.withheld) words.push("the body was not recorded, or its retention has ended");
+  if (facts.length === 0) words.push("there was no body");
   return words.length > 0 ? <p className="muted body-why">{`${words.join("; ")}.`.replace(/^./, (c) => c.toUpperCase())}</p> : null;
 }
 
 function Picture({ bytes: binary, type }: { bytes: Uint8Array; type: string }) {
   const [url, setUrl] = useState<string>();
   useEffect(() => {
-    const made = URL.createObjectURL(new Blob([binary as BlobPart], { type }));
-    setUrl(made);
-    return () => URL.revokeObjectURL(made);
+    const created = URL.createObjectURL(new Blob([binary as BlobPart], { type }));
+    setUrl(created);
+    return () => URL.revokeObjectURL(created);
   }, [binary, type]);
   return (
     <figure className="picture">
@@ -137,7 +137,7 @@ function Picture({ bytes: binary, type }: { bytes: Uint8Array; type: string }) {
   );
 }
 
-function LinesView({ shown, hits, label }: { shown: SetOut; hits: string[]; label: string }) {
+function LinesView({ shown, hits, label }: { shown: Layout; hits: string[]; label: string }) {
   const { lines: all, found } = shown;
   const box = useRef<HTMLElement>(null);
   const rows = useVirtualizer({ count: all.count, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 20 });
@@ -158,17 +158,17 @@ function LinesView({ shown, hits, label }: { shown: SetOut; hits: string[]; labe
       {found.length > 0 && (
         <div className="row hit-steps">
           <span className="muted" aria-live="polite">
-            Line {hit + 1} of {count(found.length)} with what was searched for
+            Match {hit + 1} of {count(found.length)}
           </span>
           <button type="button" className="button small" onClick={() => next(-1)} disabled={found.length < 2}>
-            Before
+            Previous
           </button>
           <button type="button" className="button small" onClick={() => next(1)} disabled={found.length < 2}>
             Next
           </button>
         </div>
       )}
-      <section ref={box} className="lines" tabIndex={0} aria-label={label} style={{ height: Math.min(MOST_HEIGHT, all.count * ROW + 18) }}>
+      <section ref={box} className="lines" tabIndex={0} aria-label={label} style={{ height: Math.min(MAX_HEIGHT, all.count * ROW + 18) }}>
         <div style={{ height: rows.getTotalSize(), minWidth: `calc(${all.widest}ch + 70px)` }} className="lines-inside">
           {rows.getVirtualItems().map((item) => {
             const line = lineAt(all, item.index);
@@ -190,12 +190,12 @@ function LinesView({ shown, hits, label }: { shown: SetOut; hits: string[]; labe
 function Painted({ line, kind, hits }: { line: string; kind: Kind; hits: RegExp | undefined }) {
   return (
     <bdo dir="ltr">
-      {pieces(line, kind, hits).map((piece, index) =>
-        piece.isHit ? (
-          <mark key={index}>{piece.text}</mark>
+      {spans(line, kind, hits).map((span, index) =>
+        span.isHit ? (
+          <mark key={index}>{span.text}</mark>
         ) : (
-          <span key={index} className={piece.kind ? `t-${piece.kind}` : undefined}>
-            {piece.text}
+          <span key={index} className={span.kind ? `t-${span.kind}` : undefined}>
+            {span.text}
           </span>
         ),
       )}

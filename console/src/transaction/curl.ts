@@ -1,8 +1,8 @@
-// A request as a command line.
+// A recorded request as a curl command.
 
 import type { Transaction } from "../api/client";
 
-/** What curl makes by itself, or that belongs to a connection. */
+/** Headers that curl sets, or that belong to a connection. */
 const OWN = new Set(["host", "content-length", "connection", "transfer-encoding", "accept-encoding"]);
 
 /** A text as one word of a POSIX shell. */
@@ -12,11 +12,11 @@ export function shellWord(text: string): string {
 
 export interface Curl {
   command: string;
-  /** Why it is not the same request. */
+  /** Differences from the recorded request. */
   missing: string[];
 }
 
-/** The command, and what is missing from it; nothing without a payload. */
+/** The command and its differences; undefined without a payload. */
 export function curl(transaction: Transaction): Curl | undefined {
   const { payload } = transaction;
   if (!payload) return undefined;
@@ -29,19 +29,19 @@ export function curl(transaction: Transaction): Curl | undefined {
   for (const { name, value } of payload.request_headers) {
     if (OWN.has(name.toLowerCase())) continue;
     if (value.includes("***")) {
-      missing.push(`the header ${name} was masked`);
+      missing.push(`the header ${name} is redacted`);
       continue;
     }
     words.push(`-H ${shellWord(`${name}: ${value}`)}`);
   }
-  if (payload.target.includes("***")) missing.push("a part of the query string was masked");
+  if (payload.target.includes("***")) missing.push("a part of the query string is redacted");
   const facts = transaction.request;
   const body = payload.request_body;
   if (facts.length > 0) {
     const isWhole = !facts.truncated && !facts.masked && !facts.withheld && !facts.aborted && !body.cut;
     if (body.text != null && isWhole && !body.text.includes("\0")) words.push(`--data-binary ${shellWord(body.text)}`);
-    else missing.push(facts.masked ? "something in the body was masked" : "the body is not text, or was not recorded whole");
-    if (body.decoded_from) missing.push(`the body was sent as ${body.decoded_from}`);
+    else missing.push(facts.masked ? "values of the body are redacted" : "the body is not text, or was not recorded completely");
+    if (body.decoded_from) missing.push(`the body was sent with content coding ${body.decoded_from}`);
   }
   return { command: words.join(" \\\n  "), missing };
 }

@@ -1,12 +1,12 @@
-// Two texts line by line.
+// Difference of two texts by line.
 
 export interface Change {
-  kind: "same" | "gone" | "new";
+  kind: "same" | "removed" | "added";
   text: string;
 }
 
-/** Lines beyond which the middle is told as gone and new: comparing takes time by their product. */
-const MOST = 1500;
+/** Above this number of lines the middle is replaced as a whole: the time grows with the square. */
+const MAX_LINES = 1500;
 
 export function diff(before: string, after: string): Change[] {
   const [a, b] = [before.split("\n"), after.split("\n")];
@@ -19,11 +19,11 @@ export function diff(before: string, after: string): Change[] {
   return [...a.slice(0, start).map(same), ...middle, ...a.slice(a.length - end).map(same)];
 }
 
-/** By the longest common row of lines. */
+/** By the longest common subsequence of lines. */
 function between(a: string[], b: string[]): Change[] {
-  const gone = (text: string): Change => ({ kind: "gone", text });
-  const added = (text: string): Change => ({ kind: "new", text });
-  if (a.length === 0 || b.length === 0 || a.length * b.length > MOST * MOST) return [...a.map(gone), ...b.map(added)];
+  const removed = (text: string): Change => ({ kind: "removed", text });
+  const added = (text: string): Change => ({ kind: "added", text });
+  if (a.length === 0 || b.length === 0 || a.length * b.length > MAX_LINES * MAX_LINES) return [...a.map(removed), ...b.map(added)];
   const width = b.length + 1;
   const longest = new Uint16Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i -= 1) {
@@ -40,12 +40,12 @@ function between(a: string[], b: string[]): Change[] {
       i += 1;
       j += 1;
     } else if ((longest[(i + 1) * width + j] ?? 0) >= (longest[i * width + j + 1] ?? 0)) {
-      out.push(gone(a[i] as string));
+      out.push(removed(a[i] as string));
       i += 1;
     } else {
       out.push(added(b[j] as string));
       j += 1;
     }
   }
-  return [...out, ...a.slice(i).map(gone), ...b.slice(j).map(added)];
+  return [...out, ...a.slice(i).map(removed), ...b.slice(j).map(added)];
 }

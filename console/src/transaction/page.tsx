@@ -1,4 +1,4 @@
-// One transaction: what came, what went, how long it took, and what can be done.
+// One transaction: request, response, durations, history and actions.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
@@ -12,35 +12,35 @@ import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Empty, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
 import { BodyView } from "./body-view";
-import { hand } from "../explain/handed";
+import { prefill } from "../explain/prefill";
 import { curl } from "./curl";
 import { transactionQuery } from "./queries";
 import { EditDialog, ResolveDialog, useResubmit } from "./resubmit";
-import { hitPattern, pieces, visible } from "./text";
+import { hitPattern, spans, visible } from "./text";
 import { Attempts, History, Waterfall } from "./timeline";
 
 export function TransactionPage() {
   const { id = "" } = useParams({ strict: false }) as { id?: string };
   const { q = "" } = useSearch({ strict: false }) as { q?: string };
-  const asked = useQuery(transactionQuery(id));
+  const result = useQuery(transactionQuery(id));
   useEffect(() => {
-    document.title = asked.data ? `${asked.data.method} ${asked.data.path} · weir` : "Transaction · weir";
-  }, [asked.data]);
-  const isGone = asked.error instanceof ApiProblem && asked.error.status === 404;
+    document.title = result.data ? `${result.data.method} ${result.data.path} · weir` : "Transaction · weir";
+  }, [result.data]);
+  const isGone = result.error instanceof ApiProblem && result.error.status === 404;
   return (
     <>
-      {asked.isPending && <Loading what="the transaction" />}
+      {result.isPending && <Loading what="the transaction" />}
       {isGone ? (
-        <Empty title="There is no such transaction">
-          <p>It was never recorded, has not ended yet, or is kept no longer.</p>
+        <Empty title="Unknown transaction">
+          <p>It was never recorded, has not ended yet, or its retention has ended.</p>
           <Link to="/tracker" className="button">
             Search in the Tracker
           </Link>
         </Empty>
       ) : (
-        asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />
+        result.isError && <Failure error={result.error} retry={() => void result.refetch()} />
       )}
-      {asked.data && <View transaction={asked.data} query={q} />}
+      {result.data && <View transaction={result.data} query={q} />}
     </>
   );
 }
@@ -64,18 +64,18 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
           <Extras payload={payload} hits={hits} />
           <div className="two halves">
             <Half title="Request" headers={payload.request_headers} hits={hits} first={<Target method={transaction.method} target={payload.target} hits={hits} />}>
-              <BodyView title="Body of the request" id={transaction.id} side="request-body" body={payload.request_body} facts={transaction.request} hits={words} />
+              <BodyView title="Request body" id={transaction.id} side="request-body" body={payload.request_body} facts={transaction.request} hits={words} />
             </Half>
             <Half title="Response" headers={payload.response_headers} hits={hits} first={<Status status={transaction.status} />}>
-              <BodyView title="Body of the response" id={transaction.id} side="response-body" body={payload.response_body} facts={transaction.response} hits={words} />
+              <BodyView title="Response body" id={transaction.id} side="response-body" body={payload.response_body} facts={transaction.response} hits={words} />
             </Half>
           </div>
         </>
       ) : (
         <section className="panel">
-          <Empty title="Headers and bodies are not shown to you">
+          <Empty title="Headers and bodies are hidden">
             <p>
-              They need a token with the role <code>payload-viewer</code>.
+              They require a token with the role <code>payload-viewer</code>.
             </p>
           </Empty>
         </section>
@@ -113,7 +113,7 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
         </button>
       )}
       {canSend && (
-        <Link to="/explain" search={{ transaction: transaction.id } as never} className="button" onClick={() => hand(curl(transaction)?.command ?? "")}>
+        <Link to="/explain" search={{ transaction: transaction.id } as never} className="button" onClick={() => prefill(curl(transaction)?.command ?? "")}>
           Explain
         </Link>
       )}
@@ -145,12 +145,12 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
 }
 
 function CurlDialog({ transaction, onClose }: { transaction: Transaction; onClose: () => void }) {
-  const made = useMemo(() => curl(transaction), [transaction]);
+  const converted = useMemo(() => curl(transaction), [transaction]);
   return (
-    <Dialog title="The request as a command" open wide onClose={onClose} footer={made && <Copy text={made.command} label="Copy" small={false} />}>
-      {made && made.missing.length > 0 && <p className="notice warn">It is not quite the same request: {made.missing.join("; ")}.</p>}
+    <Dialog title="The request as a curl command" open wide onClose={onClose} footer={converted && <Copy text={converted.command} label="Copy" small={false} />}>
+      {converted && converted.missing.length > 0 && <p className="notice warn">The command differs from the request: {converted.missing.join("; ")}.</p>}
       <pre className="code" tabIndex={0} aria-label="Command">
-        {made ? visible(made.command) : ""}
+        {converted ? visible(converted.command) : ""}
       </pre>
     </Dialog>
   );
@@ -159,10 +159,10 @@ function CurlDialog({ transaction, onClose }: { transaction: Transaction; onClos
 function Notes({ transaction }: { transaction: Transaction }) {
   const notes: string[] = [];
   if (transaction.shortened) notes.push("The journal was full: only the outcome was recorded.");
-  if (transaction.damaged) notes.push("Some of its records were lost.");
-  if (transaction.missing) notes.push("Files of the journal that had it, or its headers and bodies, are gone, and weir did not drop them.");
-  if (transaction.expired) notes.push("Headers and bodies were dropped because of their age.");
-  if (transaction.discarded) notes.push("Headers and bodies were kept only in case something went wrong, and nothing did.");
+  if (transaction.damaged) notes.push("Some records of the transaction were lost.");
+  if (transaction.missing) notes.push("Journal files with the transaction, or with its headers and bodies, are missing, and weir did not delete them.");
+  if (transaction.expired) notes.push("Headers and bodies were deleted because of their age.");
+  if (transaction.discarded) notes.push("Headers and bodies are recorded for failures only, and the transaction succeeded.");
   return (
     <>
       {notes.map((note) => (
@@ -172,11 +172,11 @@ function Notes({ transaction }: { transaction: Transaction }) {
       ))}
       {transaction.resubmission_of && (
         <p className="notice">
-          This is an attempt to send{" "}
+          This is a resubmission of{" "}
           <Link to="/transactions/$id" params={{ id: transaction.resubmission_of }} preload={false} className="mono">
             {transaction.resubmission_of}
-          </Link>{" "}
-          again.
+          </Link>
+          .
         </p>
       )}
     </>
@@ -186,7 +186,7 @@ function Notes({ transaction }: { transaction: Transaction }) {
 function Facts({ transaction }: { transaction: Transaction }) {
   const facts: [string, ReactNode][] = [
     ["Received", <Time key="t" at={transaction.time} style="full" />],
-    ["Took", duration(transaction.took_us)],
+    ["Duration", duration(transaction.took_us)],
     ["API", transaction.api],
     ["Operation", transaction.operation],
     ["Consumer", transaction.consumer],
@@ -230,7 +230,7 @@ function Target({ method, target, hits }: { method: string; target: string; hits
 function Marked({ text, hits }: { text: string; hits: RegExp | undefined }) {
   return (
     <bdo dir="ltr">
-      {pieces(visible(text), "text", hits).map((piece, index) => (piece.isHit ? <mark key={index}>{piece.text}</mark> : <span key={index}>{piece.text}</span>))}
+      {spans(visible(text), "text", hits).map((span, index) => (span.isHit ? <mark key={index}>{span.text}</mark> : <span key={index}>{span.text}</span>))}
     </bdo>
   );
 }
@@ -256,7 +256,7 @@ function Fields({ fields, hits }: { fields: Schemas["Field"][]; hits: RegExp | u
             <bdo dir="ltr">{visible(field.name)}</bdo>
           </dt>
           <dd className="wrap-any">
-            {field.value === "***" ? <Badge tone="info">masked</Badge> : <Marked text={field.value} hits={hits} />}
+            {field.value === "***" ? <Badge tone="info">redacted</Badge> : <Marked text={field.value} hits={hits} />}
           </dd>
         </div>
       ))}

@@ -1,20 +1,20 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { api, data, type Transaction } from "../api/client";
-import { wholeId } from "../query/whole-id";
+import { transactionId } from "../query/transaction-id";
 
 export function transactionQuery(id: string) {
   return queryOptions({
     queryKey: ["transaction", id],
     queryFn: () => data<Transaction>(api.GET("/v1/transactions/{id}", { params: { path: { id } } })),
-    // What is on its way is looked at again.
+    // Refreshes while an attempt is in flight.
     refetchInterval: (query) => (query.state.data?.attempts?.some((attempt) => attempt.state === "sending") ? 1000 : false),
     staleTime: 10_000,
   });
 }
 
-/** The id that a query is, if there is such a transaction, whatever the time range; other texts may look the same. */
+/** The id, if the query is the id of a recorded transaction, independent of the time range. */
 export async function transactionOf(query: string, queries: QueryClient): Promise<string | undefined> {
-  const id = wholeId(query);
+  const id = transactionId(query);
   if (!id) return undefined;
   try {
     await queries.fetchQuery(transactionQuery(id));

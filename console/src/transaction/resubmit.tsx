@@ -1,30 +1,30 @@
-// Sending a transaction again, as it was or edited: what is different is shown before it is sent.
+// Resubmission of a transaction, unchanged or edited, with its differences. Also sets the resolution.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { api, type Attempt, data, type Schemas, type Transaction } from "../api/client";
 import { Dialog } from "../ui/dialog";
 import { Failure } from "../ui/parts";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 import { diff } from "./diff";
 import { prettyJson, visible } from "./text";
 
-type Wish = Schemas["Wish"];
+type Edits = Schemas["Wish"];
 type Line = Schemas["HeaderLine"];
 
-/** Headers that nobody may edit: those of credentials, and those that weir decides about. */
+/** Headers that cannot be edited: credentials, and headers set by weir. */
 const FIXED = /^(host|authorization|proxy-authorization|cookie|content-length|transfer-encoding|connection|forwarded|x-forwarded-.*|weir-.*|te|trailer|upgrade|keep-alive|expect)$/i;
 
 export function useResubmit(id: string, done?: (attempt: Attempt) => void) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (wish: Partial<Wish>) => {
-      const body = { headers: { set: [], remove: [] }, again: false, ...wish } as Wish;
+    mutationFn: (edits: Partial<Edits>) => {
+      const body = { headers: { set: [], remove: [] }, again: false, ...edits } as Edits;
       return data<Attempt>(api.POST("/v1/transactions/{id}/resubmit", { params: { path: { id } }, body }));
     },
     onSuccess: (attempt) => {
       const words = attempt.words || attempt.reason;
-      say(`Attempt ${attempt.number} ${attempt.state}${attempt.status ? ` with ${attempt.status}` : ""}${words ? `: ${words}` : ""}.`, attempt.state === "succeeded" ? "good" : "bad");
+      notify(`Attempt ${attempt.number} ${attempt.state}${attempt.status ? ` with ${attempt.status}` : ""}${words ? `: ${words}` : ""}.`, attempt.state === "succeeded" ? "good" : "bad");
       done?.(attempt);
     },
     onSettled: () => {
@@ -51,8 +51,8 @@ function draftOf(transaction: Transaction): Draft {
   };
 }
 
-/** What of a draft is different: only that is sent. */
-function wishOf(before: Draft, after: Draft, again: boolean, to: string): Partial<Wish> {
+/** The edits of a draft: only differences are sent. */
+function editsOf(before: Draft, after: Draft, again: boolean, to: string): Partial<Edits> {
   const name = (line: Line) => line.name.toLowerCase();
   const kept = after.headers.filter((line) => line.name.trim() !== "");
   const set = kept.filter((line) => !before.headers.some((old) => name(old) === name(line) && old.value === line.value));
@@ -92,19 +92,19 @@ export function EditDialog({ transaction, onClose }: { transaction: Transaction;
         <>
           <label className="row">
             <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
-            Even if it is settled, or may have been sent
+            Even if settled, or possibly sent already
           </label>
           <span className="grow" />
           <button type="button" className="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="button" className="button primary" disabled={send.isPending} onClick={() => send.mutate(wishOf(before, draft, again, to.trim()))}>
+          <button type="button" className="button primary" disabled={send.isPending} onClick={() => send.mutate(editsOf(before, draft, again, to.trim()))}>
             {send.isPending ? "Sending…" : "Resubmit"}
           </button>
         </>
       }
     >
-      {masked && <p className="notice warn">The recorded body is masked or not whole, so it is sent only with a body that you give.</p>}
+      {masked && <p className="notice warn">The recorded body is redacted or not complete, so a resubmission requires a complete body.</p>}
       <label className="field">
         Query string
         <input className="mono" value={draft.query} spellCheck={false} onChange={(event) => setDraft({ ...draft, query: event.target.value })} />
@@ -113,14 +113,14 @@ export function EditDialog({ transaction, onClose }: { transaction: Transaction;
       <label className="field">
         Body
         <textarea rows={12} value={draft.body} spellCheck={false} aria-invalid={isWrong} onChange={(event) => setDraft({ ...draft, body: event.target.value })} />
-        <small role={isWrong ? "alert" : undefined}>{isWrong ? `It was JSON and is none any more: ${jsonError(draft.body)}` : "It is sent without a content coding."}</small>
+        <small role={isWrong ? "alert" : undefined}>{isWrong ? `The body is no longer valid JSON: ${jsonError(draft.body)}` : "The body is sent without a content coding."}</small>
       </label>
       <label className="field">
-        Another operation to send it to
-        <input className="mono" value={to} placeholder="one of resubmit.targets of its route" onChange={(event) => setTo(event.target.value)} />
+        Send to another route (operation)
+        <input className="mono" value={to} placeholder="one of resubmit.targets of the route" onChange={(event) => setTo(event.target.value)} />
       </label>
       <section className="stack">
-        <h3>{changed > 0 ? "What is different" : "Nothing is different: it is sent as it was"}</h3>
+        <h3>{changed > 0 ? "Differences" : "No differences: the request is sent unchanged"}</h3>
         {changed > 0 && <Diff changes={changes} />}
       </section>
       {send.isError && <Failure error={send.error} />}
@@ -154,13 +154,13 @@ function HeaderEditor({ lines, onChange }: { lines: Line[]; onChange: (lines: Li
       <button type="button" className="button small" onClick={() => onChange([...lines, { name: "", value: "" }])}>
         Add a header
       </button>
-      <small className="muted">Credentials and what weir itself decides about cannot be edited.</small>
+      <small className="muted">Credentials and headers set by weir cannot be edited.</small>
     </fieldset>
   );
 }
 
 const AROUND = 2;
-const SIGNS = { same: " ", gone: "−", new: "+" };
+const SIGNS = { same: " ", removed: "−", added: "+" };
 
 function Diff({ changes }: { changes: ReturnType<typeof diff> }) {
   const near = changes.map((_, at) => changes.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((change) => change.kind !== "same"));
@@ -171,7 +171,7 @@ function Diff({ changes }: { changes: ReturnType<typeof diff> }) {
           <div key={at} className={change.kind}>
             <span aria-hidden="true">{SIGNS[change.kind]}</span>
             <bdo dir="ltr">
-              {change.kind !== "same" && <span className="sr-only">{change.kind === "gone" ? "gone: " : "new: "}</span>}
+              {change.kind !== "same" && <span className="sr-only">{change.kind}: </span>}
               {visible(change.text).slice(0, 2000)}
             </bdo>
           </div>
@@ -192,20 +192,20 @@ export function ResolveDialog({ transaction, onClose }: { transaction: Transacti
   const resolve = useMutation({
     mutationFn: () => data(api.POST("/v1/transactions/{id}/resolution", { params: { path: { id: transaction.id } }, body: { state, comment } })),
     onSuccess: () => {
-      say(`It is ${state} now.`);
+      notify(`The resolution is ${state} now.`);
       void queries.invalidateQueries({ queryKey: ["transaction", transaction.id] });
       void queries.invalidateQueries({ queryKey: ["transactions"] });
       onClose();
     },
   });
   const choices: [string, string][] = [
-    ["resolved", "it was put right in another way"],
-    ["dismissed", "nothing has to be done about it"],
-    ["open", "something has to be done after all"],
+    ["resolved", "corrected in another way"],
+    ["dismissed", "no action required"],
+    ["open", "action required"],
   ];
   return (
     <Dialog
-      title="What became of it"
+      title="Resolution"
       open
       onClose={onClose}
       footer={
@@ -214,7 +214,7 @@ export function ResolveDialog({ transaction, onClose }: { transaction: Transacti
             Cancel
           </button>
           <button type="button" className="button primary" disabled={resolve.isPending} onClick={() => resolve.mutate()}>
-            Write it down
+            Save
           </button>
         </>
       }
@@ -231,7 +231,7 @@ export function ResolveDialog({ transaction, onClose }: { transaction: Transacti
       <label className="field">
         Comment
         <input value={comment} maxLength={900} onChange={(event) => setComment(event.target.value)} />
-        <small>Kept with the transaction, with your name.</small>
+        <small>Stored in the history, with your name.</small>
       </label>
       {resolve.isError && <Failure error={resolve.error} />}
     </Dialog>

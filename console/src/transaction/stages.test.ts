@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { place } from "./stages";
+import { position } from "./stages";
 
-it("puts stages one after the other, and parts where the whole begins", () => {
+it("puts stages in sequence, and parts at the start of their stage", () => {
   const stages = [
     { name: "auth", took_us: 10 },
     { name: "limit", took_us: 5 },
@@ -11,7 +11,7 @@ it("puts stages one after the other, and parts where the whole begins", () => {
     { name: "answer", took_us: 20 },
     { name: "total", took_us: 100 },
   ];
-  expect(place(stages, 100).map((stage) => [stage.name, stage.from])).toEqual([
+  expect(position(stages, 100).map((stage) => [stage.name, stage.from])).toEqual([
     ["auth", 0],
     ["limit", 10],
     ["connect", 30],
@@ -19,5 +19,5 @@ it("puts stages one after the other, and parts where the whole begins", () => {
     ["response-map", 80],
     ["answer", 80],
   ]);
-  expect(place([{ name: "auth", took_us: 3 }], 9)).toEqual([{ name: "auth", took_us: 3, from: 0 }]);
+  expect(position([{ name: "auth", took_us: 3 }], 9)).toEqual([{ name: "auth", took_us: 3, from: 0 }]);
 });

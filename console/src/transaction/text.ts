@@ -1,22 +1,22 @@
-// Bodies as lines to be read: set out, cut where they are too long, with nothing hidden in them.
+// Text of bodies: pretty printing, visible control characters, highlighting.
 
 export type Kind = "json" | "xml" | "text";
 
-/** What characters that are not seen, or that turn text round, are shown as. */
+/** Replaces invisible characters, and characters that change the text direction, by code points. */
 export function visible(text: string): string {
   return text.replace(/[\u0000-\u0008\u000B-\u001F\u007F\u0080-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u2069\uFEFF\uFFF9-\uFFFB]/g, (c) => {
     return `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }
 
-/** JSON on lines of its own, token by token as it is; nothing if it is no JSON. */
+/** Pretty-printed JSON with unchanged tokens; undefined if the text is not JSON. */
 export function prettyJson(text: string): string | undefined {
   try {
     JSON.parse(text);
   } catch {
     return undefined;
   }
-  // By hand: a match for each token of a MiB takes too long.
+  // Without a regular expression: a match for each token of a MiB takes too long.
   const out: string[] = [];
   let depth = 0;
   let before = 0;
@@ -57,7 +57,7 @@ function isDelimiter(code: number): boolean {
   return code <= SPACE || code === COMMA || code === 0x7d || code === 0x5d || code === COLON;
 }
 
-/** Behind the quote that ends a string which begins at a place. */
+/** Position behind the quotation mark that ends the string at `begin`. */
 function endOfString(text: string, begin: number): number {
   let end = begin;
   do {
@@ -73,7 +73,7 @@ function isEscaped(text: string, at: number): boolean {
   return (at - first) % 2 === 1;
 }
 
-/** XML with an element a line; nothing if its tags do not match. */
+/** XML with one element per line; undefined if its tags do not match. */
 export function prettyXml(text: string): string | undefined {
   if (!/^\s*</.test(text)) return undefined;
   const out: string[] = [];
@@ -120,13 +120,13 @@ const IMAGES: [string, number[]][] = [
   ["image/webp", [0x52, 0x49, 0x46, 0x46]],
 ];
 
-/** The type of a picture by how it begins; never one that can do something, as SVG can. */
+/** Media type of an image by its signature; never an active type such as SVG. */
 export function imageType(bytes: Uint8Array): string | undefined {
   return IMAGES.find(([, begin]) => begin.every((byte, at) => bytes[at] === byte))?.[0];
 }
 
-/** A piece of a line: its colour, and whether it was searched for. */
-export interface Piece {
+/** A span of a line: its colour, and whether it is a match of the search. */
+export interface Span {
   text: string;
   kind: "" | "key" | "string" | "number" | "tag";
   isHit: boolean;
@@ -138,15 +138,15 @@ const TOKENS: Record<Kind, RegExp | undefined> = {
   text: undefined,
 };
 
-function tokenKind(kind: Kind, token: string): Piece["kind"] {
+function tokenKind(kind: Kind, token: string): Span["kind"] {
   if (kind === "xml") return token.startsWith('"') ? "string" : token.endsWith("=") ? "key" : "tag";
   if (token.endsWith(":")) return "key";
   return token.startsWith('"') ? "string" : "number";
 }
 
-/** Cuts a line into pieces, at most a few hundred. */
-export function pieces(line: string, kind: Kind, hits: RegExp | undefined): Piece[] {
-  const cuts: { at: number; kind: Piece["kind"] }[] = [];
+/** Splits a line into spans, at most a few hundred. */
+export function spans(line: string, kind: Kind, hits: RegExp | undefined): Span[] {
+  const cuts: { at: number; kind: Span["kind"] }[] = [];
   const tokens = TOKENS[kind];
   if (tokens) {
     for (const found of line.matchAll(tokens)) {
@@ -157,9 +157,9 @@ export function pieces(line: string, kind: Kind, hits: RegExp | undefined): Piec
   const marks = hits ? [...line.matchAll(hits)].slice(0, 100).map((found) => [found.index, found.index + found[0].length] as const) : [];
   const ends = new Set([0, line.length, ...cuts.map((cut) => cut.at), ...marks.flat()]);
   const sorted = [...ends].sort((a, b) => a - b);
-  const out: Piece[] = [];
+  const out: Span[] = [];
   let cut = 0;
-  let now: Piece["kind"] = "";
+  let now: Span["kind"] = "";
   let mark = 0;
   for (let index = 0; index + 1 < sorted.length; index += 1) {
     const [from, to] = [sorted[index] as number, sorted[index + 1] as number];
@@ -174,7 +174,7 @@ export function pieces(line: string, kind: Kind, hits: RegExp | undefined): Piec
   return out;
 }
 
-/** Finds the words that were searched for: whole ones in a row, in whatever case. */
+/** Pattern for the words of the search: complete words in sequence, case-insensitive. */
 export function hitPattern(words: string[]): RegExp | undefined {
   const all = words
     .map((text) => text.match(/[\p{L}\p{N}]+/gu) ?? [])

@@ -1,27 +1,27 @@
-// Where the time went, and what became of it.
+// Durations by stage, history and resubmissions.
 
 import { Link } from "@tanstack/react-router";
 import type { Transaction } from "../api/client";
 import { duration } from "../format/format";
 import { Panel, State, Status, Time } from "../ui/parts";
-import { place } from "./stages";
+import { position } from "./stages";
 
 const NAMES: Record<string, string> = {
   auth: "Routing and authentication",
   limit: "Plans and limits",
   "request-map": "Request map",
-  connect: "Connecting",
-  "first-byte": "Waiting for the upstream",
+  connect: "Connection to the upstream",
+  "first-byte": "Time to first byte",
   "response-map": "Response map",
-  answer: "Answer",
+  answer: "Response",
 };
 
 export function Waterfall({ transaction }: { transaction: Transaction }) {
   const total = transaction.stages.find((stage) => stage.name === "total")?.took_us ?? transaction.took_us;
   const whole = Math.max(total, 1);
-  const all = place(transaction.stages, total);
+  const all = position(transaction.stages, total);
   return (
-    <Panel title="Timings" actions={<strong>{duration(total)}</strong>}>
+    <Panel title="Durations" actions={<strong>{duration(total)}</strong>}>
       <ol className="waterfall">
         {all.map((stage) => (
           <li key={stage.name}>
@@ -44,7 +44,7 @@ export function History({ transaction }: { transaction: Transaction }) {
       <ol className="history">
         {transaction.history.map((change, index) => (
           <li key={`${index}${change.state}`}>
-            <State state={change.state} /> {change.time ? <Time at={change.time} style="full" /> : <span className="muted">when weir ended</span>}
+            <State state={change.state} /> {change.time ? <Time at={change.time} style="full" /> : <span className="muted">at the end of weir</span>}
             {change.who && <> by {change.who}</>}
             {change.comment && <p className="wrap-any">{change.comment}</p>}
           </li>
@@ -58,7 +58,7 @@ export function Attempts({ transaction }: { transaction: Transaction }) {
   const attempts = transaction.attempts ?? [];
   if (attempts.length === 0) return null;
   return (
-    <Panel title="Attempts" inside={false}>
+    <Panel title="Resubmissions" inside={false}>
       <div className="table-box">
         <table className="data">
           <thead>
@@ -67,7 +67,7 @@ export function Attempts({ transaction }: { transaction: Transaction }) {
               <th>State</th>
               <th>Status</th>
               <th>By</th>
-              <th>Began</th>
+              <th>Started</th>
               <th>Transaction</th>
             </tr>
           </thead>

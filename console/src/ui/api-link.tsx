@@ -1,15 +1,15 @@
-// A link to something of the admin API that the browser opens or keeps itself.
+// A link to the admin API that the browser opens or downloads itself.
 //
-// A link sends no header, so that a ticket stands in for the session's CSRF token, for this one time.
+// A link sends no header, so a single-use ticket replaces the CSRF token of the session.
 
 import type { MouseEvent, ReactNode } from "react";
 import { api, data, type Schemas } from "../api/client";
-import { say } from "./toast";
+import { notify } from "./toast";
 
 interface Props {
   /** Path and query below /v1/. */
   target: string;
-  /** Name of the file to be kept; a tab is opened otherwise. */
+  /** Name of the downloaded file; without it, a tab is opened. */
   download?: string;
   className: string;
   children: ReactNode;
@@ -29,10 +29,10 @@ async function open(target: string, download: string | undefined): Promise<void>
 
 export function ApiLink({ target, download, className, children }: Props) {
   const follow = (event: MouseEvent) => {
-    // The menu of a link is its own.
+    // The context menu is left to the browser.
     if (event.button > 1) return;
     event.preventDefault();
-    open(target, download).catch((error: Error) => say(error.message, "bad"));
+    open(target, download).catch((error: Error) => notify(error.message, "bad"));
   };
   return (
     <a className={className} href={target} onClick={follow} onAuxClick={follow}>

@@ -1,4 +1,4 @@
-// A time series with uPlot: drawn anew when its size or the theme changes, brushed to choose a time.
+// A time series with uPlot: redrawn when its size or the theme changes; dragging selects a time range.
 
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
@@ -14,7 +14,7 @@ export interface Series {
 }
 
 interface Props {
-  /** Said to those who do not see it. */
+  /** Label for screen readers. */
   label: string;
   /** Seconds since 1970, then the values of each series. */
   data: uPlot.AlignedData;
@@ -23,7 +23,7 @@ interface Props {
   /** Ends of the time axis in seconds. */
   range: [number, number];
   format: (value: number) => string;
-  /** Called with a brushed stretch in milliseconds. */
+  /** Called with a selected range in milliseconds. */
   onBrush?: (from: number, to: number) => void;
   sync?: string;
 }
@@ -122,7 +122,7 @@ function line(one: Series): uPlot.Series {
   };
 }
 
-/** What stands under the cursor, beside it. */
+/** Tooltip with the values at the cursor. */
 function tip(series: Series[], now: { current: Pick<Props, "format"> }): uPlot.Plugin {
   const element = document.createElement("div");
   element.className = "chart-tip";

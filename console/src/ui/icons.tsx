@@ -1,4 +1,4 @@
-// Line icons of one weight, drawn for this console.
+// Line icons of one weight.
 
 const PATHS = {
   overview: "M3 13h4l3-8 4 14 3-6h4",

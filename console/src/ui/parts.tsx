@@ -1,4 +1,4 @@
-// Small parts: badges, notices, empty states, copying, times.
+// Small components: badges, notices, empty states, copy buttons, times.
 
 import { type ReactNode, useState } from "react";
 import { ApiProblem } from "../api/client";
@@ -43,16 +43,16 @@ export function State({ state }: { state: string }) {
   return <Badge tone={STATE_TONE[state] ?? ""}>{state}</Badge>;
 }
 
-/** What went wrong, and what can be done. */
+/** An error with its remedy. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const known = error instanceof ApiProblem ? error : undefined;
   return (
     <div className="notice bad" role="alert">
-      <strong>{known?.title ?? "Something in the console failed"}</strong>
+      <strong>{known?.title ?? "Error in the console"}</strong>
       <span className="wrap-any">{known ? known.detail : String(error)}</span>
       {retry && (
         <button type="button" className="button small" onClick={retry}>
-          Try again
+          Retry
         </button>
       )}
     </div>
@@ -123,7 +123,7 @@ export function Panel({ title, actions, children, inside = true }: { title: Reac
   );
 }
 
-/** A share of a whole as a bar. */
+/** A share as a bar. */
 export function Bar({ part, whole, tone = "", label }: { part: number; whole: number; tone?: string; label: string }) {
   const share = whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0;
   return (

@@ -1,4 +1,4 @@
-// Short messages about what was done.
+// Short messages about completed actions.
 
 import { useSyncExternalStore } from "react";
 
@@ -17,8 +17,8 @@ function set(all: Message[]) {
   for (const listener of listeners) listener();
 }
 
-/** Says something for a few seconds. */
-export function say(text: string, tone: Message["tone"] = "good"): void {
+/** Shows a message for a few seconds. */
+export function notify(text: string, tone: Message["tone"] = "good"): void {
   next += 1;
   const id = next;
   set([...messages, { id, text, tone }].slice(-3));

@@ -121,7 +121,7 @@ fn a_masked_value_of_the_record_is_named_and_sent_by_no_way() {
         let response = post(&weir, "/v1/try", &tried);
         assert_eq!(response.status, 400, "{tried}: {}", response.text());
         let detail = response.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains(place) && detail.contains("masked"), "{detail}");
+        assert!(detail.contains(place) && detail.contains("redacted"), "{detail}");
     }
     assert_eq!(backend.got().len(), before, "nothing was sent");
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { command, members, operations, sample, words } from "./description";
+import { command, members, operations, sample, typeText } from "./openapi";
 
 const document = {
   paths: {
@@ -21,25 +21,25 @@ const document = {
   },
 };
 
-test("operations have the parameters of their path, references are followed", () => {
+test("operations inherit the parameters of their path, references are resolved", () => {
   const [place] = operations(document);
   expect(place).toMatchObject({ method: "POST", name: "place", parameters: [{ name: "id", where: "path" }], responses: [{ status: "201", description: "placed" }] });
 });
 
-test("schemas are told in words", () => {
-  expect(words(document, { $ref: "#/components/schemas/Order" })).toBe("Order");
-  expect(words(document, { type: "array", items: { type: "string", format: "date" }, minItems: 1 })).toBe("array of string (date), at least 1 items");
-  expect(words(document, { type: ["integer", "null"], minimum: 1, maximum: 9 })).toBe("integer or null, 1 to 9");
-  expect(words(document, { enum: ["a", 1] })).toBe('one of "a", 1');
+test("schemas have short descriptions", () => {
+  expect(typeText(document, { $ref: "#/components/schemas/Order" })).toBe("Order");
+  expect(typeText(document, { type: "array", items: { type: "string", format: "date" }, minItems: 1 })).toBe("array of string (date), at least 1 items");
+  expect(typeText(document, { type: ["integer", "null"], minimum: 1, maximum: 9 })).toBe("integer or null, 1 to 9");
+  expect(typeText(document, { enum: ["a", 1] })).toBe('one of "a", 1');
   expect(members(document, { $ref: "#/components/schemas/Order" })).toMatchObject([{ name: "sku", required: true }, { name: "next", required: false }]);
 });
 
-test("schemas that refer to themselves end", () => {
+test("recursive schemas terminate", () => {
   expect(members(document, { $ref: "#/components/schemas/Loop" })).toEqual([]);
   expect(JSON.stringify(sample(document, { $ref: "#/components/schemas/Order" })).length).toBeLessThan(1000);
 });
 
-test("a request to begin with, safe to be pasted", () => {
+test("an initial request, safe to be pasted", () => {
   const place = operations(document)[0];
   if (!place) throw new Error("no operation");
   const body = { ...place, body: { description: "", required: true, types: [{ type: "application/json", schema: {}, example: { sku: "it's" } }] } };

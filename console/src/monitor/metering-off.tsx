@@ -1,10 +1,10 @@
 import { Empty } from "../ui/parts";
 
-export function NotCounting() {
+export function MeteringOff() {
   return (
     <section className="panel">
-      <Empty title="No calls are counted here">
-        <p>Calls are counted for plans with a price or a quota, or by a rule:</p>
+      <Empty title="Metering is off">
+        <p>Calls are metered for plans with a price or a quota, and by rules:</p>
         <pre>{"monitor:\n  count: [{api: orders}]"}</pre>
       </Empty>
     </section>

@@ -1,20 +1,20 @@
-// A body set out to be read: which ways there are, and its lines. A line costs nothing until it is
-// shown: of all there are only their ends in one text, which a worker can hand over at once.
+// Layout of a body: available views and lines. Lines are stored as offsets in
+// one text, which a worker can transfer without copying.
 
 import { fromBase64, hitPattern, imageType, type Kind, prettyJson, prettyXml } from "./text";
 
 export type View = "pretty" | "raw" | "hex" | "image";
 
-/** What is to be set out. */
+/** A body to be laid out. */
 export interface Body {
   text?: string;
-  /** A body that is no text. */
+  /** A binary body. */
   base64?: string;
-  /** Only its beginning is there. */
+  /** Only the beginning is present. */
   isCut?: boolean;
-  /** The way that was chosen; the first one without. */
+  /** The selected view; default: the first one. */
   view?: View;
-  /** Words that were searched for. */
+  /** Words of the search. */
   hits: string[];
 }
 
@@ -24,29 +24,29 @@ export interface Lines {
   count: number;
   starts: Uint32Array;
   ends: Uint32Array;
-  /** Numbers from 1; 0 of what goes on the line before. */
+  /** Line numbers from 1; 0 for the continuation of a line. */
   numbers: Uint32Array;
-  /** Characters of the longest. */
+  /** Length of the longest line in characters. */
   widest: number;
 }
 
-export interface SetOut {
+export interface Layout {
   views: View[];
   view: View | undefined;
   kind: Kind;
-  /** Type of the picture that it is. */
+  /** Media type of an image. */
   type?: string;
   lines: Lines;
-  /** The first thousand lines with what was searched for. */
+  /** The first thousand lines with matches. */
   found: number[];
 }
 
-/** A line longer than this goes on in the next one. */
-const LONGEST = 800;
-const MOST_FOUND = 1000;
+/** Longer lines are continued in the next row. */
+const MAX_LINE_LENGTH = 800;
+const MAX_MATCHES = 1000;
 const NO_LINES: Lines = { text: "", count: 0, starts: new Uint32Array(), ends: new Uint32Array(), numbers: new Uint32Array(), widest: 0 };
 
-export function setOut(body: Body): SetOut {
+export function layOut(body: Body): Layout {
   if (body.text) return textOut(body, body.text);
   if (!body.base64) return { views: [], view: undefined, kind: "text", lines: NO_LINES, found: [] };
   const binary = fromBase64(body.base64);
@@ -56,7 +56,7 @@ export function setOut(body: Body): SetOut {
   return { views, view, kind: "text", ...(type ? { type } : {}), lines: view === "hex" ? hex(binary) : NO_LINES, found: [] };
 }
 
-function textOut(body: Body, text: string): SetOut {
+function textOut(body: Body, text: string): Layout {
   const json = prettyJson(text);
   const pretty = json ?? prettyXml(text);
   const views: View[] = pretty === undefined ? ["raw", "hex"] : ["pretty", "raw", "hex"];
@@ -74,7 +74,7 @@ function chosen(body: Body, views: View[]): View | undefined {
 function find(all: Lines, words: string[]): number[] {
   const hits = hitPattern(words);
   const found: number[] = [];
-  for (let at = 0; hits && at < all.count && found.length < MOST_FOUND; at += 1) {
+  for (let at = 0; hits && at < all.count && found.length < MAX_MATCHES; at += 1) {
     hits.lastIndex = 0;
     if (hits.test(all.text.slice(all.starts[at], all.ends[at]))) found.push(at);
   }
@@ -99,7 +99,7 @@ export function lines(text: string): Lines {
     number += 1;
     let at = begin;
     do {
-      let end = Math.min(at + LONGEST, last);
+      let end = Math.min(at + MAX_LINE_LENGTH, last);
       // Not between the halves of a character.
       const code = text.charCodeAt(end - 1);
       if (end < last && code >= 0xd800 && code < 0xdc00) end += 1;

@@ -1,5 +1,5 @@
-// An OpenAPI document as it is shown: its operations, and schemas in words. What is not understood
-// is left out; nothing in it is taken for more than text.
+// Operations and schemas of an OpenAPI document for display. Unknown parts
+// are left out; its values are treated as plain text only.
 
 export type Json = Record<string, unknown>;
 
@@ -13,7 +13,7 @@ export interface Operation {
   deprecated: boolean;
   parameters: Parameter[];
   body?: Content;
-  responses: Answer[];
+  responses: Response[];
 }
 
 export interface Parameter {
@@ -32,13 +32,13 @@ export interface Content {
   types: { type: string; schema: Json; example?: unknown }[];
 }
 
-export interface Answer extends Content {
+export interface Response extends Content {
   status: string;
 }
 
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
-/** References that lead on, at most. */
-const DEEPEST = 20;
+/** Longest chain of references. */
+const MAX_DEPTH = 20;
 
 export function object(value: unknown): Json | undefined {
   return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Json) : undefined;
@@ -52,10 +52,10 @@ function list(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** What a reference within the document leads to; anything else is itself. */
+/** The target of a reference within the document; other values unchanged. */
 export function resolved(document: Json, value: unknown): Json {
   let at = object(value) ?? {};
-  for (let step = 0; step < DEEPEST && typeof at.$ref === "string"; step += 1) {
+  for (let step = 0; step < MAX_DEPTH && typeof at.$ref === "string"; step += 1) {
     const found = pointer(document, at.$ref);
     if (!found) return {};
     at = found;
@@ -81,13 +81,13 @@ function decode(part: string): string {
   }
 }
 
-/** The path before all others: weir writes it as the only server. */
+/** The base path: weir writes it as the only server. */
 export function baseOf(document: Json): string {
   const url = text(object(list(document.servers)[0])?.url);
   return url === "/" ? "" : url;
 }
 
-/** All operations, in the order they are written. */
+/** All operations, in the order of the document. */
 export function operations(document: Json): Operation[] {
   const found: Operation[] = [];
   for (const [path, value] of Object.entries(object(document.paths) ?? {})) {
@@ -143,13 +143,13 @@ function withExample(value: Json): { example?: unknown } {
   return first?.value === undefined ? {} : { example: first.value };
 }
 
-/** Name of a schema that is referred to. */
+/** Name of a referenced schema. */
 export function nameOf(schema: Json): string {
   return typeof schema.$ref === "string" ? decode(schema.$ref.split("/").at(-1) ?? "").replace(/~1/g, "/") : "";
 }
 
-/** A schema in a few words: `array of Line`, `string (date-time)`, `1 to 100`. */
-export function words(document: Json, schema: Json, depth = 0): string {
+/** A short description of a schema: `array of Line`, `string (date-time)`, `1 to 100`. */
+export function typeText(document: Json, schema: Json, depth = 0): string {
   const name = nameOf(schema);
   if (name) return name;
   if (depth > 3) return "…";
@@ -159,12 +159,12 @@ export function words(document: Json, schema: Json, depth = 0): string {
     ["anyOf", " or "],
     ["allOf", " and "],
   ] as const) {
-    const all = list(schema[key]).map((one) => words(document, object(one) ?? {}, depth + 1));
+    const all = list(schema[key]).map((one) => typeText(document, object(one) ?? {}, depth + 1));
     if (all.length > 0) return [...new Set(all)].join(between);
   }
   const kinds = (Array.isArray(schema.type) ? schema.type : [schema.type]).filter((kind): kind is string => typeof kind === "string");
   if (schema.nullable === true) kinds.push("null");
-  const of = kinds.includes("array") ? ` of ${words(document, object(schema.items) ?? {}, depth + 1)}` : "";
+  const of = kinds.includes("array") ? ` of ${typeText(document, object(schema.items) ?? {}, depth + 1)}` : "";
   const kind = kinds.join(" or ") || (schema.properties ? "object" : schema.enum ? "" : "anything");
   const format = text(schema.format);
   return `${kind}${of}${format ? ` (${format})` : ""}${bounds(schema)}`.replace(/^, /, "");
@@ -174,24 +174,24 @@ function bounds(schema: Json): string {
   const all: string[] = [];
   const enumerated = list(schema.enum);
   if (enumerated.length > 0) all.push(`one of ${enumerated.slice(0, 12).map((one) => JSON.stringify(one)).join(", ")}${enumerated.length > 12 ? ", …" : ""}`);
-  const range = (least: unknown, most: unknown, unit: string) => {
-    if (least === undefined && most === undefined) return;
-    all.push(`${least === undefined ? `at most ${most}` : most === undefined ? `at least ${least}` : `${least} to ${most}`}${unit}`);
+  const range = (min: unknown, max: unknown, unit: string) => {
+    if (min === undefined && max === undefined) return;
+    all.push(`${min === undefined ? `at most ${max}` : max === undefined ? `at least ${min}` : `${min} to ${max}`}${unit}`);
   };
   range(schema.minimum, schema.maximum, "");
   range(schema.minLength, schema.maxLength, " characters");
   range(schema.minItems, schema.maxItems, " items");
   if (schema.exclusiveMinimum !== undefined) all.push(`more than ${schema.exclusiveMinimum}`);
   if (schema.exclusiveMaximum !== undefined) all.push(`less than ${schema.exclusiveMaximum}`);
-  if (typeof schema.pattern === "string") all.push(`as ${schema.pattern}`);
-  if (schema.default !== undefined) all.push(`${JSON.stringify(schema.default)} without`);
+  if (typeof schema.pattern === "string") all.push(`pattern ${schema.pattern}`);
+  if (schema.default !== undefined) all.push(`default ${JSON.stringify(schema.default)}`);
   return all.length > 0 ? `, ${all.join(", ")}` : "";
 }
 
-/** Members of an object, those of `allOf` among them. */
+/** Members of an object, including those of `allOf`. */
 export function members(document: Json, schema: Json, depth = 0): { name: string; schema: Json; required: boolean }[] {
   const whole = resolved(document, schema);
-  if (depth > DEEPEST) return [];
+  if (depth > MAX_DEPTH) return [];
   if (whole.type === "array") return members(document, object(whole.items) ?? {}, depth + 1);
   const required = new Set(list(whole.required));
   const own = Object.entries(object(whole.properties) ?? {}).map(([name, value]) => ({ name, schema: object(value) ?? {}, required: required.has(name) }));
@@ -199,7 +199,7 @@ export function members(document: Json, schema: Json, depth = 0): { name: string
   return [...own, ...parts];
 }
 
-/** A body to begin with: the example, or one made of the schema. */
+/** An initial body: the example, or one generated from the schema. */
 export function sample(document: Json, schema: Json, depth = 0): unknown {
   const whole = resolved(document, schema);
   if (depth > 8) return null;
@@ -215,7 +215,7 @@ export function sample(document: Json, schema: Json, depth = 0): unknown {
   return kind === "string" || kind === undefined ? "text" : null;
 }
 
-/** A request of an operation as a curl command, to be explained or tried; `base` is a URL. */
+/** A request of an operation as a curl command, to be explained or sent; `base` is a URL. */
 export function command(document: Json, base: string, operation: Operation): string {
   const value = (parameter: Parameter) => encodeURIComponent(String(parameter.example ?? sample(document, parameter.schema)));
   let target = base + operation.path;

@@ -1,20 +1,20 @@
-// The OpenAPI document of an API, to be read.
+// Shows the OpenAPI document of an API.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
-import { hand } from "../explain/handed";
+import { prefill } from "../explain/prefill";
 import { visible } from "../transaction/text";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
-import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, words } from "./description";
+import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, typeText } from "./openapi";
 
-export function DescriptionPage() {
+export function OpenapiPage() {
   const { api: name = "" } = useParams({ strict: false }) as { api?: string };
-  const asked = useQuery({
+  const result = useQuery({
     queryKey: ["description", name],
     queryFn: () => data<Json>(api.GET("/v1/apis/{api}/openapi", { params: { path: { api: name } } }) as Promise<{ data?: Json }>),
     staleTime: 60_000,
@@ -22,15 +22,15 @@ export function DescriptionPage() {
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")) });
   const [filter, setFilter] = useState("");
   useEffect(() => {
-    document.title = `${name}, described · weir`;
+    document.title = `${name} OpenAPI · weir`;
   }, [name]);
-  const described = asked.data;
-  const all = useMemo(() => (described ? operations(described) : []), [described]);
-  const wanted = filter.toLowerCase();
-  const shown = all.filter((one) => `${one.method} ${one.path} ${one.name} ${one.summary}`.toLowerCase().includes(wanted));
-  const info = object(described?.info) ?? {};
+  const openapi = result.data;
+  const all = useMemo(() => (openapi ? operations(openapi) : []), [openapi]);
+  const needle = filter.toLowerCase();
+  const shown = all.filter((one) => `${one.method} ${one.path} ${one.name} ${one.summary}`.toLowerCase().includes(needle));
+  const info = object(openapi?.info) ?? {};
   const host = apis.data?.find((one) => one.api === name)?.hosts[0]?.replace("*", "any") ?? "localhost";
-  const base = described ? baseOf(described) : "";
+  const base = openapi ? baseOf(openapi) : "";
   return (
     <>
       <div className="page-head">
@@ -42,21 +42,21 @@ export function DescriptionPage() {
         {info.version !== undefined && <Badge>{visible(String(info.version))}</Badge>}
         <code className="muted wrap-any">{base}</code>
         <span className="grow" />
-        <input type="search" size={28} data-search aria-label="Show only operations with" placeholder="Method, path, operation" value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <input type="search" size={28} data-search aria-label="Filter operations" placeholder="Method, path, operation" value={filter} onChange={(event) => setFilter(event.target.value)} />
         <ApiLink className="button small" target={`/v1/apis/${encodeURIComponent(name)}/openapi`} download={`${name}.openapi.json`}>
           <Icon name="download" size={15} />
           Document
         </ApiLink>
       </div>
-      {asked.isError && <Failure error={asked.error} retry={() => void asked.refetch()} />}
-      {asked.isPending && <Loading what="the description" />}
+      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
+      {result.isPending && <Loading what="the OpenAPI document" />}
       {typeof info.description === "string" && <p className="prose wrap-any">{visible(info.description)}</p>}
-      {described && shown.length === 0 && (
+      {openapi && shown.length === 0 && (
         <section className="panel">
-          <Empty title={filter ? "No operation has that" : "The document has no operation"} />
+          <Empty title={filter ? "No operation matches" : "The document has no operations"} />
         </section>
       )}
-      {described && shown.map((one) => <OperationView key={`${one.method} ${one.path}`} document={described} base={`http://${host}${base}`} one={one} />)}
+      {openapi && shown.map((one) => <OperationView key={`${one.method} ${one.path}`} document={openapi} base={`http://${host}${base}`} one={one} />)}
     </>
   );
 }
@@ -65,7 +65,7 @@ function OperationView({ document, base, one }: { document: Json; base: string; 
   const mayExplain = useMay("operator");
   const navigate = useNavigate();
   const open = () => {
-    hand(command(document, base, one));
+    prefill(command(document, base, one));
     void navigate({ to: "/explain" });
   };
   return (
@@ -81,8 +81,8 @@ function OperationView({ document, base, one }: { document: Json; base: string; 
         <>
           <span className="muted wrap-any">{one.name}</span>
           {mayExplain && (
-            <button type="button" className="button small" onClick={open} aria-label={`Explain or try ${one.method} ${one.path}`}>
-              Explain or try
+            <button type="button" className="button small" onClick={open} aria-label={`Explain or test ${one.method} ${one.path}`}>
+              Explain or test
             </button>
           )}
         </>
@@ -100,12 +100,12 @@ function OperationView({ document, base, one }: { document: Json; base: string; 
             <Types document={document} content={one.body} />
           </section>
         )}
-        {one.responses.map((answer) => (
-          <section key={answer.status} className="stack">
+        {one.responses.map((response) => (
+          <section key={response.status} className="stack">
             <h3>
-              <Badge tone={answer.status.startsWith("2") ? "good" : /^[45]/.test(answer.status) ? "warn" : ""}>{answer.status}</Badge> <span className="muted wrap-any">{visible(answer.description)}</span>
+              <Badge tone={response.status.startsWith("2") ? "good" : /^[45]/.test(response.status) ? "warn" : ""}>{response.status}</Badge> <span className="muted wrap-any">{visible(response.description)}</span>
             </h3>
-            <Types document={document} content={answer} />
+            <Types document={document} content={response} />
           </section>
         ))}
       </div>
@@ -132,7 +132,7 @@ function Parameters({ document, one }: { document: Json; one: Operation }) {
                 {visible(parameter.name)} {parameter.required && <Badge>required</Badge>}
               </td>
               <td>{parameter.where}</td>
-              <td className="wrap-any">{visible(words(document, parameter.schema))}</td>
+              <td className="wrap-any">{visible(typeText(document, parameter.schema))}</td>
               <td className="muted wrap-any">{visible(parameter.description)}</td>
             </tr>
           ))}
@@ -146,7 +146,7 @@ function Types({ document, content }: { document: Json; content: Content }) {
   return content.types.map((one) => (
     <details key={one.type} className="schema">
       <summary>
-        <code>{visible(one.type)}</code> <span className="muted wrap-any">{visible(words(document, one.schema))}</span>
+        <code>{visible(one.type)}</code> <span className="muted wrap-any">{visible(typeText(document, one.schema))}</span>
       </summary>
       <Members document={document} schema={one.schema} above={[]} />
       {one.example !== undefined && (
@@ -158,7 +158,7 @@ function Types({ document, content }: { document: Json; content: Content }) {
   ));
 }
 
-/** Members of an object as deep as somebody opens them; a schema within itself is named only. */
+/** Members of an object, as deep as the user expands them; a recursive schema is shown by name. */
 function Members({ document, schema, above }: { document: Json; schema: Json; above: string[] }) {
   const all = members(document, schema);
   if (all.length === 0) return null;
@@ -170,7 +170,7 @@ function Members({ document, schema, above }: { document: Json; schema: Json; ab
         const hasMore = !above.includes(name || "-") && above.length < 8 && members(document, member.schema).length > 0;
         const line = (
           <>
-            <code>{visible(member.name)}</code> {member.required && <Badge>required</Badge>} <span className="wrap-any">{visible(words(document, member.schema))}</span>{" "}
+            <code>{visible(member.name)}</code> {member.required && <Badge>required</Badge>} <span className="wrap-any">{visible(typeText(document, member.schema))}</span>{" "}
             {typeof member.schema.description === "string" && <span className="muted wrap-any">{visible(member.schema.description)}</span>}
           </>
         );

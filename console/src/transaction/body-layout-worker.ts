@@ -1,6 +1,6 @@
-// Sets long bodies out beside the page, which goes on answering meanwhile.
+// Web worker that lays out long bodies, so that the page stays responsive.
 
-import { type Body, setOut } from "./set-out";
+import { type Body, layOut } from "./body-layout";
 
 interface Scope {
   onmessage: ((event: MessageEvent<{ number: number; body: Body }>) => void) | null;
@@ -10,7 +10,7 @@ interface Scope {
 const scope = self as unknown as Scope;
 
 scope.onmessage = ({ data: { number, body } }) => {
-  const shown = setOut(body);
+  const shown = layOut(body);
   const { starts, ends, numbers } = shown.lines;
   scope.postMessage({ number, shown }, [starts.buffer, ends.buffer, numbers.buffer] as ArrayBuffer[]);
 };
