@@ -1,4 +1,4 @@
-// Logic behind an endpoint: checks what comes in, works on it, says what it was about.
+// An endpoint with logic: validates the request, computes a total, sets a business key.
 export function POST(request) {
   const order = request.json();
   if (!Array.isArray(order?.lines) || order.lines.length === 0) {

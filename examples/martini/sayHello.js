@@ -1,4 +1,4 @@
-// The service of the load test as a script.
+// The service of the load test, as a script.
 export function GET() {
   return { result: "OK", message: "Hello World" };
 }

@@ -1,11 +1,11 @@
-// So many records of so many fields, after a pause: what the published test has agents do.
+// The program of the published test: a given number of records and fields, after a pause.
 const pause = (time) => new Promise((done) => setTimeout(done, time));
 
 const text = (field, record) => `value of field ${field} in record ${record}`.padEnd(32, ".");
 
 export async function GET(request) {
-  const number = (name, least, most) =>
-    Math.max(least, Math.min(most, parseInt(request.query.get(name)) || least));
+  const number = (name, min, max) =>
+    Math.max(min, Math.min(max, parseInt(request.query.get(name)) || min));
   const fields = number("numFields", 1, 100);
   const count = number("numRecords", 1, 100);
   const delay = number("msdelay", 0, 10000);

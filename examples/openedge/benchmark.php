@@ -1,8 +1,8 @@
 <?php
-// So many records of so many fields, after a pause: what the published test has agents do.
-function number(string $name, int $least, int $most): int
+// The program of the published test: a given number of records and fields, after a pause.
+function number(string $name, int $min, int $max): int
 {
-    return max($least, min($most, (int) ($_GET[$name] ?? $least)));
+    return max($min, min($max, (int) ($_GET[$name] ?? $min)));
 }
 
 $fields = number('numFields', 1, 100);

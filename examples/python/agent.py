@@ -1,4 +1,4 @@
-"""An agent in Python: HTTP/1.1 over the listening socket that weir hands it as standard input."""
+"""An agent in Python: HTTP/1.1 over the listening socket that weir passes as standard input."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from http.server import BaseHTTPRequestHandler
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def answer(self):
+    def respond(self):
         length = int(self.headers.get("content-length", 0))
         order = json.loads(self.rfile.read(length) or b"null")
-        answer = {"agent": os.getpid(), "path": self.path, "order": order}
-        self.reply(200, json.dumps(answer).encode())
+        body = {"agent": os.getpid(), "path": self.path, "order": order}
+        self.reply(200, json.dumps(body).encode())
 
-    do_GET = do_POST = answer
+    do_GET = do_POST = respond
 
     def do_OPTIONS(self):
-        # weir asks `OPTIONS *` to find out whether an agent is well.
+        # weir probes agents with `OPTIONS *`.
         self.reply(200, b"")
 
     def reply(self, status, body):
@@ -29,13 +29,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code="-", size="-"):
-        pass  # weir records requests; what is written to standard error is in its log.
+        pass  # weir records requests; standard error goes to weir's log.
 
 
 listener = socket.socket(fileno=0)
 while True:
     connection, _ = listener.accept()
-    # One connection at a time, one request at a time: another agent takes the next.
+    # One connection and one request at a time: other agents accept further ones.
     try:
         Handler(connection, ("weir", 0), None)
     except OSError:

@@ -1,4 +1,4 @@
-//! The shape of an explanation, and what it is made from.
+//! The JSON form of an explanation, and the trace that it is built from.
 
 mod trace;
 
@@ -7,88 +7,88 @@ pub(crate) use trace::{Stage, Trace};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What weir would do with a request, and why.
+/// Handling of a request, with reasons.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
-    /// What comes of it.
+    /// The decision.
     pub decision: Decision,
-    /// The listener it comes to.
+    /// The listener.
     pub listener: Listened,
     /// Method.
     pub method: String,
-    /// Host it is for: lower case, without port.
+    /// Host of the request: lower case, without port.
     pub host: String,
-    /// Path in its normal form, which is what is matched.
+    /// Normalized path, used for matching.
     pub path: String,
-    /// Address of the client, as far as trusted hops tell.
+    /// Address of the client, as reported by trusted proxies.
     pub client: String,
-    /// Name of the API that answers to host and path.
+    /// Name of the API that matches host and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// Operation of the route that matched.
+    /// Operation of the matching route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Path of the route that matched, with the names of its parameters.
+    /// Path of the matching route, with the names of its parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// Where the route is configured: `file:line`.
+    /// Location of the route in the configuration: `file:line`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// Path parameters, decoded.
     pub parameters: Vec<Pair>,
-    /// The nearest other routes, the nearest first, and why they did not match.
+    /// Similar routes, nearest first, with the reasons why they do not match.
     pub others: Vec<Other>,
-    /// Who calls, if anybody in particular was let in.
+    /// The authenticated caller, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<Who>,
-    /// Every policy in its order.
+    /// All policies in the order of processing.
     pub steps: Vec<Step>,
-    /// What an upstream, an agent or a script would get.
+    /// The request to an upstream, an agent or a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
-    /// What weir itself would answer with.
+    /// The response of weir itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// What would be recorded.
+    /// The record of the request.
     pub capture: Captured,
 }
 
-/// What comes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// In one word.
+    /// Kind of decision.
     pub kind: Kind,
-    /// The status that weir answers with; none where another answers.
+    /// Status of the response of weir; absent if an upstream, agent or script responds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The last part of the problem's type, if weir refuses it.
+    /// Code of the problem, if weir rejects the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What it is, in one sentence.
+    /// Summary in one sentence.
     pub why: String,
 }
 
-/// What comes of a request, in one word.
+/// Kind of decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// weir refuses it.
+    /// weir rejects the request.
     #[default]
     Refused,
-    /// weir answers it: a declared reply, a file, a preflight.
+    /// weir responds itself: static response, file or preflight.
     Answered,
-    /// It goes to an upstream, a pool or a script.
+    /// The request is forwarded to an upstream, a pool or a script.
     HandedOn,
 }
 
-/// The listener a request comes to.
+/// The listener of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Listened {
     /// Its address.
     pub address: String,
-    /// It speaks TLS.
+    /// The listener uses TLS.
     pub https: bool,
-    /// Why this one.
+    /// Reason for this listener.
     pub why: String,
 }
 
@@ -101,105 +101,105 @@ pub struct Pair {
     pub value: String,
 }
 
-/// A route that did not match, or was not the best.
+/// A route that did not match, or was not the best match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Other {
-    /// Its API.
+    /// Name of the API.
     pub api: String,
-    /// Its operation.
+    /// Operation.
     pub operation: String,
-    /// Methods it takes; empty: every one.
+    /// Methods; empty: any method.
     pub methods: Vec<String>,
-    /// Its path.
+    /// Path.
     pub path: String,
-    /// Why it was not this one.
+    /// Reason.
     pub why: String,
 }
 
-/// Who calls.
+/// The authenticated caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Who {
-    /// The auth that proved it.
+    /// The auth that accepted the credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<String>,
     /// Subject of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The consumer.
+    /// Name of the consumer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
-    /// The consumer's plan.
+    /// Plan of the consumer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Scopes that are granted.
+    /// Granted scopes.
     pub scopes: Vec<String>,
 }
 
-/// One policy.
+/// A policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// Which: `head`, `route`, `auth`, `limit`, `body-size`, `validation`, `request-map`, `handler`,
+    /// Name: `head`, `route`, `auth`, `limit`, `body-size`, `validation`, `request-map`, `handler`,
     /// `response-map`, `response-validation`, `response-headers`, `compress` or `cors`.
     pub name: String,
-    /// How it is set.
+    /// Its configuration.
     pub setting: String,
-    /// What it says.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why.
+    /// Reason.
     pub why: String,
-    /// What it is made of: ways in, limits, violations.
+    /// Details: auths, limits, violations.
     pub parts: Vec<Part>,
 }
 
-/// What a policy says.
+/// Outcome of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It lets the request pass.
+    /// The request passes.
     Passed,
-    /// It does not.
+    /// The request is rejected.
     Refused,
-    /// Here is where it is answered.
+    /// The response is generated here.
     Answered,
-    /// It is not set.
+    /// The policy is not configured.
     Off,
-    /// The request did not come so far.
+    /// The request does not reach the policy.
     #[default]
     NotReached,
-    /// Only the answer will tell.
+    /// The outcome depends on the response.
     Later,
 }
 
-/// A part of a policy.
+/// A detail of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Part {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// In a word: `granted`, `absent`, `refused`, `room`, `exhausted`, `invalid`.
+    /// Outcome: `granted`, `absent`, `refused`, `room`, `exhausted`, `invalid`.
     pub outcome: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// What another would get.
+/// The request to an upstream, an agent or a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sent {
-    /// `upstream`, `pool` or `script`.
+    /// Type of the destination: `upstream`, `pool` or `script`.
     pub to: String,
-    /// Its name.
+    /// Name of the destination.
     pub name: String,
-    /// Where: every target of an upstream, the one that would be tried first in front.
+    /// All targets of an upstream, in the order of attempts.
     pub targets: Vec<String>,
     /// Method and target.
     pub line: String,
-    /// Header lines, credentials masked.
+    /// Header lines, with redacted credentials.
     pub headers: Vec<Pair>,
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Text>,
 }
 
-/// An answer of weir's own.
+/// The response of weir itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Answer {
     /// Status.
@@ -214,26 +214,26 @@ pub struct Answer {
 /// A body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Text {
-    /// Its text, if it is UTF-8; at most 64 KiB of it.
+    /// The text, if it is UTF-8; at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// There is more of it than is shown.
+    /// The text is not complete.
     pub cut: bool,
 }
 
-/// What would be recorded.
+/// The record of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Captured {
-    /// Whether the Tracker would show it.
+    /// Whether the Tracker would show the transaction.
     pub recorded: bool,
     /// `none`, `meta`, `headers` or `body`.
     pub level: String,
-    /// In words: what stays, when, and what is masked.
+    /// Description: content, conditions and redaction.
     pub why: String,
-    /// Path and query as they would be recorded.
+    /// Path and query as recorded.
     pub target: String,
-    /// Headers of the request as they would be recorded; empty unless headers are.
+    /// Headers of the request as recorded; empty unless headers are recorded.
     pub headers: Vec<Pair>,
 }
