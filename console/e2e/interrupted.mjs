@@ -36,7 +36,7 @@ async function silent({ server, browser }) {
 /** A revoked token does not lose edits: the page is covered until the next sign-in. */
 async function revoked({ server, browser, ids }) {
   const { page, context, problems } = await visit(browser);
-  const create = async (name, role) => JSON.parse((await server.ask("POST", "/v1/tokens", { name, role })).text);
+  const create = async (name, role) => JSON.parse((await server.call("POST", "/v1/tokens", { name, role })).text);
   const first = await create("first operator", "operator");
   await page.goto(`${server.admin}/console/`);
   await page.getByLabel("Admin token").fill(first.token);
@@ -47,7 +47,7 @@ async function revoked({ server, browser, ids }) {
   const body = page.getByRole("textbox", { name: /^Body/ });
   const edited = '{"orderId":"R-1","customer":"an edit of a quarter of an hour"}';
   await body.fill(edited);
-  assert.equal((await server.ask("DELETE", `/v1/tokens/${first.id}`)).status, 204);
+  assert.equal((await server.call("DELETE", `/v1/tokens/${first.id}`)).status, 204);
   await page.getByRole("dialog", { name: "Edit and resubmit" }).getByRole("button", { name: "Resubmit", exact: true }).click();
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.getByText("Your session has ended").waitFor();
@@ -68,7 +68,7 @@ async function revoked({ server, browser, ids }) {
   await other.page.getByLabel("Admin token").fill(second.token);
   await other.page.getByRole("button", { name: "Sign in" }).click();
   await other.page.getByLabel("Path or URL").fill("/mirror/kept");
-  assert.equal((await server.ask("DELETE", `/v1/tokens/${second.id}`)).status, 204);
+  assert.equal((await server.call("DELETE", `/v1/tokens/${second.id}`)).status, 204);
   await other.page.getByRole("button", { name: "Explain", exact: true }).click();
   const cover = other.page.getByRole("dialog", { name: "Sign in again" });
   await cover.getByLabel("Admin token").fill(server.tokens.viewer);
@@ -87,7 +87,7 @@ async function pasted({ server, browser }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "viewer");
   const until = Date.now() + 20_000;
-  while ((await server.ask("GET", `/v1/transactions/${id}`)).status !== 200) {
+  while ((await server.call("GET", `/v1/transactions/${id}`)).status !== 200) {
     assert.ok(Date.now() < until, "the transaction is indexed");
     await new Promise((resolve) => setTimeout(resolve, 200));
   }

@@ -15,7 +15,7 @@ const SECONDS = 20;
 async function watchTasks(page) {
   await page.addInitScript(() => {
     globalThis.tasks = [];
-    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+    new PerformanceObserver((entries) => globalThis.tasks.push(...entries.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
   });
   return () => page.evaluate(() => globalThis.tasks.splice(0));
 }
@@ -56,7 +56,7 @@ async function longList(browser, server) {
   const tasks = await watchTasks(page);
   await signIn(page, server, "viewer");
   for (let at = 0; at < 120; at += 1) {
-    const counted = await server.ask("GET", "/v1/transactions/summary?q=api%3Ahello%20since%3A1h");
+    const counted = await server.call("GET", "/v1/transactions/summary?q=api%3Ahello%20since%3A1h");
     if (JSON.parse(counted.text).matched >= COUNT) break;
     await page.waitForTimeout(500);
   }
@@ -67,15 +67,15 @@ async function longList(browser, server) {
   const box = page.locator(".hits-scroll");
   let maxRows = 0;
   let last = 0;
-  const seen = [];
+  const observed = [];
   // Scrolls through the list in steps of one or two screens, at the speed of a mouse wheel.
   for (let at = 0; at < 300; at += 1) {
     await box.evaluate((element) => element.scrollBy(0, 900));
     await page.waitForTimeout(16);
     maxRows = Math.max(maxRows, await page.locator(".hits-scroll .hit").count());
   }
-  seen.push(...(await tasks()));
-  console.log(`list: scrolled by screens, ${summary(seen)}`);
+  observed.push(...(await tasks()));
+  console.log(`list: scrolled by screens, ${summary(observed)}`);
   const end = Date.now() + 180_000;
   while (last < COUNT && Date.now() < end) {
     await box.evaluate((element) => element.scrollTo(0, element.scrollHeight));

@@ -53,8 +53,8 @@ async function phone({ server, browser, ids }) {
     await page.goto(server.admin + path);
     await page.waitForTimeout(1200);
     await picture(page, `${name}-phone`);
-    const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-    assert.ok(wide <= seen, `${name} is ${wide} wide`);
+    const [width, viewport] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(width <= viewport, `${name} has a width of ${width}`);
   }
   assert.deepEqual(problems, []);
   await context.close();
@@ -137,7 +137,7 @@ async function throttled({ server, browser }) {
   })();
   const begun = Date.now();
   await page.getByText("Throttled now:").waitFor({ timeout: 5000 });
-  console.log(`        a throttled consumer is seen after ${Date.now() - begun} ms`);
+  console.log(`        a throttled consumer is shown after ${Date.now() - begun} ms`);
   await page.getByRole("link", { name: "beta" }).click();
   await page.getByRole("tab", { name: "Limits" }).click();
   await page.getByText("throttled by rate").waitFor();
@@ -186,9 +186,9 @@ async function roles({ server, browser, ids }) {
   for (const [rank, role] of names.entries()) {
     const { page, context, problems } = await visit(browser);
     await signIn(page, server, role);
-    const seen = async (name) => (await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).count()) > 0;
-    assert.equal(await seen("Jobs"), rank >= 2, role);
-    assert.equal(await seen("Access"), rank >= 3, role);
+    const isVisible = async (name) => (await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).count()) > 0;
+    assert.equal(await isVisible("Jobs"), rank >= 2, role);
+    assert.equal(await isVisible("Access"), rank >= 3, role);
     await page.goto(`${server.admin}/console/transactions/${ids.failed}`);
     await page.getByRole("heading", { name: "Durations" }).waitFor();
     assert.equal((await page.getByText("Headers and bodies are hidden").count()) > 0, rank < 1, role);
@@ -230,7 +230,7 @@ async function hostile({ server, browser, ids }) {
   await signIn(page, server, "admin");
   await page.addInitScript(() => {
     globalThis.tasks = [];
-    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+    new PerformanceObserver((entries) => globalThis.tasks.push(...entries.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
   });
   for (const name of ["script", "svg", "html", "override", "line", "png", "large", "huge"]) {
     await page.goto(`${server.admin}/console/transactions/${ids[name]}`);
@@ -260,7 +260,7 @@ async function list({ server, browser }) {
   const shown = Date.now() - begun;
   await page.evaluate(() => {
     globalThis.tasks = [];
-    new PerformanceObserver((seen) => globalThis.tasks.push(...seen.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
+    new PerformanceObserver((entries) => globalThis.tasks.push(...entries.getEntries().map((task) => Math.round(task.duration)))).observe({ type: "longtask" });
   });
   const rows = page.locator(".hits-scroll .hit");
   let maxRows = 0;
@@ -355,10 +355,10 @@ async function lab({ server, browser }) {
     await page.getByRole("button", { name: "Start", exact: true }).click();
     await page.getByRole("heading", { name: "Running: toro" }).waitFor();
     await page.getByRole("img", { name: "Requests and errors per second" }).waitFor();
-    const running = JSON.parse((await server.ask("GET", "/v1/lab/run")).text);
+    const running = JSON.parse((await server.call("GET", "/v1/lab/run")).text);
     assert.ok(running.seconds.every((second) => second.samples <= 50), JSON.stringify(running.seconds));
     if (round === 0) {
-      assert.equal((await server.ask("POST", "/v1/lab/run", running.start)).status, 409, "one at a time");
+      assert.equal((await server.call("POST", "/v1/lab/run", running.start)).status, 409, "one at a time");
       await page.waitForTimeout(2500);
       await picture(page, "lab-running");
       await page.getByRole("button", { name: "Stop" }).click();
@@ -380,7 +380,7 @@ async function lab({ server, browser }) {
   // Its URL is valid once.
   assert.equal((await (await context.newPage()).goto(tab.url())).status(), 401);
   assert.equal(await tab.evaluate(() => globalThis.origin), "null", "the report has no session");
-  assert.match(await tab.evaluate(() => fetch("/v1/session").catch(() => "refused")), /refused/);
+  assert.match(await tab.evaluate(() => fetch("/v1/session").catch(() => "blocked")), /blocked/);
   await picture(tab, "lab-report");
   await tab.close();
   await page.getByRole("link", { name: "Lab", exact: true }).first().click();
@@ -390,7 +390,7 @@ async function lab({ server, browser }) {
   await page.getByText("Comparison by case").waitFor();
   await picture(page, "lab-compare");
   assert.deepEqual(await violations(page), []);
-  const audit = await server.ask("GET", "/v1/audit");
+  const audit = await server.call("GET", "/v1/audit");
   assert.match(audit.text, /start-load/);
   assert.deepEqual(problems, []);
   await context.close();

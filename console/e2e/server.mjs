@@ -136,11 +136,11 @@ export async function serve(binary) {
   const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "weir.yaml"], { cwd: dir });
   const admin = `http://${weir.ready.admin}`;
   const first = readFileSync(join(dir, "data/admin.token"), "utf8").trim();
-  const ask = (method, where, body) =>
+  const call = (method, where, body) =>
     send(admin + where, { method, headers: { authorization: `Bearer ${first}` }, body: body && JSON.stringify(body) });
   const tokens = {};
   for (const role of ROLES) {
-    const created = await ask("POST", "/v1/tokens", { name: `the ${role}`, role });
+    const created = await call("POST", "/v1/tokens", { name: `the ${role}`, role });
     tokens[role] = JSON.parse(created.text).token;
   }
   return {
@@ -150,7 +150,7 @@ export async function serve(binary) {
     data: join(dir, "data"),
     keys,
     tokens,
-    ask,
+    call,
     /** The cookie and the CSRF token of a new session. */
     async session(role) {
       const response = await send(`${admin}/v1/session`, { method: "POST", headers: { authorization: `Bearer ${tokens[role]}` } });

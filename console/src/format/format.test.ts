@@ -27,7 +27,7 @@ describe("numbers", () => {
     expect(plain(bytes(1024))).toBe("1 KiB");
     expect(plain(bytes(1024 * 1024 * 3.5))).toBe("3.5 MiB");
   });
-  it("never says none of what is there", () => {
+  it("does not round small shares to zero", () => {
     expect(plain(percent(1, 1_000_000))).toBe("< 0.01 %");
     expect(plain(percent(0, 10))).toBe("0 %");
     expect(plain(percent(5, 1000))).toBe("0.5 %");
@@ -38,7 +38,7 @@ describe("numbers", () => {
 });
 
 describe("time", () => {
-  it("takes the unit that suits", () => {
+  it("uses a suitable unit", () => {
     expect(plain(duration(999))).toBe("999 µs");
     expect(plain(duration(1500))).toBe("1.5 ms");
     expect(plain(duration(2_500_000))).toBe("2.5 s");
@@ -47,7 +47,7 @@ describe("time", () => {
     expect(plain(span(3600))).toBe("1 h");
     expect(plain(span(0.2))).toBe("0 s");
   });
-  it("says the zone", () => {
+  it("contains the time zone", () => {
     const at = new Date(2026, 10, 2, 3, 4, 5, 6);
     expect(clock(at)).toBe("03:04:05.006");
     expect(clock(at, false)).toBe("03:04:05");

@@ -8,7 +8,7 @@ export type UsageReport = Schemas["UsageReport"];
 export type UsageRow = Schemas["UsageRow"];
 
 /** Usage is metered by minute: the current minute is included only without an end. */
-export function counted(range: RangeSearch) {
+export function periodOf(range: RangeSearch) {
   const { from, to, rolling } = resolveRange(range, new Date());
   return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
 }
@@ -17,7 +17,7 @@ export function counted(range: RangeSearch) {
 export function usageOf(range: RangeSearch, by: string) {
   return {
     queryKey: ["usage", range, by],
-    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...counted(range), ...(by ? { by } : {}) } } })),
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), ...(by ? { by } : {}) } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   };

@@ -10,7 +10,7 @@ import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
 import { Empty, Failure, Loading, Panel } from "../ui/parts";
 import { MeteringOff } from "./metering-off";
-import { counted, type UsageReport, type UsageRow, usageOf } from "./queries";
+import { periodOf, type UsageReport, type UsageRow, usageOf } from "./queries";
 
 const GROUPS = ["consumer", "api", "operation", "plan", "status"] as const;
 type Group = (typeof GROUPS)[number];
@@ -69,7 +69,7 @@ function OverTime({ range }: { range: RangeSearch }) {
   const { step, seconds } = stepOf(range);
   const usage = useQuery({
     queryKey: ["usage", range, "time", step],
-    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...counted(range), step } } })),
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), step } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });

@@ -281,7 +281,7 @@ function Consumers() {
               <th className="num">Calls/s</th>
               <th className="num">4xx</th>
               <th className="num">Failed</th>
-              <th className="num">Refused since the start</th>
+              <th className="num">Rejected since the start</th>
             </tr>
           </thead>
           <tbody>
