@@ -1,10 +1,10 @@
-//! Bodies as they pass: of requests on their way in, of answers on their way out.
+//! Bodies of requests as they pass, and how those of responses end.
 
-mod answer;
+mod end;
 mod http1;
 mod http2;
 
-pub(crate) use answer::{AnswerError, Body, BodyEnd};
+pub(crate) use end::{AnswerError, BodyEnd};
 pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::{Http2Body, SharedResponse};
 

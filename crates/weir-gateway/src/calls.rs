@@ -3,13 +3,14 @@
 //! Each call is a request of weir's own, as those of scripts are: whole when it is sent, its answer
 //! whole when it is used. They are polled in the task of the client's request, so that they end with it.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
 use crate::proxy::{self, fill};
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::transaction_id::TransactionId;
 use crate::transform::{self, Source};
 use bytes::Bytes;

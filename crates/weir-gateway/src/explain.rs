@@ -15,7 +15,7 @@ mod upstream;
 
 pub(crate) use desk::Desk;
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::exchange::{Exchange, Protocol};
 use crate::explanation::{Explanation, Text};
 use crate::flow::{self, Effects, Handled};
@@ -23,6 +23,7 @@ use crate::limit::Limiter;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
+use crate::response_body::Body;
 use crate::site::{Site, SiteError};
 use crate::worker::{Live, Worker};
 use std::net::{IpAddr, SocketAddr};

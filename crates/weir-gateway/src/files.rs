@@ -6,7 +6,6 @@
 mod condition;
 mod range;
 
-use crate::body::Body;
 use crate::client_request::{ClientRequest, StageInput};
 use crate::compress::{self, Decision};
 use crate::cors::add_vary;
@@ -19,6 +18,7 @@ use crate::file_cache::{
 use crate::negotiate::Codings;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::transform::Source;
 use bytes::Bytes;
 use condition::{Validators, Verdict};

@@ -6,7 +6,7 @@
 
 use crate::auth::{self, AuthFailure, FailureKind};
 use crate::authorization_server;
-use crate::body::{Body, BodyTap, RequestBody};
+use crate::body::{BodyTap, RequestBody};
 use crate::calls;
 use crate::compress::{self, Decision};
 use crate::console_cookie;
@@ -19,6 +19,7 @@ use crate::limit::{Caller, Moment};
 use crate::path::{self, Ambiguity, Normal};
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::response_cache::{self, Looked};
 use crate::route::Found;
 use crate::script::Mapped;

@@ -3,11 +3,12 @@
 //! One checker a process: whichever worker sees that a check is due takes it. Each goes over a
 //! connection of its own, since one that is kept may outlive a server that accepts no others.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::deadline::Deadline;
 use crate::outgoing::Outgoing;
 use crate::proxy::sending::Sending;
 use crate::proxy::{Limits, UpstreamBody, http2, send_and_wait};
+use crate::response_body::Body;
 use crate::upstream::{Health, TakeError, Target};
 use crate::worker::Live;
 use http::{HeaderMap, HeaderName, HeaderValue, header};

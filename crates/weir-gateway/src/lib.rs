@@ -51,6 +51,7 @@ mod refusal;
 mod replay;
 mod reply;
 pub mod request_text;
+mod response_body;
 mod response_cache;
 pub mod route;
 mod route_runtime;

@@ -17,12 +17,13 @@ mod variables;
 
 pub(crate) use answer::AgentBody;
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::deadline::{Expired, Wait};
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::proxy::{Limits, head};
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use bytes::Bytes;
 use call::Call;
 use speak::Answered;

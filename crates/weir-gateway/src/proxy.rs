@@ -20,12 +20,13 @@ pub(crate) use attempt::{Failure, send_and_wait};
 pub(crate) use fetch::fetch;
 pub(crate) use head::fill;
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::upgrade;
 use crate::upstream::{Call, Connection, hash};
 use attempt::{Asking, attempt, once};

@@ -1,10 +1,11 @@
 //! The `reply` handler: a declared answer.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::client_request::StageInput;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::route_runtime::Representations;
 use crate::transform;
 use bytes::Bytes;

@@ -5,9 +5,10 @@
 //! let in, counted and recorded like anybody else, and maps and compression are done anew. Requests for
 //! what is being fetched already wait for that, once. `Cache-Status` (RFC 9211) says what was done.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::cache::{Answer, Entry, Found, Store, UnderWay, rules};
 use crate::exchange::Exchange;
+use crate::response_body::Body;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;

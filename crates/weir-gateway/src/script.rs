@@ -11,12 +11,13 @@ mod map;
 
 pub(crate) use map::{Mapped, request as map_request, response as map_response};
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers::apply_edits;
 use crate::path;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::script_engine::{Part, Place, Placement};
 use crate::worker::Live;
 use std::rc::Rc;

@@ -4,7 +4,7 @@ mod source;
 
 pub(crate) use source::Source;
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::client_request::{ClientRequest, StageInput};
 use crate::cors::add_vary;
 use crate::deadline::Deadline;
@@ -12,6 +12,7 @@ use crate::headers::is_encoded;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};

@@ -1,12 +1,13 @@
 //! Requests and answers against what the API's description says. A body that is looked into is held
 //! whole, within the route's limit; one that came with its head stays where it lies.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::client_request::{ClientRequest, StageInput};
 use crate::deadline::Deadline;
 use crate::headers::{self, is_encoded};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use bytes::Bytes;
 use weir_config::Segment;
 use weir_config::validation::{

@@ -1,7 +1,7 @@
 //! HTTP/1.x: one request after the other.
 
 use super::{Start, exhausted, http2, presence};
-use crate::body::{AnswerError, Body, Http1Body, Incoming, RequestBody};
+use crate::body::{AnswerError, Http1Body, Incoming, RequestBody};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
@@ -9,6 +9,7 @@ use crate::flow::{self, Gone};
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::stream::Stream;
 use crate::upgrade;
 use crate::worker::{Phase, Worker};

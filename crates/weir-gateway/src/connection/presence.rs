@@ -4,10 +4,11 @@
 //! A client that is gone would else be worked for until the upstream answers. Nothing is asked of
 //! the system unless something has happened on the connection: the runtime knows that already.
 
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::flow::{Gone, flow};
 use crate::outgoing::Outgoing;
+use crate::response_body::Body;
 use crate::stream::{Sign, Stream};
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -2,10 +2,11 @@
 
 use super::plan::{Planned, plan};
 use super::{AT_ONCE, Ended, Entry, Order, Refused, Resubmission, trial};
-use crate::body::{AnswerError, Body, RequestBody};
+use crate::body::{AnswerError, RequestBody};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{Gone, flow};
 use crate::problem::Problem;
+use crate::response_body::Body;
 use crate::worker::Worker;
 use std::future::poll_fn;
 use std::net::SocketAddr;

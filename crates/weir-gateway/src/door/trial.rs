@@ -2,11 +2,12 @@
 //! like any other. It needs the credential that it has, counts for limits and invoices, and is
 //! recorded; a property of the transaction says whose it was.
 
-use crate::body::{AnswerError, Body, RequestBody};
+use crate::body::{AnswerError, RequestBody};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
 use crate::headers;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
+use crate::response_body::Body;
 use crate::worker::{Shared, Worker};
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,7 +1,6 @@
 //! The explanation of a request that has gone through.
 
 use super::{names, route, sent, steps, text_of};
-use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::explanation::{
     Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Who,
@@ -11,6 +10,7 @@ use crate::headers;
 use crate::path;
 use crate::refusal::Refusal;
 use crate::request_text::{Arrival, RequestText};
+use crate::response_body::Body;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Segment};
 use weir_wire::Known;

@@ -2,7 +2,7 @@
 
 use super::connect;
 use super::failure::Failure;
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::headers::strip_response;
@@ -10,6 +10,7 @@ use crate::outgoing::Outgoing;
 use crate::proxy::sending::Sending;
 use crate::proxy::{self, Limits, UpstreamBody, head};
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use std::sync::Arc;
 use weir_broker::Pool;
 use weir_wire::{Framing, encode};

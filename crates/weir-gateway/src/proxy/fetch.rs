@@ -3,12 +3,13 @@
 
 use super::sending::Sending;
 use super::{Asking, Choice, Limits, Lost, UpstreamBody, attempt, connect, head, http2};
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::deadline::Deadline;
 use crate::headers::strip_hop_by_hop;
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::spans::{Open, TrySpan};
 use crate::transaction_id::TransactionId;
 use crate::upstream::{Call, Upstream};

@@ -14,7 +14,7 @@ use request::TrailerRules;
 
 use super::sending::SendingError;
 use super::{Choice, Limits, Lost, TARGETS_TRIED, head, not_connected, not_taken, retry};
-use crate::body::{Body, RequestBody, RequestBodyError};
+use crate::body::{RequestBody, RequestBodyError};
 use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::Exchange;
@@ -24,6 +24,7 @@ use crate::headers::strip_response;
 use crate::labels::Again;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::upstream::{Call, Retrying, Seat, Target, hash};
 use both::{Both, First};
 use bytes::Bytes;

@@ -1,10 +1,10 @@
 //! From what a script gives to an answer.
 
-use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::reply;
+use crate::response_body::Body;
 use bytes::Bytes;
 use weir_config::{Format, Script};
 use weir_script::{Answer, AnswerBody};

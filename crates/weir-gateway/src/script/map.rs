@@ -2,11 +2,12 @@
 
 use super::answer::{self, Unfit};
 use super::{call, failed, place, request as given};
-use crate::body::{Body, RequestBody};
+use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers::is_encoded;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::script_engine::Part;
 use crate::{headers, transform};
 use bytes::Bytes;

@@ -1,11 +1,11 @@
 //! Heads of HTTP/2: requests in the form that the stages work on, responses as the library takes
 //! them.
 
-use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
 use crate::refusal::Refusal;
+use crate::response_body::Body;
 use crate::worker::Worker;
 use http::header::{self, HeaderMap, HeaderValue};
 use std::cell::RefCell;

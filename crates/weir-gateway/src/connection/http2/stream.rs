@@ -1,12 +1,13 @@
 //! One stream: its request is answered, and the response is sent as the client's windows allow.
 
 use super::{InFlight, head};
-use crate::body::{AnswerError, Body, Http2Body, RequestBody, SharedResponse};
+use crate::body::{AnswerError, Http2Body, RequestBody, SharedResponse};
 use crate::capture::NotKept;
 use crate::connection::{Start, exhausted};
 use crate::deadline::{Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, Gone, flow};
+use crate::response_body::Body;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};

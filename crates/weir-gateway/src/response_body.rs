@@ -1,7 +1,8 @@
-//! The body of an answer, on its way to the client.
+//! The body of a response, on its way to the client.
 
+use crate::body::{AnswerError, BodyEnd};
 use crate::compress::{Encoder, EncoderError};
-use crate::deadline::{Deadline, Expired};
+use crate::deadline::Deadline;
 use crate::file_cache::FileBody;
 use crate::pool::AgentBody;
 use crate::problem::Problem;
@@ -9,15 +10,12 @@ use crate::proxy::UpstreamBody;
 use crate::proxy::http2::StreamBody;
 use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use weir_config::ContentCoding;
-use weir_wire::BodyError;
-use weir_wire::fastcgi::FastCgiError;
 
-/// Where an answer's bytes come from.
+/// Where a response's bytes come from.
 #[derive(Default)]
 pub(crate) enum Body<'a> {
     /// There is none.
@@ -39,73 +37,6 @@ pub(crate) enum Body<'a> {
     Kept(Box<KeptBody<'a>>),
     /// Another body, compressed on the way.
     Encoded(Box<EncodedBody<'a>>),
-}
-
-/// What comes behind the last byte of a body.
-#[derive(Default)]
-pub(crate) struct BodyEnd {
-    pub(crate) trailers: Option<HeaderMap>,
-    /// Status code of a gRPC call.
-    pub(crate) grpc_status: Option<usize>,
-}
-
-/// Why an answer broke off.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AnswerError {
-    /// The upstream closed or reset the connection.
-    #[error("the upstream closed the connection early")]
-    UpstreamClosed,
-    /// The upstream's framing is broken.
-    #[error("the upstream's response is malformed: {0}")]
-    UpstreamGarbage(#[from] BodyError),
-    /// What an agent sends is no FastCGI.
-    #[error("the agent's response is malformed: {0}")]
-    AgentGarbage(FastCgiError),
-    /// No byte came in time.
-    #[error("the upstream did not respond in time")]
-    Late(Expired),
-    /// A file cannot be read on, or is not any more what it was at the beginning.
-    #[error("the file cannot be read, or has changed")]
-    File,
-    /// The encoder failed.
-    #[error("the response cannot be compressed")]
-    Compression,
-    /// It is longer than it may be.
-    #[error("the response is too large")]
-    TooLarge,
-    /// It is whole, but its record is not on the disk.
-    #[error("the record cannot be written to disk")]
-    NotKept,
-}
-
-impl AnswerError {
-    /// What it is called when there is still somebody to tell.
-    pub(crate) fn problem(&self) -> Problem {
-        match self {
-            Self::UpstreamClosed => Problem::UpstreamClosed,
-            Self::UpstreamGarbage(_) | Self::AgentGarbage(_) => Problem::UpstreamGarbage,
-            Self::Late(expired) => Refusal::from(*expired).problem,
-            Self::File => Problem::FileUnreadable,
-            Self::Compression => Problem::Internal,
-            Self::TooLarge => Problem::AnswerTooLarge,
-            Self::NotKept => Problem::JournalFull,
-        }
-    }
-}
-
-impl From<AnswerError> for Refusal {
-    fn from(error: AnswerError) -> Self {
-        match &error {
-            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed
-            | AnswerError::File
-            | AnswerError::Compression
-            | AnswerError::TooLarge
-            | AnswerError::NotKept => Self::new(error.problem()),
-        }
-    }
 }
 
 impl<'a> Body<'a> {

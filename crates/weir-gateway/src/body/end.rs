@@ -1,0 +1,75 @@
+//! How the body of a response ends: with what comes behind it, or too early.
+
+use crate::deadline::Expired;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use http::HeaderMap;
+use weir_wire::BodyError;
+use weir_wire::fastcgi::FastCgiError;
+
+/// What comes behind the last byte of a body.
+#[derive(Default)]
+pub(crate) struct BodyEnd {
+    pub(crate) trailers: Option<HeaderMap>,
+    /// Status code of a gRPC call.
+    pub(crate) grpc_status: Option<usize>,
+}
+
+/// Why a response broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    /// The upstream closed or reset the connection.
+    #[error("the upstream closed the connection early")]
+    UpstreamClosed,
+    /// The upstream's framing is broken.
+    #[error("the upstream's response is malformed: {0}")]
+    UpstreamGarbage(#[from] BodyError),
+    /// What an agent sends is no FastCGI.
+    #[error("the agent's response is malformed: {0}")]
+    AgentGarbage(FastCgiError),
+    /// No byte came in time.
+    #[error("the upstream did not respond in time")]
+    Late(Expired),
+    /// A file cannot be read on, or is not any more what it was at the beginning.
+    #[error("the file cannot be read, or has changed")]
+    File,
+    /// The encoder failed.
+    #[error("the response cannot be compressed")]
+    Compression,
+    /// It is longer than it may be.
+    #[error("the response is too large")]
+    TooLarge,
+    /// It is whole, but its record is not on the disk.
+    #[error("the record cannot be written to disk")]
+    NotKept,
+}
+
+impl AnswerError {
+    /// What it is called when there is still somebody to tell.
+    pub(crate) fn problem(&self) -> Problem {
+        match self {
+            Self::UpstreamClosed => Problem::UpstreamClosed,
+            Self::UpstreamGarbage(_) | Self::AgentGarbage(_) => Problem::UpstreamGarbage,
+            Self::Late(expired) => Refusal::from(*expired).problem,
+            Self::File => Problem::FileUnreadable,
+            Self::Compression => Problem::Internal,
+            Self::TooLarge => Problem::AnswerTooLarge,
+            Self::NotKept => Problem::JournalFull,
+        }
+    }
+}
+
+impl From<AnswerError> for Refusal {
+    fn from(error: AnswerError) -> Self {
+        match &error {
+            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
+            AnswerError::Late(expired) => Self::from(*expired),
+            AnswerError::UpstreamClosed
+            | AnswerError::File
+            | AnswerError::Compression
+            | AnswerError::TooLarge
+            | AnswerError::NotKept => Self::new(error.problem()),
+        }
+    }
+}
