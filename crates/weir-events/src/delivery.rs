@@ -1,13 +1,12 @@
-//! Events that wait to be posted: one durable queue for those of the Monitor, of alerts and of
-//! triggers.
+//! The delivery queue: one durable queue for events of usage, alerts and triggers.
 //!
-//! Whoever makes an event puts it here in the transaction in which it notes that it has been made,
-//! so none is lost and none is made twice. An event is taken out once its sink has answered that it
-//! has it; after a crash between the two it is posted again, with the same id.
+//! An event is queued in the transaction that records its source as handled, so none is lost and
+//! none is queued twice. It is removed once its sink has confirmed it. After a crash between the two
+//! it is posted again, with the same id: delivery is at least once.
 //!
-//! Each sink has room for [`MOST`] events. One that takes none loses its oldest for newer ones, and
-//! what nobody has taken for a week is given up: both are counted. So making events never waits for
-//! a sink, and a sink that is gone holds back neither the events of others nor the journal.
+//! Each sink has room for [`MAX_WAITING`] events; beyond that its oldest ones are dropped. Events that
+//! were not delivered for [`MAX_AGE`] are dropped, too. Both are counted. So a sink that is down holds
+//! up neither the events of other sinks nor the journal.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use serde_json::{Value, json};
@@ -18,109 +17,109 @@ use weir_store::StoreError;
 use weir_store::clock::rfc3339;
 
 /// Most events that wait for a sink.
-pub const MOST: u64 = 100_000;
-/// How long an event waits at most.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Pause after the first attempt in vain; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+pub const MAX_WAITING: u64 = 100_000;
+/// Longest time that an event waits.
+pub const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Delay after the first failed attempt; it doubles with each further one.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Longest delay between two attempts.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(300);
 
-/// A CloudEvent 1.0 without its source, which the queue knows.
+/// A CloudEvent 1.0, without the source, which the queue adds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Unique for this source.
     pub id: String,
-    /// What part of weir it is from, behind `urn:weir:ID:`.
+    /// Part of weir that it is from: the end of the source `urn:weir:ID:PART`.
     pub part: &'static str,
     /// The type of event.
     pub kind: String,
-    /// What it is about.
+    /// Its subject.
     pub subject: String,
-    /// When it happened, in microseconds since 1970.
+    /// Time of its occurrence, in microseconds since 1970.
     pub time_us: u64,
     /// Its data.
     pub data: Value,
 }
 
-/// Where an event goes.
+/// The destination of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
+pub struct Destination<'a> {
     /// Name of the upstream.
     pub sink: &'a str,
     /// Path of the request.
     pub path: &'a str,
 }
 
-impl<'a> From<&'a weir_config::Sink> for Address<'a> {
+impl<'a> From<&'a weir_config::Sink> for Destination<'a> {
     fn from(sink: &'a weir_config::Sink) -> Self {
         Self { sink: &sink.name, path: &sink.path }
     }
 }
 
-/// An event that is to be posted now.
+/// An event that is due for delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueEvent {
     /// Its number in the queue.
     pub number: i64,
     /// Path of the request.
     pub path: String,
-    /// The event in CloudEvents' JSON format.
+    /// The event in the JSON format of CloudEvents.
     pub event: String,
-    /// Attempts in vain so far.
+    /// Failed attempts so far.
     pub attempts: u32,
 }
 
-/// What became of an attempt.
+/// Result of a delivery attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The sink has it.
+    /// The sink confirmed the event.
     Delivered,
-    /// It has to be tried again.
-    Again,
+    /// It has to be retried.
+    Retry,
 }
 
-/// Why events could not be made.
+/// Why events cannot be queued.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// The database could not be read or written.
+    /// The database cannot be read or written.
     #[error("the database cannot be used: {0}")]
     Database(#[from] rusqlite::Error),
-    /// The journal could not be read, or not told how far it was read.
+    /// The journal cannot be read, or its checkpoint not be written.
     #[error("the journal cannot be read: {0}")]
     Journal(#[source] std::io::Error),
 }
 
-/// What the queue has for a sink, and what it has given up since there is this database.
+/// The queue of a sink, and its dropped events since the database was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkQueue {
     /// Name of the upstream.
     pub sink: String,
     /// Events that wait.
     pub waiting: u64,
-    /// When the oldest of them was made, in microseconds since 1970; 0 if there is none.
+    /// Time at which the oldest of them was queued, in microseconds since 1970; 0 if there is none.
     pub oldest_us: u64,
-    /// Events given up because there was no room for newer ones.
-    pub overtaken: u64,
-    /// Events given up because nobody had taken them for [`LONGEST_WAIT`].
+    /// Events dropped because the queue was full.
+    pub overflowed: u64,
+    /// Events dropped because they were older than [`MAX_AGE`].
     pub expired: u64,
 }
 
-/// The queue, on a connection of its own.
+/// The delivery queue, on its own connection.
 #[derive(Debug)]
 pub struct Deliveries {
     connection: Connection,
     source: String,
     /// Most events that wait for a sink.
-    most: u64,
+    limit: u64,
 }
 
-/// Events are made in such a transaction, together with the note that they have been.
-pub(crate) struct Making<'c> {
-    pub(crate) transaction: rusqlite::Transaction<'c>,
+/// A transaction in which events are queued and their source is recorded as handled.
+pub(crate) struct EventTransaction<'c> {
+    pub(crate) database: rusqlite::Transaction<'c>,
     source: &'c str,
     now_us: u64,
-    most: u64,
+    limit: u64,
 }
 
 impl Deliveries {
@@ -133,7 +132,7 @@ impl Deliveries {
         let source = connection
             .query_row("SELECT id FROM event_source", [], |row| row.get(0))
             .map_err(|source| StoreError::Database { path: data.to_owned(), source })?;
-        Ok(Self { connection, source, most: MOST })
+        Ok(Self { connection, source, limit: MAX_WAITING })
     }
 
     /// Its connection, for other tables that the same thread reads and writes.
@@ -141,14 +140,13 @@ impl Deliveries {
         &mut self.connection
     }
 
-    /// Begins to make events.
-    pub(crate) fn make(&mut self, now_us: u64) -> rusqlite::Result<Making<'_>> {
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        Ok(Making { transaction, source: &self.source, now_us, most: self.most })
+    /// Starts a transaction that queues events.
+    pub(crate) fn begin(&mut self, now_us: u64) -> rusqlite::Result<EventTransaction<'_>> {
+        let database = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        Ok(EventTransaction { database, source: &self.source, now_us, limit: self.limit })
     }
 
-    /// Sinks for which there is something to be posted now.
+    /// Sinks with due events.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -157,20 +155,20 @@ impl Deliveries {
             "SELECT sink FROM delivery_sink s WHERE waiting > 0
              AND EXISTS (SELECT 1 FROM delivery d WHERE d.sink = s.sink AND d.due <= ?1)",
         )?;
-        statement.query_map([stored(now_us)], |row| row.get(0))?.collect()
+        statement.query_map([to_stored(now_us)], |row| row.get(0))?.collect()
     }
 
-    /// What is to be posted to a sink now, at most `most`: what has waited longest comes first.
+    /// Due events of a sink, at most `limit`; those that waited longest come first.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn due(&self, sink: &str, now_us: u64, most: usize) -> rusqlite::Result<Vec<Due>> {
+    pub fn due(&self, sink: &str, now_us: u64, limit: usize) -> rusqlite::Result<Vec<DueEvent>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT number, path, event, attempts FROM delivery
              WHERE sink = ?1 AND due <= ?2 ORDER BY due, number LIMIT ?3",
         )?;
-        let due = statement.query_map(params![sink, stored(now_us), most as i64], |row| {
-            Ok(Due {
+        let due = statement.query_map(params![sink, to_stored(now_us), limit as i64], |row| {
+            Ok(DueEvent {
                 number: row.get(0)?,
                 path: row.get(1)?,
                 event: row.get(2)?,
@@ -180,11 +178,15 @@ impl Deliveries {
         due.collect()
     }
 
-    /// Notes, durably, what became of attempts.
+    /// Persists the results of attempts.
     ///
     /// # Errors
-    /// The database cannot be written: they will be made again.
-    pub fn settle(&mut self, outcomes: &[(Due, Outcome)], now_us: u64) -> rusqlite::Result<()> {
+    /// The database cannot be written; the events will be posted again.
+    pub fn record_outcomes(
+        &mut self,
+        outcomes: &[(DueEvent, Outcome)],
+        now_us: u64,
+    ) -> rusqlite::Result<()> {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (due, outcome) in outcomes {
@@ -192,9 +194,10 @@ impl Deliveries {
                 Outcome::Delivered => transaction
                     .prepare_cached("DELETE FROM delivery WHERE number = ?1")?
                     .execute([due.number])?,
-                Outcome::Again => {
+                Outcome::Retry => {
                     let attempts = due.attempts.saturating_add(1);
-                    let pause = u64::try_from(pause(attempts).as_micros()).unwrap_or(u64::MAX);
+                    let retry_delay =
+                        u64::try_from(retry_delay(attempts).as_micros()).unwrap_or(u64::MAX);
                     transaction
                         .prepare_cached(
                             "UPDATE delivery SET attempts = ?2, due = ?3 WHERE number = ?1",
@@ -202,7 +205,7 @@ impl Deliveries {
                         .execute(params![
                             due.number,
                             attempts,
-                            stored(now_us.saturating_add(pause))
+                            to_stored(now_us.saturating_add(retry_delay))
                         ])?
                 }
             };
@@ -210,66 +213,72 @@ impl Deliveries {
         transaction.commit()
     }
 
-    /// Gives up, and counts, what has waited too long.
+    /// Drops and counts events that are too old.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn give_up(&mut self, now_us: u64) -> rusqlite::Result<()> {
-        let before = stored(now_us.saturating_sub(LONGEST_WAIT.as_micros() as u64));
+    pub fn drop_expired(&mut self, now_us: u64) -> rusqlite::Result<()> {
+        let before = to_stored(now_us.saturating_sub(MAX_AGE.as_micros() as u64));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for SinkQueue { sink, .. } in states(&transaction)? {
-            let given_up = transaction
+        for SinkQueue { sink, .. } in queues(&transaction)? {
+            let dropped = transaction
                 .prepare_cached("DELETE FROM delivery WHERE sink = ?1 AND made < ?2")?
                 .execute(params![sink, before])?;
-            if given_up > 0 {
+            if dropped > 0 {
                 transaction
                     .prepare_cached(
                         "UPDATE delivery_sink SET expired = expired + ?2 WHERE sink = ?1",
                     )?
-                    .execute(params![sink, given_up])?;
+                    .execute(params![sink, dropped])?;
             }
         }
         transaction.commit()
     }
 
-    /// What waits for each sink there has been, by name, and what was given up.
+    /// The queues of all sinks that ever had one, by name.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn state(&self) -> rusqlite::Result<Vec<SinkQueue>> {
-        states(&self.connection)
+    pub fn queues(&self) -> rusqlite::Result<Vec<SinkQueue>> {
+        queues(&self.connection)
     }
 }
 
-impl Making<'_> {
-    /// Puts an event into the queue; where its sink has no room left, the oldest one of that sink
-    /// goes. One that waits there already, by its id, is not made twice.
-    pub(crate) fn push(&mut self, to: Address<'_>, event: &Event) -> rusqlite::Result<()> {
+impl EventTransaction<'_> {
+    /// Queues an event. If the queue of the sink is full, its oldest event is dropped. An event with
+    /// the id of a waiting one is not queued.
+    pub(crate) fn push(&mut self, to: Destination<'_>, event: &Event) -> rusqlite::Result<()> {
         let pushed = self
-            .transaction
+            .database
             .prepare_cached(
                 "INSERT INTO delivery (sink, path, id, event, made, due)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
             )?
-            .execute(params![to.sink, to.path, event.id, self.text(event), stored(self.now_us)])?;
+            .execute(params![
+                to.sink,
+                to.path,
+                event.id,
+                self.text(event),
+                to_stored(self.now_us)
+            ])?;
         if pushed == 0 {
             return Ok(());
         }
         let over: u64 = self
-            .transaction
+            .database
             .prepare_cached("SELECT waiting FROM delivery_sink WHERE sink = ?1")?
             .query_row([to.sink], |row| row.get::<_, u64>(0))?
-            .saturating_sub(self.most);
+            .saturating_sub(self.limit);
         if over > 0 {
             let dropped = self
-                .transaction
+                .database
                 .prepare_cached(
                     "DELETE FROM delivery WHERE number IN
                      (SELECT number FROM delivery WHERE sink = ?1 ORDER BY made, number LIMIT ?2)",
                 )?
                 .execute(params![to.sink, over])?;
-            self.transaction
+            self.database
                 .prepare_cached(
                     "UPDATE delivery_sink SET overtaken = overtaken + ?2 WHERE sink = ?1",
                 )?
@@ -293,14 +302,14 @@ impl Making<'_> {
         .to_string()
     }
 
-    /// Makes it durable: the events, and that they have been made.
+    /// Commits the events together with the state of their source.
     pub(crate) fn commit(self) -> rusqlite::Result<()> {
-        self.transaction.commit()
+        self.database.commit()
     }
 }
 
-fn states(database: &Connection) -> rusqlite::Result<Vec<SinkQueue>> {
-    // Looked at all the time: nothing is counted, and what events say is not read.
+fn queues(database: &Connection) -> rusqlite::Result<Vec<SinkQueue>> {
+    // Called often: reads no events and counts none.
     let mut statement = database.prepare_cached(
         "SELECT sink, waiting, overtaken, expired, coalesce((SELECT min(made) FROM delivery d
              WHERE d.sink = s.sink), 0) FROM delivery_sink s ORDER BY sink",
@@ -309,7 +318,7 @@ fn states(database: &Connection) -> rusqlite::Result<Vec<SinkQueue>> {
         Ok(SinkQueue {
             sink: row.get(0)?,
             waiting: row.get(1)?,
-            overtaken: row.get(2)?,
+            overflowed: row.get(2)?,
             expired: row.get(3)?,
             oldest_us: row.get(4)?,
         })
@@ -317,17 +326,17 @@ fn states(database: &Connection) -> rusqlite::Result<Vec<SinkQueue>> {
     statement.query_map([], state)?.collect()
 }
 
-/// A time as the database has it.
-pub(crate) fn stored(us: u64) -> i64 {
+/// A time in the form of the database.
+pub(crate) fn to_stored(us: u64) -> i64 {
     i64::try_from(us).unwrap_or(i64::MAX)
 }
 
-/// How long an event waits after so many attempts in vain. A sink that is down has all its events
-/// wait, but not all of them become due at once: they were not all tried.
+/// The delay after a number of failed attempts. The events of a sink that is down do not become due
+/// all at once, as not all of them were attempted.
 #[must_use]
-pub fn pause(attempts: u32) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << attempts.saturating_sub(1).min(16));
-    doubled.min(LONGEST_PAUSE)
+pub fn retry_delay(attempts: u32) -> Duration {
+    let doubled = MIN_RETRY_DELAY.saturating_mul(1 << attempts.saturating_sub(1).min(16));
+    doubled.min(MAX_RETRY_DELAY)
 }
 
 #[cfg(test)]

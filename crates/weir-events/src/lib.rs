@@ -1,7 +1,7 @@
 //! CloudEvents of usage, alerts and transactions, and the queue in which they wait for their sinks.
 //!
-//! Events are made in the transaction that records what they were made of: none is lost, none is
-//! made twice.
+//! An event is queued in the transaction that records its source as handled: no event is lost, and
+//! none is queued twice.
 
 pub mod delivery;
 mod trigger;

@@ -1,8 +1,8 @@
-//! Triggers: an event for each transaction that ends in a way that a rule is for.
+//! Triggers: an event for each transaction that a rule matches.
 //!
-//! They follow the journal under a name of their own, so nothing that they have not seen is
-//! dropped. How far they are stands in the database, written together with the events; the
-//! journal's own note of it comes afterwards and only says what may be dropped.
+//! Triggers are a follower of the journal, which keeps all transactions that they have not read.
+//! Their position is in the database, written together with the events. The checkpoint of the journal
+//! is written afterwards, and only states what may be dropped.
 
 use rusqlite::params;
 use serde_json::json;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use weir_config::{BusinessKeys, EndState, Trigger};
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
 
-use crate::delivery::{Address, Deliveries, Event, EventError};
+use crate::delivery::{Deliveries, Destination, Event, EventError};
 use weir_store::clock::rfc3339;
 use weir_tracker::read_keys;
 
-/// Its name among the followers of the journal.
+/// Name of its follower of the journal.
 const FOLLOWER: &str = "triggers";
-/// How often it is noted how far was read, when no event was made.
-const SAVE: Duration = Duration::from_secs(2);
+/// Time between writes of the position while there are no events.
+const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Rules on transactions, and how far the journal has been looked at.
+/// The rules, and the position in the journal.
 #[derive(Debug)]
 pub struct Triggers {
     journal: Arc<Journal>,
@@ -28,42 +28,42 @@ pub struct Triggers {
     readers: Vec<Reader>,
     rules: Vec<Trigger>,
     keys: Arc<BusinessKeys>,
-    /// Read, and not durable in the database yet; and when that was last so.
+    /// Whether the position in the database is outdated, and when it was written.
     unsaved: bool,
     saved: Instant,
-    /// Durable in the database, and not noted by the journal yet; and when that was last so.
-    unnoted: bool,
-    noted: Instant,
+    /// Whether the checkpoint of the journal is outdated, and when it was written.
+    uncommitted: bool,
+    committed: Instant,
 }
 
 impl Triggers {
-    /// Goes on where it was; the first time with what ends from now on.
+    /// Continues at its position; the first time, with transactions that end from now on.
     ///
     /// # Errors
     /// The database or the journal cannot be read or written.
     pub fn open(journal: &Arc<Journal>, queue: &mut Deliveries) -> Result<Self, EventError> {
         let follower = journal.follower(FOLLOWER).map_err(EventError::Journal)?;
-        let making = queue.make(0)?;
+        let batch = queue.begin(0)?;
         let mut readers = Vec::new();
         for lane in 0..journal.lanes() {
-            making
-                .transaction
+            batch
+                .database
                 .prepare_cached(
                     "INSERT INTO trigger_position VALUES (?1, ?2) ON CONFLICT DO NOTHING",
                 )?
                 .execute(params![lane, journal.end(lane).to_bits().cast_signed()])?;
-            let position: i64 = making
-                .transaction
+            let position: i64 = batch
+                .database
                 .prepare_cached("SELECT position FROM trigger_position WHERE lane = ?1")?
                 .query_row([lane], |row| row.get(0))?;
-            // A loss of power may have taken what was looked at.
+            // After a power loss the journal may end before the position.
             let position = Position::from_bits(position.cast_unsigned()).min(journal.end(lane));
             readers.push(match follower.position(lane) == position {
                 true => journal.follow(&follower, lane),
                 false => journal.reader(lane, position),
             });
         }
-        making.commit()?;
+        batch.commit()?;
         let mut triggers = Self {
             journal: Arc::clone(journal),
             follower,
@@ -72,27 +72,27 @@ impl Triggers {
             keys: Arc::default(),
             unsaved: false,
             saved: Instant::now(),
-            unnoted: true,
-            noted: Instant::now(),
+            uncommitted: true,
+            committed: Instant::now(),
         };
-        triggers.note()?;
+        triggers.commit()?;
         Ok(triggers)
     }
 
-    /// Forgets that there ever were triggers, so that nothing is kept for them: they begin anew with
-    /// what ends then.
+    /// Removes position and checkpoint, so that the journal keeps nothing for triggers. Later ones
+    /// start with transactions that end then.
     ///
     /// # Errors
     /// The database or the journal cannot be written.
-    pub fn forget(journal: &Journal, queue: &mut Deliveries) -> Result<(), EventError> {
-        let making = queue.make(0)?;
-        making.transaction.execute("DELETE FROM trigger_position", [])?;
-        making.commit()?;
+    pub fn remove_checkpoint(journal: &Journal, queue: &mut Deliveries) -> Result<(), EventError> {
+        let batch = queue.begin(0)?;
+        batch.database.execute("DELETE FROM trigger_position", [])?;
+        batch.commit()?;
         journal.forget(FOLLOWER).map_err(EventError::Journal)
     }
 
-    /// Follows these rules from now on.
-    pub fn set(&mut self, rules: &[Trigger], keys: &Arc<BusinessKeys>) {
+    /// Changes the rules.
+    pub fn configure(&mut self, rules: &[Trigger], keys: &Arc<BusinessKeys>) {
         self.rules = rules.to_vec();
         self.keys = Arc::clone(keys);
         let at: Vec<(u16, Position)> =
@@ -100,7 +100,7 @@ impl Triggers {
         self.readers = at.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
     }
 
-    /// Bodies are read only if a rule looks for business keys in them.
+    /// Bodies are read only if a rule has a business key.
     fn reader(&self, lane: u16, at: Position) -> Reader {
         let reader = self.journal.reader(lane, at);
         match self.rules.iter().any(|rule| rule.key.is_some()) {
@@ -109,7 +109,7 @@ impl Triggers {
         }
     }
 
-    /// Looks at about `most` transactions, or makes about as many events of fewer; true if there are
+    /// Reads up to about `limit` transactions, or fewer that give as many events; true if there are
     /// more.
     ///
     /// # Errors
@@ -118,13 +118,13 @@ impl Triggers {
         &mut self,
         queue: &mut Deliveries,
         now_us: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, EventError> {
         let before: Vec<(u16, Position)> =
             self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
-        let done = self.read(queue, now_us, most);
+        let done = self.read(queue, now_us, limit);
         if done.is_err() {
-            // What was read and not committed is read again.
+            // Transactions that were read and not committed are read again.
             self.readers = before.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
         }
         done
@@ -134,106 +134,106 @@ impl Triggers {
         &mut self,
         queue: &mut Deliveries,
         now_us: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, EventError> {
-        let (mut done, mut made) = (0, Vec::new());
+        let (mut done, mut events) = (0, Vec::new());
         for reader in &mut self.readers {
-            while done < most && made.len() < most {
+            while done < limit && events.len() < limit {
                 let next = reader.next_transaction().map_err(EventError::Journal)?;
                 let Some(mut transaction) = next else { break };
                 done += 1;
                 if !transaction.is_count() {
-                    made.extend(events(&self.rules, &self.keys, &mut transaction));
+                    events.extend(events_of(&self.rules, &self.keys, &mut transaction));
                 }
             }
         }
-        let more = done >= most || made.len() >= most;
+        let more = done >= limit || events.len() >= limit;
         self.unsaved |= done > 0;
-        // Where nothing was made it can be read again: a sync for that is not worth its while.
-        if !made.is_empty() || (self.unsaved && self.saved.elapsed() >= SAVE) {
-            save(&self.readers, queue, now_us, &made)?;
+        // Without events the transactions can be read again: that is cheaper than a sync each time.
+        if !events.is_empty() || (self.unsaved && self.saved.elapsed() >= SAVE_INTERVAL) {
+            save(&self.readers, queue, now_us, &events)?;
             (self.unsaved, self.saved) = (false, Instant::now());
-            self.unnoted = true;
+            self.uncommitted = true;
         }
-        if self.noted.elapsed() >= SAVE && !self.unsaved {
-            self.note()?;
+        if self.committed.elapsed() >= SAVE_INTERVAL && !self.unsaved {
+            self.commit()?;
         }
-        // Not always the same lane comes first.
+        // Another lane comes first the next time.
         if self.readers.len() > 1 {
             self.readers.rotate_left(1);
         }
         Ok(more)
     }
 
-    /// Has the journal know how far it is.
-    fn note(&mut self) -> Result<(), EventError> {
-        if !std::mem::take(&mut self.unnoted) {
+    /// Writes the checkpoint of the journal.
+    fn commit(&mut self) -> Result<(), EventError> {
+        if !std::mem::take(&mut self.uncommitted) {
             return Ok(());
         }
-        self.noted = Instant::now();
+        self.committed = Instant::now();
         self.readers.iter().for_each(|reader| self.follower.advance(reader));
-        let noted = self.follower.commit().map_err(EventError::Journal);
-        self.unnoted = noted.is_err();
-        noted
+        let committed = self.follower.commit().map_err(EventError::Journal);
+        self.uncommitted = committed.is_err();
+        committed
     }
 }
 
-/// Puts events into the queue and notes how far was read, both or neither.
+/// Queues events and writes the position in one transaction.
 fn save(
     readers: &[Reader],
     queue: &mut Deliveries,
     now_us: u64,
-    made: &[(Address<'_>, Event)],
+    events: &[(Destination<'_>, Event)],
 ) -> Result<(), EventError> {
-    let mut making = queue.make(now_us)?;
-    for (address, event) in made {
-        making.push(*address, event)?;
+    let mut batch = queue.begin(now_us)?;
+    for (address, event) in events {
+        batch.push(*address, event)?;
     }
     for reader in readers {
-        making
-            .transaction
+        batch
+            .database
             .prepare_cached("UPDATE trigger_position SET position = ?2 WHERE lane = ?1")?
             .execute(params![reader.lane(), reader.position().to_bits().cast_signed()])?;
     }
     failpoint::pass("trigger.make");
-    making.commit()?;
+    batch.commit()?;
     failpoint::pass("trigger.made");
     Ok(())
 }
 
-/// The events that rules make of a transaction, and where they go.
-fn events<'r>(
+/// The events of a transaction, with their destinations.
+fn events_of<'r>(
     rules: &'r [Trigger],
     keys: &BusinessKeys,
     transaction: &mut Transaction,
-) -> Vec<(Address<'r>, Event)> {
+) -> Vec<(Destination<'r>, Event)> {
     let state = match transaction.outcome {
         Outcome::Completed => EndState::Completed,
         Outcome::Failed => EndState::Failed,
         Outcome::Interrupted => EndState::Interrupted,
     };
-    let is_for = |rule: &&Trigger| {
+    let matches = |rule: &&Trigger| {
         let api = rule.apis.is_empty() || rule.apis.contains(&transaction.api);
         api && rule.states.contains(&state)
     };
-    let rules: Vec<&Trigger> = rules.iter().filter(is_for).collect();
+    let rules: Vec<&Trigger> = rules.iter().filter(matches).collect();
     if rules.iter().any(|rule| rule.key.is_some()) {
         read_keys(keys, transaction);
     }
-    let made = rules.into_iter().filter_map(|rule| {
+    let events = rules.into_iter().filter_map(|rule| {
         let mut key = None;
-        if let Some((name, wanted)) = &rule.key {
+        if let Some((name, expected)) = &rule.key {
             let fits = |(found, value): &&(String, String)| {
-                found == name && wanted.as_ref().is_none_or(|wanted| wanted == value)
+                found == name && expected.as_ref().is_none_or(|expected| expected == value)
             };
             key = Some(transaction.keys.iter().find(fits)?);
         }
-        Some((Address::from(&rule.sink), event(rule, state, transaction, key)))
+        Some((Destination::from(&rule.sink), event(rule, state, transaction, key)))
     });
-    made.collect()
+    events.collect()
 }
 
-/// What is told of a transaction: of its keys only the one that the rule asks for.
+/// The event of a transaction: of its business keys, only that of the rule.
 fn event(
     rule: &Trigger,
     state: EndState,
@@ -267,7 +267,7 @@ fn event(
     }
 }
 
-/// As a UUID is written (RFC 9562, section 4).
+/// The text form of a UUID (RFC 9562, section 4).
 fn id_text(id: u128) -> String {
     let hex = format!("{id:032x}");
     let part = |from, to| hex.get(from..to).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Events made of counts: one for each minute's bucket, and those of alerts.
+//! Events of counts: one for each bucket of a minute, and one for each alert that fires.
 //!
-//! A bucket is told once its minute is over, and told again with a higher revision when calls are
-//! counted in it later: whoever counts notes which buckets have changed. Alerts are looked at with each minute that is over; that one
-//! holds is noted with its event, so that it is told again only after it has not held.
+//! The event of a bucket is queued once its minute has ended, and again with a higher revision if
+//! calls are counted in it later: the counter records changed buckets. Alerts are evaluated with each
+//! minute that has ended. That an alert is firing is stored with its event, so that the next event
+//! follows only after the alert has ceased.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
@@ -11,22 +12,22 @@ use weir_config::{Alert, AlertRule, Sink};
 use weir_journal::failpoint;
 use weir_store::clock::rfc3339;
 
-use crate::delivery::{Address, Deliveries, Event, EventError};
+use crate::delivery::{Deliveries, Destination, Event, EventError};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
-/// Seconds after its end until a minute counts as over: what ended in it has been counted by then.
+/// Seconds from the end of a minute until its calls are counted.
 const GRACE: u64 = 3;
-/// Buckets told in one transaction.
-const STEP: usize = 1000;
+/// Most buckets of one transaction.
+const BATCH: usize = 1000;
 
-/// Makes events of counts.
+/// Queues events of counts.
 #[derive(Debug, Default)]
 pub struct UsageEvents {
     buckets: Option<Sink>,
     alerts: Vec<Alert>,
-    /// The end of the last minute for which all was told.
-    told: Option<u64>,
+    /// The end of the last minute for which all events are queued.
+    queued_until: Option<u64>,
 }
 
 /// A bucket of a minute.
@@ -43,85 +44,85 @@ struct Bucket {
 }
 
 impl UsageEvents {
-    /// Tells this from now on. Who wants buckets for the first time is told those from the minute
-    /// of `now` on, which is in seconds since 1970.
+    /// Changes the configuration. With a first sink for buckets, their events start with the minute
+    /// of `now`, which is in seconds since 1970.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn set(
+    pub fn configure(
         &mut self,
         buckets: Option<&Sink>,
         alerts: &[Alert],
         queue: &mut Deliveries,
         now: u64,
     ) -> Result<(), EventError> {
-        let making = queue.make(0)?;
-        let transaction = &making.transaction;
+        let batch = queue.begin(0)?;
+        let database = &batch.database;
         match buckets {
-            Some(_) => transaction.execute(
+            Some(_) => database.execute(
                 "INSERT INTO bucket_cursor VALUES (1, ?1) ON CONFLICT DO NOTHING",
                 [now - now % MINUTE],
             )?,
             None => {
-                transaction.execute("DELETE FROM bucket_changed", [])?;
-                transaction.execute("DELETE FROM bucket_cursor", [])?
+                database.execute("DELETE FROM bucket_changed", [])?;
+                database.execute("DELETE FROM bucket_cursor", [])?
             }
         };
-        let known: Vec<String> = transaction
+        let known: Vec<String> = database
             .prepare_cached("SELECT name FROM alert")?
             .query_map([], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
         for name in known.iter().filter(|name| alerts.iter().all(|alert| alert.name != **name)) {
-            transaction.execute("DELETE FROM alert WHERE name = ?1", [name])?;
+            database.execute("DELETE FROM alert WHERE name = ?1", [name])?;
         }
-        making.commit()?;
+        batch.commit()?;
         self.buckets = buckets.cloned();
         self.alerts = alerts.to_vec();
-        self.told = None;
+        self.queued_until = None;
         Ok(())
     }
 
-    /// Makes what there is to be made at `now_us`; true if there is more.
+    /// Queues the events that are due at `now_us`; true if there are more.
     ///
     /// # Errors
     /// The database cannot be read or written. It can be called again.
     pub fn step(&mut self, queue: &mut Deliveries, now_us: u64) -> Result<bool, EventError> {
-        let over = (now_us / 1_000_000).saturating_sub(GRACE);
-        let over = over - over % MINUTE;
-        if self.told == Some(over) || (self.buckets.is_none() && self.alerts.is_empty()) {
+        let end = (now_us / 1_000_000).saturating_sub(GRACE);
+        let end = end - end % MINUTE;
+        if self.queued_until == Some(end) || (self.buckets.is_none() && self.alerts.is_empty()) {
             return Ok(false);
         }
         if let Some(sink) = &self.buckets
-            && tell_buckets(sink, queue, now_us, over)?
+            && queue_buckets(sink, queue, now_us, end)?
         {
             return Ok(true);
         }
         for alert in &self.alerts {
-            look_at(alert, queue, now_us, over)?;
+            evaluate(alert, queue, now_us, end)?;
         }
-        self.told = Some(over);
+        self.queued_until = Some(end);
         Ok(false)
     }
 }
 
-/// Tells buckets of minutes before `over`; true if there are more.
-fn tell_buckets(
+/// Queues events of buckets of minutes before `end`; true if there are more.
+fn queue_buckets(
     sink: &Sink,
     queue: &mut Deliveries,
     now_us: u64,
-    over: u64,
+    end: u64,
 ) -> Result<bool, EventError> {
-    // Looked for before: it may take long, and nobody else could write meanwhile. What is counted in
-    // between is told with the next revision.
-    let found = changed(queue.database(), over, STEP)?;
-    let mut making = queue.make(now_us)?;
+    // Read before the transaction: it may take long and would block other writers. Calls counted in
+    // between follow with the next revision.
+    let found = changed(queue.database(), end, BATCH)?;
+    let mut batch = queue.begin(now_us)?;
     for bucket in &found {
-        // One that was dropped meanwhile is nothing to tell.
+        // The bucket may have been purged.
         if bucket.revision > 0 {
-            making.push(Address::from(sink), &bucket_event(bucket))?;
+            batch.push(Destination::from(sink), &bucket_event(bucket))?;
         }
-        making
-            .transaction
+        batch
+            .database
             .prepare_cached(
                 "DELETE FROM bucket_changed WHERE start = ?1 AND series = ?2 AND NOT EXISTS
                  (SELECT 1 FROM bucket WHERE step = 60 AND start = ?1 AND series = ?2
@@ -129,14 +130,14 @@ fn tell_buckets(
             )?
             .execute(params![bucket.start, bucket.series, bucket.revision])?;
     }
-    let more = found.len() >= STEP;
+    let more = found.len() >= BATCH;
     failpoint::pass("bucket.make");
-    making.commit()?;
+    batch.commit()?;
     failpoint::pass("bucket.made");
     Ok(more)
 }
 
-fn changed(database: &Connection, over: u64, most: usize) -> rusqlite::Result<Vec<Bucket>> {
+fn changed(database: &Connection, end: u64, limit: usize) -> rusqlite::Result<Vec<Bucket>> {
     let mut read = database.prepare_cached(
         "SELECT c.start, c.series, coalesce(b.revision, 0), coalesce(s.consumer, ''),
                 coalesce(s.api, ''), coalesce(s.operation, ''), coalesce(s.plan, ''),
@@ -147,7 +148,7 @@ fn changed(database: &Connection, over: u64, most: usize) -> rusqlite::Result<Ve
          LEFT JOIN series s ON s.id = b.series
          WHERE c.start < ?1 ORDER BY c.start, c.series LIMIT ?2",
     )?;
-    let rows = read.query_map(params![over, most as i64], |row| {
+    let rows = read.query_map(params![end, limit as i64], |row| {
         let units: Option<String> = row.get(11)?;
         Ok(Bucket {
             start: row.get(0)?,
@@ -195,48 +196,50 @@ fn bucket_event(bucket: &Bucket) -> Event {
     }
 }
 
-/// Looks whether an alert holds for the minutes before `over`, and tells it if it has begun to.
-fn look_at(
+/// Evaluates an alert for the minutes before `end`, and queues its event if it starts to fire.
+fn evaluate(
     alert: &Alert,
     queue: &mut Deliveries,
     now_us: u64,
-    over: u64,
+    end: u64,
 ) -> Result<(), EventError> {
-    let mut making = queue.make(now_us)?;
-    let from = over.saturating_sub(alert.over.as_secs());
-    let (calls, errors) = calls(&making.transaction, alert, from, over)?;
-    let holds = match alert.rule {
+    let mut batch = queue.begin(now_us)?;
+    let from = end.saturating_sub(alert.over.as_secs());
+    let (calls, errors) = calls(&batch.database, alert, from, end)?;
+    let fires = match alert.rule {
         AlertRule::Calls { above } => calls > above,
         AlertRule::ErrorRate { above, at_least } => {
             let share = u128::from(errors) * 10_000;
             calls >= at_least && share > u128::from(above) * u128::from(calls)
         }
     };
-    let held: Option<i64> = making
-        .transaction
+    let firing_since: Option<i64> = batch
+        .database
         .prepare_cached("SELECT since FROM alert WHERE name = ?1")?
         .query_row([&alert.name], |row| row.get(0))
         .optional()?;
-    match (holds, held) {
+    match (fires, firing_since) {
         (true, None) => {
-            making
-                .push(Address::from(&alert.sink), &alert_event(alert, from, over, calls, errors))?;
-            making
-                .transaction
-                .execute("INSERT INTO alert VALUES (?1, ?2)", params![alert.name, over])?;
+            batch.push(
+                Destination::from(&alert.sink),
+                &alert_event(alert, from, end, calls, errors),
+            )?;
+            batch
+                .database
+                .execute("INSERT INTO alert VALUES (?1, ?2)", params![alert.name, end])?;
         }
         (false, Some(_)) => {
-            making.transaction.execute("DELETE FROM alert WHERE name = ?1", [&alert.name])?;
+            batch.database.execute("DELETE FROM alert WHERE name = ?1", [&alert.name])?;
         }
         (true, Some(_)) | (false, None) => return Ok(()),
     }
     failpoint::pass("alert.make");
-    making.commit()?;
+    batch.commit()?;
     failpoint::pass("alert.made");
     Ok(())
 }
 
-/// Calls that an alert looks at, and those of them without an answer below status 500.
+/// Calls that an alert evaluates, and those of them without a response below status 500.
 fn calls(database: &Connection, alert: &Alert, from: u64, to: u64) -> rusqlite::Result<(u64, u64)> {
     let mut read = database.prepare_cached(
         "SELECT s.api, s.consumer, s.status, sum(b.calls) FROM bucket b
@@ -244,11 +247,12 @@ fn calls(database: &Connection, alert: &Alert, from: u64, to: u64) -> rusqlite::
          WHERE b.step = 60 AND b.start >= ?1 AND b.start < ?2 GROUP BY 1, 2, 3",
     )?;
     let mut rows = read.query(params![from, to])?;
-    let is_for = |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let includes =
+        |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let (mut calls, mut errors) = (0, 0);
     while let Some(row) = rows.next()? {
         let (api, consumer): (String, String) = (row.get(0)?, row.get(1)?);
-        if !is_for(&alert.apis, &api) || !is_for(&alert.consumers, &consumer) {
+        if !includes(&alert.apis, &api) || !includes(&alert.consumers, &consumer) {
             continue;
         }
         let (status, count): (u8, u64) = (row.get(2)?, row.get(3)?);

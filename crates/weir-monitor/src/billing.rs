@@ -1,14 +1,14 @@
-//! Billing: what calls cost, and invoices.
+//! Billing: prices of calls, and invoices.
 //!
-//! [`pricing`] is what the [counter](crate::Counter) asks for the price of each call it
-//! counts; [`record_prices`] keeps which prices were in force when; [`invoices`] puts both together.
+//! The [counter](crate::Counter) computes the price of each call with [`pricing`]. [`record_prices`]
+//! stores which prices are in force from when on. [`invoices`] combines both.
 
 mod invoice;
 mod period;
 mod price_list;
 
 pub use invoice::{Invoice, Line, TierLine, Total};
-pub use period::{NoPeriod, period};
+pub use period::{PeriodError, period};
 pub use price_list::{Rule, record_prices};
 
 use crate::{Call, Group, Monitor, MonitorError, Usage, UsageError};
@@ -21,24 +21,24 @@ use weir_config::amount::Amount;
 use weir_config::expr::CallFacts;
 use weir_config::price::Price;
 
-/// Why there is no invoice.
+/// Why an invoice cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub enum BillingError {
-    /// The counts could not be read, or are too many.
+    /// The counts cannot be read, or are too many.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// What is left of the counts does not begin or end where the period does.
+    /// Minutes are purged, and the period does not start and end with an hour.
     #[error(
         "minutes of that time are not kept any more, and it does not begin and end with an hour of UTC"
     )]
     NotKept,
-    /// It begins before what is left of the counts.
+    /// The period starts before the counts that are left.
     #[error(
         "what was counted before {until} is not kept any more, and that time begins earlier; ask \
          for one that begins then or later, and have `monitor.keep` say how long counts are needed"
     )]
     Dropped {
-        /// Before when counts may be gone.
+        /// Counts before this time may be purged.
         until: String,
     },
     /// The currency of a plan was changed within the period.
@@ -55,8 +55,8 @@ pub enum BillingError {
     },
 }
 
-/// What calls cost by themselves, for the counter; `None` if none of them costs anything. Calls
-/// whose expression gave no price are counted in `unpriced`.
+/// The price of single calls, for the counter; `None` if no plan has one. Calls whose expression
+/// gives no price are counted in `unpriced`.
 #[must_use]
 pub fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Price>> {
     let priced =
@@ -88,33 +88,33 @@ fn facts(call: &Call<'_>) -> CallFacts {
     }
 }
 
-/// The invoices of a period, in seconds since 1970: of one consumer, or of all that made calls with a
-/// plan that has a price. They are provisional while calls of the period may come in.
+/// The invoices of a period, in seconds since 1970: of one consumer, or of all with calls of a plan
+/// that has a price. They are provisional while calls of the period may still be counted.
 ///
 /// # Errors
 /// [`BillingError`].
 pub fn invoices(
     monitor: &Monitor,
     consumer: Option<&str>,
-    asked: &Range<u64>,
+    period: &Range<u64>,
 ) -> Result<Vec<Invoice>, BillingError> {
-    let rules = rules(monitor, asked)?;
-    // Before they are read: what is settled then is in them.
-    let (settled, dropped) = monitor.settled_and_dropped().map_err(UsageError::Monitor)?;
-    if asked.start < dropped {
+    let rules = rules(monitor, period)?;
+    // Before the counts are read, so that they include all calls before `complete`.
+    let (complete, purged) = monitor.complete_and_purged().map_err(UsageError::Monitor)?;
+    if period.start < purged {
         return Err(BillingError::Dropped {
-            until: weir_store::clock::rfc3339(dropped * 1_000_000),
+            until: weir_store::clock::rfc3339(purged * 1_000_000),
         });
     }
     let usage = Usage {
-        from: asked.start,
-        to: Some(asked.end),
+        from: period.start,
+        to: Some(period.end),
         consumer: consumer.map(str::to_owned),
         by: vec![Group::Consumer, Group::Plan, Group::Operation],
         ..Usage::default()
     };
     let report = monitor.usage(&usage)?;
-    let fits = report.span.start >= asked.start && report.span.end <= asked.end;
+    let fits = report.span.start >= period.start && report.span.end <= period.end;
     if !report.rows.is_empty() && !fits {
         return Err(BillingError::NotKept);
     }
@@ -133,15 +133,17 @@ pub fn invoices(
             amount: Amount::from_units(units),
         });
     }
-    let made = counted.into_iter().map(|(consumer, lines)| Invoice {
-        provisional: settled < asked.end,
-        ..invoice::invoice(&consumer, asked, lines, &rules)
+    let invoices = counted.into_iter().map(|(consumer, lines)| Invoice {
+        provisional: complete < period.end,
+        ..invoice::invoice(&consumer, period, lines, &rules)
     });
-    // Who is nobody pays nothing.
-    Ok(made.filter(|invoice| !invoice.lines.is_empty() && !invoice.consumer.is_empty()).collect())
+    // Calls without a consumer are not billed.
+    Ok(invoices
+        .filter(|invoice| !invoice.lines.is_empty() && !invoice.consumer.is_empty())
+        .collect())
 }
 
-/// The prices by which a period is billed.
+/// The prices with which a period is billed.
 fn rules(monitor: &Monitor, period: &Range<u64>) -> Result<BTreeMap<String, Rule>, BillingError> {
     let found = monitor.prices(period).map_err(UsageError::Monitor)?;
     let one = |(plan, (rule, others)): (String, (Rule, Vec<String>))| match others
@@ -159,6 +161,6 @@ impl Monitor {
         &self,
         period: &Range<u64>,
     ) -> Result<BTreeMap<String, (Rule, Vec<String>)>, MonitorError> {
-        self.ask(|database| Ok(price_list::in_period(database, period)?))
+        self.query(|database| Ok(price_list::in_period(database, period)?))
     }
 }

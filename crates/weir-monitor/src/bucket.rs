@@ -1,27 +1,27 @@
-//! Writing buckets: what was added up in memory is added to what the database has.
+//! Buckets: adds the sums in memory to those in the database.
 
 use crate::sketch::{Sketch, Sums};
-use crate::tally::{MINUTE, OfSeries, Series, Sum, Tally};
+use crate::tally::{MINUTE, Series, SeriesSums, Sum, Tally};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What stands for names that there was no room for.
+/// Replaces names beyond the cardinality limit.
 pub const OTHER: &str = "(other)";
 
 /// Seconds of an hour.
 pub(crate) const HOUR: u64 = 3600;
 /// Seconds of a day.
 pub(crate) const DAY: u64 = 86_400;
-/// How long minutes are kept, in seconds: a month by any zone, and some days to bill it.
+/// Retention of minutes, in seconds: a month of any time zone, and some days to bill it.
 pub(crate) const MINUTES_KEPT: u64 = 40 * DAY;
-/// Every call is in a bucket of each of these lengths.
+/// Lengths of buckets; every call is in one of each.
 pub(crate) const STEPS: [u64; 3] = [MINUTE, HOUR, DAY];
-/// Days whose combinations are remembered.
-const DAYS: usize = 8;
-/// Combinations whose numbers are remembered.
-const SERIES: usize = 100_000;
+/// Most days whose combinations are cached.
+const MAX_DAYS: usize = 8;
+/// Most combinations whose numbers are cached.
+const MAX_SERIES: usize = 100_000;
 
-/// Where buckets are written to.
+/// A table of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Bucket,
@@ -29,7 +29,7 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    fn read(self) -> &'static str {
+    fn select(self) -> &'static str {
         match self {
             Self::Bucket => {
                 "SELECT calls, request_bytes, response_bytes, amount, latency FROM bucket
@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    fn write(self) -> &'static str {
+    fn upsert(self) -> &'static str {
         match self {
             Self::Bucket => {
                 "INSERT INTO bucket VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
@@ -57,7 +57,7 @@ impl Table {
         }
     }
 
-    fn of_day(self) -> &'static str {
+    fn select_day(self) -> &'static str {
         match self {
             Self::Bucket => "SELECT series FROM bucket WHERE step = 86400 AND start = ?1",
             Self::Rebuilt => "SELECT series FROM rebuilt WHERE step = 86400 AND start = ?1",
@@ -65,13 +65,13 @@ impl Table {
     }
 }
 
-/// Writes buckets, and remembers what it knows of the database. What it remembers holds only while
-/// its transactions are committed: after one that was not, [`Writer::forget`].
+/// Writes buckets, with a cache of the database. The cache is valid only while its transactions are
+/// committed: after one that was not, call [`Writer::invalidate`].
 #[derive(Debug)]
 pub(crate) struct Writer {
     table: Table,
     numbers: HashMap<Series, i64>,
-    /// Combinations of a day, which are limited.
+    /// Combinations of each day, which are limited.
     days: BTreeMap<u64, HashSet<i64>>,
 }
 
@@ -80,49 +80,51 @@ impl Writer {
         Self { table, numbers: HashMap::new(), days: BTreeMap::new() }
     }
 
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         self.numbers.clear();
         self.days.clear();
     }
 
-    /// Adds what was read; gives how many calls went into buckets of others because a day has
-    /// `most` combinations.
+    /// Adds a tally. Gives the number of calls that were counted as [`OTHER`], as their day had `limit`
+    /// combinations.
     pub(crate) fn add(
         &mut self,
         database: &Connection,
         tally: &Tally,
-        most: usize,
+        limit: usize,
     ) -> rusqlite::Result<u64> {
-        let mut others = 0;
-        let told_from = self.told_from(database)?;
-        // What comes late is of many minutes, and of few hours.
+        let mut overflow = 0;
+        let events_from = self.events_from(database)?;
+        // Late calls are of many minutes, but of few hours.
         let mut longer: BTreeMap<(u64, u64, i64), Sum> = BTreeMap::new();
-        if self.numbers.len() > SERIES {
-            self.forget();
+        if self.numbers.len() > MAX_SERIES {
+            self.invalidate();
         }
-        for OfSeries { series, minutes } in tally.sums.values() {
+        for SeriesSums { series, minutes } in tally.sums.values() {
             let own = self.number(database, series)?;
             for (minute, sum) in minutes {
-                let place = self.place(database, series, own, minute - minute % DAY, most)?;
-                if place != own {
-                    others += sum.calls;
+                let counted =
+                    self.counted_series(database, series, own, minute - minute % DAY, limit)?;
+                if counted != own {
+                    overflow += sum.calls;
                 }
-                self.merge(database, (MINUTE, *minute, place), sum)?;
-                if told_from.is_some_and(|from| *minute >= from) {
-                    let note = "INSERT INTO bucket_changed VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-                    database.prepare_cached(note)?.execute(params![minute, place])?;
+                self.merge(database, (MINUTE, *minute, counted), sum)?;
+                if events_from.is_some_and(|from| *minute >= from) {
+                    let change =
+                        "INSERT INTO bucket_changed VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                    database.prepare_cached(change)?.execute(params![minute, counted])?;
                 }
                 for step in [HOUR, DAY] {
-                    longer.entry((step, minute - minute % step, place)).or_default().merge(sum);
+                    longer.entry((step, minute - minute % step, counted)).or_default().merge(sum);
                 }
             }
         }
         longer.iter().try_for_each(|(place, sum)| self.merge(database, *place, sum))?;
-        Ok(others)
+        Ok(overflow)
     }
 
-    /// The first minute that others are told of, if it is noted here what changes of it.
-    fn told_from(&self, database: &Connection) -> rusqlite::Result<Option<u64>> {
+    /// The first minute whose changes are recorded for events, if any are.
+    fn events_from(&self, database: &Connection) -> rusqlite::Result<Option<u64>> {
         match self.table {
             Table::Rebuilt => Ok(None),
             Table::Bucket => database
@@ -132,21 +134,21 @@ impl Writer {
         }
     }
 
-    /// Adds to one bucket: its length, its beginning and the number of its series.
+    /// Adds to one bucket, given by length, start and number of its series.
     pub(crate) fn merge(
         &self,
         database: &Connection,
         (step, start, series): (u64, u64, i64),
         sum: &Sum,
     ) -> rusqlite::Result<()> {
-        let mut read = database.prepare_cached(self.table.read())?;
+        let mut read = database.prepare_cached(self.table.select())?;
         let before = read.query_row(params![step, start, series], read_sum).optional()?;
         let mut sum = std::borrow::Cow::Borrowed(sum);
         if let Some(before) = before {
             sum.to_mut().merge(&before);
         }
         let amount = (sum.amount != 0).then(|| sum.amount.to_string());
-        database.prepare_cached(self.table.write())?.execute(params![
+        database.prepare_cached(self.table.upsert())?.execute(params![
             step,
             start,
             series,
@@ -159,54 +161,54 @@ impl Writer {
         Ok(())
     }
 
-    /// The number of the series under which calls of a day are counted: its own, unless there is
-    /// no room.
-    fn place(
+    /// The number of the series under which calls of a day are counted: their own, unless the limit
+    /// is reached.
+    fn counted_series(
         &mut self,
         database: &Connection,
         series: &Series,
         own: i64,
         day: u64,
-        most: usize,
+        limit: usize,
     ) -> rusqlite::Result<i64> {
-        if self.takes(database, day, own, most)? {
+        if self.has_room(database, day, own, limit)? {
             return Ok(own);
         }
-        // Who has to pay stays known as long as possible.
+        // Consumer and plan are kept as long as possible: they are billed.
         let other = || OTHER.to_owned();
         let folded = Series { api: other(), operation: other(), ..series.clone() };
         let folded = self.number(database, &folded)?;
-        if self.takes(database, day, folded, most.saturating_mul(2))? {
+        if self.has_room(database, day, folded, limit.saturating_mul(2))? {
             return Ok(folded);
         }
         let (consumer, api, operation, plan) = (other(), other(), other(), other());
         let all = Series { consumer, api, operation, plan, status: series.status };
         let all = self.number(database, &all)?;
-        self.takes(database, day, all, usize::MAX)?;
+        self.has_room(database, day, all, usize::MAX)?;
         Ok(all)
     }
 
-    /// Whether a day has a series, or room for it.
-    fn takes(
+    /// Whether a day has a series, or can get it.
+    fn has_room(
         &mut self,
         database: &Connection,
         day: u64,
         series: i64,
-        most: usize,
+        limit: usize,
     ) -> rusqlite::Result<bool> {
         if !self.days.contains_key(&day) {
-            let mut read = database.prepare_cached(self.table.of_day())?;
+            let mut read = database.prepare_cached(self.table.select_day())?;
             let known = read.query_map([day], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            if self.days.len() >= DAYS {
+            if self.days.len() >= MAX_DAYS {
                 self.days.pop_first();
             }
             self.days.insert(day, known);
         }
         let known = self.days.entry(day).or_default();
-        Ok(known.contains(&series) || (known.len() < most && known.insert(series)))
+        Ok(known.contains(&series) || (known.len() < limit && known.insert(series)))
     }
 
-    /// The number of a series; it gets one if it has none.
+    /// The number of a series, which is inserted if it is new.
     fn number(&mut self, database: &Connection, series: &Series) -> rusqlite::Result<i64> {
         if let Some(number) = self.numbers.get(series) {
             return Ok(*number);
@@ -233,32 +235,32 @@ fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// A sum as [`Table::read`] gives it.
+/// A sum of a row of [`Table::select`].
 pub(crate) fn read_sum(row: &Row<'_>) -> rusqlite::Result<Sum> {
     Ok(Sum {
         calls: row.get(0)?,
         request_bytes: row.get(1)?,
         response_bytes: row.get(2)?,
         amount: amount(row.get_ref(3)?.as_str_or_null()?),
-        // What cannot be read is left out: durations are no reason not to count.
+        // A damaged sketch is omitted: the calls are counted anyway.
         latency: Sketch::decode(row.get_ref(4)?.as_blob()?).unwrap_or_default(),
     })
 }
 
-/// Units of an amount as it is kept.
+/// Units of a stored amount.
 pub(crate) fn amount(text: Option<&str>) -> i128 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Adds a sketch as it is kept to others.
+/// Adds a stored sketch.
 pub(crate) fn add_latency(sums: &mut Sums, bytes: &[u8]) {
-    // As above.
+    // A damaged sketch is omitted.
     let _ = sums.add_encoded(bytes);
 }
 
-/// Drops the oldest day of each length whose time is over: at most one at a time, so that a clock
-/// that is far ahead for a while does not empty everything. `kept` are times of the steps.
-pub(crate) fn drop_old(database: &Connection, kept: [u64; 3]) -> rusqlite::Result<bool> {
+/// Purges the oldest day of each length if it is before `kept`, the times of the lengths. At most one
+/// day each, so that a clock that is far ahead for a while does not purge everything.
+pub(crate) fn purge(database: &Connection, kept: [u64; 3]) -> rusqlite::Result<bool> {
     let mut dropped = false;
     for (step, kept) in STEPS.into_iter().zip(kept) {
         let oldest = "SELECT min(start) FROM bucket WHERE step = ?1";
@@ -272,8 +274,8 @@ pub(crate) fn drop_old(database: &Connection, kept: [u64; 3]) -> rusqlite::Resul
         }
         dropped = true;
         if step != MINUTE {
-            let note = "UPDATE counted_until SET dropped = max(dropped, ?1)";
-            database.prepare_cached(note)?.execute([end])?;
+            let change = "UPDATE counted_until SET dropped = max(dropped, ?1)";
+            database.prepare_cached(change)?.execute([end])?;
         }
     }
     if dropped {

@@ -1,8 +1,8 @@
-//! Follows the journal and counts.
+//! The counter: follows the journal and counts calls.
 
 use crate::bucket::{self, MINUTES_KEPT, Table, Writer};
 use crate::error::MonitorError;
-use crate::quota::{self, Used};
+use crate::quota::{self, QuotaUse};
 use crate::tally::{Price, Tally};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
@@ -15,40 +15,40 @@ use weir_config::{Counts, Monitor as Configured};
 use weir_journal::{Follower, Journal, Position, Reader, failpoint};
 use weir_store::clock;
 
-/// Its name among the followers of the journal.
+/// Name of its follower of the journal.
 pub(crate) const FOLLOWER: &str = "monitor";
 /// The follower that keeps the journal from dropping anything during a rebuild.
 pub(crate) const REBUILD_PIN: &str = "monitor-rebuild";
-/// Longest time that counts are only in memory while the counter runs.
-const WRITE: Duration = Duration::from_secs(1);
-/// Calls after which they are written before that.
-const MOST: u64 = 200_000;
-/// Longest time until it is noted how far was read where nothing was to be counted.
-const NOTE: Duration = Duration::from_secs(10);
-/// How often what is old is looked for.
-const TIDY: Duration = Duration::from_secs(60 * 60);
-/// How calls are counted.
+/// Longest time that counts are only in memory.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// Most calls that are only in memory.
+const MAX_UNWRITTEN: u64 = 200_000;
+/// Longest time until the position is written if there was nothing to count.
+const POSITION_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between purges.
+const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// Settings of the counter.
 #[derive(Clone)]
 pub struct Settings {
-    /// What counts as a call.
+    /// The metering rules.
     pub counts: Counts,
-    /// How long counts are kept.
+    /// Retention of counts.
     pub keep: Duration,
     /// Most combinations of a day.
     pub cardinality: usize,
-    /// What a call costs, if any costs something.
+    /// Price of a call, if any call has one.
     pub price: Option<Arc<Price>>,
-    /// How long a call may last, but for those that have no limit: it is counted when it has ended,
-    /// where it began.
-    pub longest_call: Duration,
+    /// Longest duration of a call, except for those without a limit. A call is counted when it has
+    /// ended, in the minute in which it started.
+    pub max_call_time: Duration,
 }
 
 impl Settings {
-    /// As it is configured, without prices, for calls that last no time.
+    /// As configured, without prices and with a call duration of 0.
     #[must_use]
     pub fn new(configured: &Configured) -> Self {
         let Configured { counts, keep, cardinality, .. } = *configured;
-        Self { counts, keep, cardinality, price: None, longest_call: Duration::ZERO }
+        Self { counts, keep, cardinality, price: None, max_call_time: Duration::ZERO }
     }
 }
 
@@ -64,37 +64,37 @@ impl std::fmt::Debug for Settings {
             .field("counts", &self.counts)
             .field("keep", &self.keep)
             .field("cardinality", &self.cardinality)
-            .field("longest_call", &self.longest_call)
+            .field("max_call_time", &self.max_call_time)
             .finish_non_exhaustive()
     }
 }
 
-/// What the counter has done since it was opened, and how far behind it is.
+/// State of the counter since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Calls counted, and written.
+    /// Calls counted and written.
     pub counted: u64,
-    /// Of these, calls in buckets of others because there were too many combinations.
-    pub others: u64,
-    /// Times that counts were written.
+    /// Of these, calls counted as others because of the cardinality limit.
+    pub overflow: u64,
+    /// Number of writes.
     pub writes: u64,
-    /// Since the transaction written last was received, or since all was written; 0 when all is.
+    /// Time since the transaction written last was received, or since all was written; 0 when all is.
     pub lag: Duration,
-    /// Times that [`Counter::recover`] was called.
+    /// Calls of [`Counter::recover`].
     pub restarts: u64,
 }
 
-/// What the counter and those who ask share.
+/// What counter and readers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: Mutex<Settings>,
     counted: AtomicU64,
-    others: AtomicU64,
+    overflow: AtomicU64,
     writes: AtomicU64,
     restarts: AtomicU64,
-    /// All was written that was received before then, nearly; in microseconds since 1970.
+    /// Approximate time before which all is written, in microseconds since 1970.
     written_until: AtomicU64,
-    /// How far all was written in each lane; none are known before there is a counter.
+    /// Position up to which all is written in each lane; empty without a counter.
     written: Mutex<Vec<Position>>,
 }
 
@@ -103,7 +103,7 @@ impl Shared {
         Self {
             settings: Mutex::new(settings),
             counted: AtomicU64::default(),
-            others: AtomicU64::default(),
+            overflow: AtomicU64::default(),
             writes: AtomicU64::default(),
             restarts: AtomicU64::default(),
             written_until: AtomicU64::default(),
@@ -119,7 +119,7 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With the journal that is counted, if one is.
+    /// `journal` is the one that is counted, if any.
     pub(crate) fn statistics(&self, journal: Option<&Journal>) -> Statistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let left = journal.is_some_and(|journal| {
@@ -129,7 +129,7 @@ impl Shared {
         let behind = clock::now().saturating_sub(until).max(Duration::from_millis(1));
         Statistics {
             counted: load(&self.counted),
-            others: load(&self.others),
+            overflow: load(&self.overflow),
             writes: load(&self.writes),
             lag: if left { behind } else { Duration::ZERO },
             restarts: load(&self.restarts),
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// Counts what the journal has. Meant for a thread of its own.
+/// Counts the calls in the journal. Meant for a thread of its own.
 #[derive(Debug)]
 pub struct Counter {
     pub(crate) shared: Arc<Shared>,
@@ -145,17 +145,17 @@ pub struct Counter {
     pub(crate) connection: Connection,
     follower: Follower,
     readers: Vec<Reader>,
-    /// Where they began: all before that has been counted.
+    /// Their start positions: all before is counted.
     begun: Vec<Position>,
-    /// When what was read last was received, in microseconds since 1970.
+    /// Time of the call read last, in microseconds since 1970.
     read_until: u64,
-    /// When all that had ended was read last.
+    /// When the end of the journal was last reached.
     all_read: Option<Duration>,
     tally: Tally,
     writer: Writer,
-    /// When something was written last, and when what is old was looked for.
+    /// Time of the last write, and of the last purge.
     written: Instant,
-    tidied: Option<Instant>,
+    purged: Option<Instant>,
 }
 
 impl Counter {
@@ -165,12 +165,12 @@ impl Counter {
         shared: Arc<Shared>,
     ) -> Result<Self, MonitorError> {
         let connection = weir_store::open(data)?;
-        // Of a counting again that a crash has ended.
+        // Left by a rebuild that a crash ended.
         journal.forget(REBUILD_PIN).map_err(MonitorError::Journal)?;
         connection.execute("DELETE FROM rebuilt", [])?;
         let follower = journal.follower(FOLLOWER).map_err(MonitorError::Journal)?;
         let mut counter = Self {
-            readers: begin(&connection, &journal, &follower)?,
+            readers: open_readers(&connection, &journal, &follower)?,
             begun: Vec::new(),
             shared,
             journal,
@@ -181,10 +181,10 @@ impl Counter {
             tally: Tally::default(),
             writer: Writer::new(Table::Bucket),
             written: Instant::now(),
-            tidied: None,
+            purged: None,
         };
         counter.begun = counter.readers.iter().map(Reader::position).collect();
-        // The database says how far it has come, whatever the journal was told.
+        // The position in the database is the valid one; the checkpoint of the journal may be older.
         counter.write()?;
         counter.readers.iter().for_each(|reader| counter.follower.advance(reader));
         counter.follower.commit().map_err(MonitorError::Journal)?;
@@ -200,21 +200,21 @@ impl Counter {
     ///
     /// # Errors
     /// The database fails.
-    pub fn quota_used(&self, plan: &str, span: &Range<u64>) -> Result<Vec<Used>, MonitorError> {
+    pub fn quota_used(&self, plan: &str, span: &Range<u64>) -> Result<Vec<QuotaUse>, MonitorError> {
         quota::used(self.database(), plan, span)
     }
 
-    /// Reads up to about `most` transactions, writes if it is time to, and gives how many were read.
+    /// Reads up to about `limit` transactions, and writes if that is due. Gives the number read.
     ///
     /// # Errors
     /// The journal or the database fails; it can be called again.
-    pub fn step(&mut self, most: usize) -> Result<usize, MonitorError> {
-        if self.tally.calls >= MOST {
+    pub fn step(&mut self, limit: usize) -> Result<usize, MonitorError> {
+        if self.tally.calls >= MAX_UNWRITTEN {
             self.write()?;
         }
-        let read = self.read(most);
-        let due = if self.tally.is_empty() { NOTE } else { WRITE };
-        if self.tally.calls >= MOST || self.written.elapsed() >= due {
+        let read = self.read(limit);
+        let due = if self.tally.is_empty() { POSITION_INTERVAL } else { WRITE_INTERVAL };
+        if self.tally.calls >= MAX_UNWRITTEN || self.written.elapsed() >= due {
             self.write()?;
         }
         let read = read?;
@@ -222,16 +222,16 @@ impl Counter {
             self.read_until = clock::now_us();
         }
         if self.tally.is_empty() {
-            self.tell();
+            self.publish();
         }
-        if self.tidied.is_none_or(|tidied| tidied.elapsed() >= TIDY) {
-            self.tidied = Some(Instant::now());
-            self.tidy()?;
+        if self.purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
+            self.purged = Some(Instant::now());
+            self.purge()?;
         }
         Ok(read)
     }
 
-    fn read(&mut self, most: usize) -> Result<usize, MonitorError> {
+    fn read(&mut self, limit: usize) -> Result<usize, MonitorError> {
         let (counts, price) = {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
@@ -240,8 +240,8 @@ impl Counter {
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let begun = self.begun.get(usize::from(reader.lane())).copied().unwrap_or_default();
-            let read = reader.calls(most - done, |call| {
-                // Where its end may have been lost had been read before: it was counted there.
+            let read = reader.calls(limit - done, |call| {
+                // If its end was read before and lost, it is counted already.
                 if call.possible_end.is_none_or(|end| end >= begun) {
                     tally.add(call, counts, price.as_deref());
                 }
@@ -249,11 +249,11 @@ impl Counter {
             });
             match read {
                 Ok(read) => done += read,
-                // The other lanes go on.
+                // The other lanes are read nevertheless.
                 Err(error) => failed = Some(error),
             }
         }
-        if failed.is_none() && done < most {
+        if failed.is_none() && done < limit {
             self.all_read = Some(began);
         }
         match failed {
@@ -262,7 +262,7 @@ impl Counter {
         }
     }
 
-    /// Counts everything that is there, and writes it.
+    /// Counts everything that the journal has, and writes it.
     ///
     /// # Errors
     /// As [`Counter::step`].
@@ -271,36 +271,36 @@ impl Counter {
         self.write()
     }
 
-    /// Writes what was counted.
+    /// Writes the counts.
     ///
     /// # Errors
-    /// The database fails; what was counted is kept in memory, to be written later.
+    /// The database fails; the counts stay in memory, to be written later.
     pub fn write(&mut self) -> Result<(), MonitorError> {
         let written = self.write_all();
         self.written = Instant::now();
         if written.is_err() {
-            self.writer.forget();
+            self.writer.invalidate();
         }
-        let others = written?;
+        let overflow = written?;
         let counts = &self.shared;
         counts.counted.fetch_add(self.tally.calls, Ordering::Relaxed);
-        counts.others.fetch_add(others, Ordering::Relaxed);
+        counts.overflow.fetch_add(overflow, Ordering::Relaxed);
         counts.writes.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
-        self.tell();
+        self.publish();
         failpoint::pass("monitor.written");
         let reached = |reader: &Reader| reader.position().segment();
         let passed = |reader: &Reader| self.follower.position(reader.lane()).segment();
         if self.readers.iter().any(|reader| reached(reader) > passed(reader)) {
-            // Only now may the journal drop it.
+            // Only now may the journal drop these segments.
             self.readers.iter().for_each(|reader| self.follower.advance(reader));
             self.follower.commit().map_err(MonitorError::Journal)?;
         }
         Ok(())
     }
 
-    /// Tells others how far all is written.
-    fn tell(&self) {
+    /// Publishes the position up to which all is written.
+    fn publish(&self) {
         self.shared.written_until.store(self.read_until, Ordering::Relaxed);
         *self.shared.written() = self.readers.iter().map(Reader::position).collect();
     }
@@ -308,47 +308,47 @@ impl Counter {
     fn write_all(&mut self) -> rusqlite::Result<u64> {
         let (most, longest) = {
             let settings = self.shared.settings();
-            (settings.cardinality, settings.longest_call)
+            (settings.cardinality, settings.max_call_time)
         };
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let others = self.writer.add(&begun, &self.tally, most)?;
+        let overflow = self.writer.add(&begun, &self.tally, most)?;
         failpoint::pass("monitor.buckets");
         quota::add(&begun, &self.tally)?;
         add_segments(&begun, &self.tally)?;
-        note(&begun, &self.readers)?;
+        write_positions(&begun, &self.readers)?;
         if let Some(all_read) = self.all_read {
             let settled = all_read.saturating_sub(longest).as_secs();
             begun.execute("UPDATE counted_until SET settled = ?1", [settled])?;
         }
         failpoint::pass("monitor.noted");
         begun.commit()?;
-        Ok(others)
+        Ok(overflow)
     }
 
-    /// The database was changed behind the writer's back.
-    pub(crate) fn forget(&mut self) {
-        self.writer.forget();
+    /// Has to be called when the database was changed without the writer.
+    pub(crate) fn invalidate(&mut self) {
+        self.writer.invalidate();
     }
 
-    /// Drops what is old.
-    fn tidy(&mut self) -> Result<(), MonitorError> {
+    /// Purges old counts.
+    fn purge(&mut self) -> Result<(), MonitorError> {
         let now = clock::now().as_secs();
         let keep = self.shared.settings().keep.as_secs();
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let kept = now.saturating_sub(keep);
         let minutes = now.saturating_sub(keep.min(MINUTES_KEPT));
-        let dropped = bucket::drop_old(&begun, [minutes, kept, kept])?;
-        quota::tidy(&begun, now)?;
+        let dropped = bucket::purge(&begun, [minutes, kept, kept])?;
+        quota::compact(&begun, now)?;
         begun.execute("DELETE FROM counted_segment WHERE last < ?1", [kept])?;
         begun.commit()?;
         if dropped {
-            self.writer.forget();
+            self.writer.invalidate();
         }
         Ok(())
     }
 
-    /// To be called before it is used again after a panic: what is only in memory may be half done,
-    /// and is read from the journal again.
+    /// Has to be called after a panic, before it is used again: what is only in memory may be
+    /// inconsistent, and is read from the journal again.
     ///
     /// # Errors
     /// The database or the journal fails.
@@ -356,18 +356,18 @@ impl Counter {
         self.shared.restarts.fetch_add(1, Ordering::Relaxed);
         self.tally = Tally::default();
         self.all_read = None;
-        self.writer.forget();
-        // It may have been counting again.
+        self.writer.invalidate();
+        // It may have been in a rebuild.
         self.journal.forget(REBUILD_PIN).map_err(MonitorError::Journal)?;
         self.connection.execute("DELETE FROM rebuilt", [])?;
-        self.readers = begin(&self.connection, &self.journal, &self.follower)?;
+        self.readers = open_readers(&self.connection, &self.journal, &self.follower)?;
         self.begun = self.readers.iter().map(Reader::position).collect();
         Ok(())
     }
 }
 
-/// Readers from where the database says that counting has come to.
-fn begin(
+/// Readers from the positions in the database.
+fn open_readers(
     database: &Connection,
     journal: &Journal,
     follower: &Follower,
@@ -379,20 +379,20 @@ fn begin(
     })?;
     let known = rows.collect::<Result<HashMap<u16, _>, _>>()?;
     for (lane, (position, _)) in &known {
-        // A journal that was emptied begins again with the first segment, and forgets who followed it.
+        // A journal that was emptied starts again with the first segment and has no followers.
         let forgotten = *position > Position::START && follower.position(*lane) == Position::START;
         if forgotten || *position > journal.end(*lane) {
-            lose_segments(database, *lane)?;
+            discard_segments(database, *lane)?;
         }
     }
     let lanes = 0..journal.lanes();
     let readers = lanes.map(|lane| {
         let end = journal.end(lane);
         let (position, ticket) = match known.get(&lane) {
-            // A loss of power may have taken what was counted.
+            // After a power loss the journal may lack calls that are counted.
             Some((position, ticket)) => ((*position).min(end), *ticket),
-            // With a database that is new, all that the journal has is counted again, whether or not
-            // there is a checkpoint. What was recorded while nothing was counted says so.
+            // With a new database all that the journal has is counted again, whether or not there is
+            // a checkpoint. Calls recorded while metering was off are marked as such.
             None => (Position::START, 0),
         };
         journal.read(lane, position, ticket).metadata_only()
@@ -400,9 +400,9 @@ fn begin(
     Ok(readers.collect())
 }
 
-/// What was counted of a lane's segments is not to be found in those that have their numbers now:
-/// it counts as dropped, under a number that none has.
-fn lose_segments(database: &Connection, lane: u16) -> rusqlite::Result<()> {
+/// The counts of a lane come from other segments than those that have their numbers now: their last
+/// minute is stored as that of a dropped segment, under a number that no segment has.
+fn discard_segments(database: &Connection, lane: u16) -> rusqlite::Result<()> {
     let begun = database.unchecked_transaction()?;
     begun.execute(
         "INSERT INTO counted_segment
@@ -425,8 +425,8 @@ fn add_segments(database: &Connection, tally: &Tally) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Notes how far the readers have come.
-fn note(database: &Connection, readers: &[Reader]) -> rusqlite::Result<()> {
+/// Writes the positions of the readers.
+fn write_positions(database: &Connection, readers: &[Reader]) -> rusqlite::Result<()> {
     let mut write = database.prepare_cached(
         "INSERT INTO counted VALUES (?1, ?2, ?3)
          ON CONFLICT DO UPDATE SET position = ?2, ticket = ?3",
@@ -438,8 +438,8 @@ fn note(database: &Connection, readers: &[Reader]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// How far the journal has been counted in a lane.
-pub(crate) fn noted(database: &Connection, lane: u16) -> rusqlite::Result<Position> {
+/// The position up to which a lane is counted.
+pub(crate) fn counted_until(database: &Connection, lane: u16) -> rusqlite::Result<Position> {
     let read = "SELECT position FROM counted WHERE lane = ?1";
     let position = database.prepare_cached(read)?.query_row([lane], |row| row.get::<_, i64>(0));
     match position {

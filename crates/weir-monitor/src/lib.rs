@@ -1,18 +1,18 @@
-//! The Monitor: counts of calls, exactly once each.
+//! The Monitor: usage metering, with every call counted exactly once.
 //!
-//! A [`Counter`], driven by a thread of the caller's, follows the journal and adds up what ends in
-//! buckets of a minute, an hour and a day, each for a consumer, an API, an operation, a plan and a
-//! class of status. Every second or so it writes what it has added up, together with how far it has
-//! read, in one transaction of the [database](weir_store): a crash before that leaves both as they
-//! were, so nothing is counted twice and nothing is left out. A [`Monitor`] answers questions about
-//! usage, whatever thread asks.
+//! A [`Counter`], run by a thread of the caller, follows the journal. It adds calls up in buckets of a
+//! minute, an hour and a day, for each combination of consumer, API, operation, plan and class of
+//! status. About once a second it writes the sums and the journal position in one transaction of the
+//! [database](weir_store). A crash before that changes neither, so no call is counted twice or left
+//! out. A [`Monitor`] reports usage on any thread.
 //!
-//! A call belongs to the minute in which it was received, by the clock of that moment. One that
-//! comes late, or from a clock that was set, is added where it belongs: hours and days are written
-//! beside minutes, never made from them later.
+//! A call belongs to the minute in which it was received, by the clock of that moment. A late call,
+//! or one of a clock that was changed, is added to its minute: hours and days are written together
+//! with minutes, never computed from them later.
 //!
-//! How many combinations a day may have is limited. Beyond that calls are counted as `(other)`
-//! operations of their consumer and plan, and beyond twice as many as `(other)` of everything.
+//! The number of combinations of a day (its cardinality) is limited. Further calls are counted as
+//! `(other)` operations of their consumer and plan; beyond twice the limit, as `(other)` of
+//! everything.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -21,7 +21,7 @@
 //! let (journal, _, _) = weir_journal::Journal::open("data".as_ref(), Default::default())?;
 //! let settings = Settings::default();
 //! let (monitor, mut counter) = Monitor::open("data".as_ref(), Arc::new(journal), settings)?;
-//! counter.catch_up()?; // in a thread, with a pause when there is nothing to do
+//! counter.catch_up()?; // in a thread, with a pause when nothing is left
 //! for row in monitor.usage(&Usage::default())?.rows {
 //!     println!("{} {}", row.calls, row.percentiles[1]);
 //! }
@@ -43,10 +43,10 @@ pub use bucket::OTHER;
 pub use counter::{Counter, Settings, Statistics};
 pub use error::MonitorError;
 pub use monitor::Monitor;
-pub use quota::Used;
+pub use quota::QuotaUse;
 pub use rebuild::Rebuilt;
 pub use tally::{Call, Price};
-pub use usage::{Group, MOST_ROWS, Report, Row, Usage, UsageError};
+pub use usage::{Group, MAX_ROWS, Report, Row, Usage, UsageError};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! What was used of quotas: counted by the second, and put together later, so that it comes back
-//! after a restart as exactly as quotas need it.
+//! Use of quotas: counted by the second and compacted later, so that quotas are restored exactly
+//! enough after a restart.
 //!
-//! Seconds of the last hour are kept, minutes of the last two days, and quarters of an hour, at which
-//! days begin in every zone, for a year and a day.
+//! Kept are the seconds of the last hour, the minutes of the last two days, and the quarters of an
+//! hour of a year and a day: days of every time zone start at a quarter.
 
 use crate::bucket::{DAY, HOUR};
 use crate::error::MonitorError;
@@ -12,17 +12,17 @@ use std::ops::Range;
 
 /// Seconds of a quarter of an hour.
 const QUARTER: u64 = 900;
-/// How long they are kept: no quota is for longer.
-const LONGEST: u64 = 367 * DAY;
+/// Retention in seconds: no quota is for longer.
+const RETENTION: u64 = 367 * DAY;
 
-/// Calls that used up a quota.
+/// Calls that count against a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct QuotaUse {
     /// Name of the consumer.
     pub consumer: String,
-    /// When they came, in seconds since 1970.
+    /// Range of their times, in seconds since 1970.
     pub at: Range<u64>,
-    /// How many.
+    /// Number of calls.
     pub calls: u64,
 }
 
@@ -39,12 +39,12 @@ pub(crate) fn add(database: &Connection, tally: &Tally) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Puts together what is old, and drops what no quota can ask for.
-pub(crate) fn tidy(database: &Connection, now: u64) -> rusqlite::Result<()> {
+/// Compacts old rows, and purges those that no quota needs.
+pub(crate) fn compact(database: &Connection, now: u64) -> rusqlite::Result<()> {
     for (width, age) in [(MINUTE, HOUR), (QUARTER, 2 * DAY)] {
         let end = now.saturating_sub(age);
         let end = end - end % QUARTER;
-        // A row that is there already is one of those put together, unless it is as wide.
+        // An existing row is one of those that are compacted, unless it has this width already.
         database.execute(
             "INSERT INTO quota_used
              SELECT plan, consumer, at - at % ?1, ?1, sum(calls) FROM quota_used
@@ -56,7 +56,7 @@ pub(crate) fn tidy(database: &Connection, now: u64) -> rusqlite::Result<()> {
         let drop = "DELETE FROM quota_used WHERE width < ?1 AND at < ?2";
         database.execute(drop, params![width, end])?;
     }
-    let end = now.saturating_sub(LONGEST);
+    let end = now.saturating_sub(RETENTION);
     database.execute("DELETE FROM quota_used WHERE at < ?1", [end])?;
     Ok(())
 }
@@ -67,14 +67,14 @@ pub(crate) fn used(
     database: &Connection,
     plan: &str,
     span: &Range<u64>,
-) -> Result<Vec<Used>, MonitorError> {
+) -> Result<Vec<QuotaUse>, MonitorError> {
     let mut read = database.prepare_cached(
         "SELECT consumer, at, width, calls FROM quota_used
          WHERE plan = ?1 AND at + width > ?2 AND at < ?3 ORDER BY consumer, at",
     )?;
     let rows = read.query_map(params![plan, span.start, span.end], |row| {
         let (at, width): (u64, u64) = (row.get(1)?, row.get(2)?);
-        Ok(Used { consumer: row.get(0)?, at: at..at + width, calls: row.get(3)? })
+        Ok(QuotaUse { consumer: row.get(0)?, at: at..at + width, calls: row.get(3)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

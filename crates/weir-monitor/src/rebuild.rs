@@ -1,9 +1,8 @@
-//! Counting again what the journal still has.
+//! Rebuild: counts again what the journal still has.
 //!
-//! It is known of every segment that was counted which minute was its last. What is newer than all
-//! segments that were dropped since can be counted again, and is put in place of what was counted
-//! before; what is older is never touched. The hours and the day in which that begins are put
-//! together from the minutes before and the new ones.
+//! The last minute of every counted segment is stored. Minutes after those of all dropped segments
+//! can be counted again, and replace the old counts; earlier ones are never changed. The first hour
+//! and the first day are computed from the minutes before and the new ones.
 
 use crate::bucket::{self, DAY, HOUR, MINUTES_KEPT, STEPS, Table, Writer};
 use crate::counter::{self, Counter, REBUILD_PIN};
@@ -15,91 +14,91 @@ use weir_journal::{Position, failpoint};
 use weir_store::clock;
 
 /// Calls that are added up before they are written.
-const PIECE: usize = 100_000;
+const BATCH_CALLS: usize = 100_000;
 
-/// What was counted again.
+/// Result of a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// Begin of the range, in seconds since 1970: a minute. 0 if nothing was ever dropped.
+    /// Start of the range, a minute in seconds since 1970; 0 if nothing was ever dropped.
     pub from: u64,
-    /// End of the range: the end of the last minute that has anything.
+    /// End of the range: the end of the last minute with calls.
     pub to: u64,
-    /// Transactions that were read.
+    /// Transactions read.
     pub read: u64,
-    /// Calls that were counted in the range.
+    /// Calls of the range before.
     pub before: u64,
-    /// Calls that are counted in it now.
+    /// Calls of the range now.
     pub after: u64,
 }
 
 impl Counter {
-    /// Counts again what the journal still has, by the settings of now, and puts it in the place of
-    /// what was counted before. Nothing is counted meanwhile.
+    /// Counts what the journal still has again, with the current settings, and replaces the old
+    /// counts. Nothing else is counted meanwhile.
     ///
     /// # Errors
-    /// The journal or the database fails; then nothing has changed.
+    /// The journal or the database fails; nothing is changed then.
     pub fn rebuild(&mut self) -> Result<Rebuilt, MonitorError> {
         self.catch_up()?;
-        // As long as it has passed nothing, nothing is dropped.
+        // As long as the pin does not advance, nothing is dropped.
         let pin = self.journal.follower(REBUILD_PIN).map_err(MonitorError::Journal)?;
-        let rebuilt = self.count_all_again();
+        let rebuilt = self.recount();
         drop(pin);
         if rebuilt.is_err() {
-            // Nothing refers to series for it any more. It is tried again with the next one.
+            // Rows that are left now are removed by the next rebuild.
             let _ = self.connection.execute("DELETE FROM rebuilt", []);
         }
         self.journal.forget(REBUILD_PIN).map_err(MonitorError::Journal)?;
         rebuilt
     }
 
-    fn count_all_again(&mut self) -> Result<Rebuilt, MonitorError> {
+    fn recount(&mut self) -> Result<Rebuilt, MonitorError> {
         let mut rebuilt = self.stage_all()?;
-        // What was about to be dropped when the pin was set may have gone while it was read.
-        while self.first_whole()? > rebuilt.from {
+        // Segments may have been dropped just before the pin took effect.
+        while self.first_complete()? > rebuilt.from {
             rebuilt = self.stage_all()?;
         }
-        self.take_over(&mut rebuilt)?;
+        self.replace_counts(&mut rebuilt)?;
         Ok(rebuilt)
     }
 
-    /// Counts beside what was counted before.
+    /// Counts into the table `rebuilt`.
     fn stage_all(&mut self) -> Result<Rebuilt, MonitorError> {
         self.connection.execute("DELETE FROM rebuilt", [])?;
-        let mut rebuilt = Rebuilt { from: self.first_whole()?, ..Rebuilt::default() };
+        let mut rebuilt = Rebuilt { from: self.first_complete()?, ..Rebuilt::default() };
         let mut writer = Writer::new(Table::Rebuilt);
         let mut tally = Tally::default();
         for lane in 0..self.journal.lanes() {
-            let to = counter::noted(&self.connection, lane)?;
-            rebuilt.read += self.count_again(lane, to, rebuilt.from, &mut tally, &mut writer)?;
+            let to = counter::counted_until(&self.connection, lane)?;
+            rebuilt.read += self.recount_lane(lane, to, rebuilt.from, &mut tally, &mut writer)?;
         }
         self.stage(&mut tally, &mut writer)?;
         Ok(rebuilt)
     }
 
     /// The first minute of which nothing can have been dropped.
-    fn first_whole(&self) -> Result<u64, MonitorError> {
-        let mut held: HashSet<(u16, i64)> = HashSet::new();
+    fn first_complete(&self) -> Result<u64, MonitorError> {
+        let mut kept: HashSet<(u16, i64)> = HashSet::new();
         for lane in 0..self.journal.lanes() {
             let numbers = self.journal.segments(lane).into_iter();
-            held.extend(numbers.map(|number| (lane, i64::from(number))));
+            kept.extend(numbers.map(|number| (lane, i64::from(number))));
         }
         let mut read =
             self.connection.prepare("SELECT lane, segment, last FROM counted_segment")?;
         let mut rows = read.query([])?;
         let mut from = 0;
         while let Some(row) = rows.next()? {
-            if !held.contains(&(row.get(0)?, row.get(1)?)) {
+            if !kept.contains(&(row.get(0)?, row.get(1)?)) {
                 from = from.max(row.get::<_, u64>(2)? + MINUTE);
             }
         }
-        // Before that there may be no minutes to put an hour or a day together from.
+        // Before that, minutes to compute an hour or a day from may be purged.
         let minutes = clock::now().as_secs().saturating_sub(MINUTES_KEPT - 2 * DAY);
         let day = from % DAY;
         Ok(if from < minutes && day > 0 { from - day + DAY } else { from })
     }
 
-    /// Counts what a lane has before `to`, of minutes since `from`.
-    fn count_again(
+    /// Counts the calls of a lane before `to`, of minutes since `from`.
+    fn recount_lane(
         &mut self,
         lane: u16,
         to: Position,
@@ -111,18 +110,18 @@ impl Counter {
             let settings = self.shared.settings();
             (settings.counts, settings.price.clone())
         };
-        let begin = self.journal.begin(lane);
-        let mut reader = self.journal.reader(lane, begin).metadata_only();
+        let start = self.journal.begin(lane);
+        let mut reader = self.journal.reader(lane, start).metadata_only();
         let mut read = 0;
         while reader.position() < to {
-            let piece = reader.calls(PIECE, |call| {
+            let counted = reader.calls(BATCH_CALLS, |call| {
                 let before = call.address.is_some_and(|address| address.position < to);
                 read += u64::from(before);
                 if before && call.received_us / 1_000_000 >= from {
                     tally.add(call, counts, price.as_deref());
                 }
             });
-            if piece.map_err(MonitorError::Journal)? == 0 {
+            if counted.map_err(MonitorError::Journal)? == 0 {
                 break;
             }
             self.stage(tally, writer)?;
@@ -131,16 +130,16 @@ impl Counter {
     }
 
     fn stage(&mut self, tally: &mut Tally, writer: &mut Writer) -> Result<(), MonitorError> {
-        let most = self.shared.settings().cardinality;
+        let limit = self.shared.settings().cardinality;
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        writer.add(&begun, tally, most)?;
+        writer.add(&begun, tally, limit)?;
         begun.commit()?;
         failpoint::pass("monitor.staged");
         *tally = Tally::default();
         Ok(())
     }
 
-    fn take_over(&mut self, rebuilt: &mut Rebuilt) -> Result<(), MonitorError> {
+    fn replace_counts(&mut self, rebuilt: &mut Rebuilt) -> Result<(), MonitorError> {
         let from = rebuilt.from;
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         add_minutes_before(&begun, from)?;
@@ -161,7 +160,7 @@ impl Counter {
         begun.execute("DELETE FROM rebuilt", [])?;
         failpoint::pass("monitor.rebuilt");
         begun.commit()?;
-        self.forget();
+        self.invalidate();
         Ok(())
     }
 }
@@ -170,7 +169,7 @@ fn range(row: &rusqlite::Row<'_>) -> rusqlite::Result<(u64, Option<u64>)> {
     Ok((row.get::<_, f64>(0)? as u64, row.get(1)?))
 }
 
-/// What has come out as before keeps its revision; of the rest others are told.
+/// Unchanged buckets keep their revision; changed ones are recorded for events.
 fn set_revisions(database: &Connection) -> rusqlite::Result<()> {
     database.execute(
         "UPDATE rebuilt SET revision = coalesce((SELECT b.revision
@@ -191,7 +190,7 @@ fn set_revisions(database: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds the minutes before `from` of its hour and its day to what these are put together from.
+/// Adds the minutes before `from` to the hour and the day of `from`.
 fn add_minutes_before(database: &Connection, from: u64) -> rusqlite::Result<()> {
     let writer = Writer::new(Table::Rebuilt);
     for step in [HOUR, DAY] {

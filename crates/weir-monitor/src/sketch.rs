@@ -1,4 +1,4 @@
-//! How long calls took: a sketch whose quantiles are within 1 % of what was measured.
+//! Durations of calls: a sketch with a relative error of at most 1 %.
 //!
 //! It is DDSketch (Masson, Rim, Lee: DDSketch: A Fast and Fully-Mergeable Quantile Sketch with
 //! Relative-Error Guarantees, VLDB 2019): value `v` counts in the bin `⌈log_γ v⌉` with
@@ -6,13 +6,13 @@
 //! made of minutes is the same as an hour counted at once. Durations are whole microseconds from 1
 //! to `u32::MAX`, which is at most 1111 bins; none is ever collapsed.
 //!
-//! Written, it is a byte with the version, 1, then for each bin that has any its distance from the
-//! one before (from 0 at first) and its count, both in LEB128.
+//! Format: a byte with the version, 1, then for each non-empty bin the difference to the previous
+//! one (the first: to 0) and the count, both in LEB128.
 
 /// α: the greatest relative error.
 const ERROR: f64 = 0.01;
 const GAMMA: f64 = (1.0 + ERROR) / (1.0 - ERROR);
-/// Version of the written form.
+/// Version of the format.
 const VERSION: u8 = 1;
 
 /// Durations in microseconds.
@@ -40,7 +40,7 @@ impl Sketch {
         }
     }
 
-    /// The value that so many of a hundred are at or below, in microseconds; none if it is empty.
+    /// A percentile, in microseconds; none if the sketch is empty.
     pub(crate) fn percentile(&self, percent: u32) -> Option<u64> {
         let count: u64 = self.bins.iter().map(|(_, count)| count).sum();
         let rank = u128::from(percent) * u128::from(count.checked_sub(1)?) / 100;
@@ -64,14 +64,14 @@ impl Sketch {
         out.push(VERSION);
         let mut before = 0;
         for (bin, count) in &self.bins {
-            put(&mut out, u64::from(bin - before));
-            put(&mut out, *count);
+            write_varint(&mut out, u64::from(bin - before));
+            write_varint(&mut out, *count);
             before = *bin;
         }
         out
     }
 
-    /// None if it is no sketch.
+    /// None if the bytes are not a sketch.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut sums = Sums::default();
         sums.add_encoded(bytes)?;
@@ -79,7 +79,7 @@ impl Sketch {
     }
 }
 
-/// Many sketches being merged: one count for each bin.
+/// The sum of sketches: a count for each bin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums(Vec<u64>);
 
@@ -95,7 +95,7 @@ impl Sums {
         sketch.bins.iter().for_each(|(bin, count)| self.bin(usize::from(*bin), *count));
     }
 
-    /// Adds a sketch as it is written; none if it is none, and a part may have been added then.
+    /// Adds an encoded sketch. None if it is invalid: a part of it may have been added then.
     pub(crate) fn add_encoded(&mut self, bytes: &[u8]) -> Option<()> {
         let (version, mut rest) = bytes.split_first()?;
         if *version != VERSION {
@@ -103,9 +103,9 @@ impl Sums {
         }
         let mut bin = 0_u64;
         while !rest.is_empty() {
-            bin = bin.checked_add(take(&mut rest)?)?;
+            bin = bin.checked_add(read_varint(&mut rest)?)?;
             let bin = usize::try_from(bin).ok().filter(|bin| *bin <= usize::from(u16::MAX))?;
-            self.bin(bin, take(&mut rest)?);
+            self.bin(bin, read_varint(&mut rest)?);
         }
         Some(())
     }
@@ -117,7 +117,7 @@ impl Sums {
 }
 
 /// LEB128.
-fn put(out: &mut Vec<u8>, mut number: u64) {
+fn write_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -125,7 +125,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> Option<u64> {
+fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;

@@ -1,4 +1,4 @@
-//! What was read from the journal and is not written yet: sums in memory.
+//! The tally: sums of calls in memory, not written yet.
 
 use crate::sketch::Sketch;
 use foldhash::fast::FixedState;
@@ -9,21 +9,21 @@ use weir_journal::{CallRecord, Outcome, counted};
 /// Seconds of a minute.
 pub(crate) const MINUTE: u64 = 60;
 
-/// What a bucket is of; what has no name is empty.
+/// The series of a bucket; absent names are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Series {
     pub(crate) consumer: String,
     pub(crate) api: String,
     pub(crate) operation: String,
     pub(crate) plan: String,
-    /// 1 to 5 for 1xx to 5xx, 0 if there was no answer.
+    /// 1 to 5 for 1xx to 5xx, 0 if there was no response.
     pub(crate) status: u8,
 }
 
-/// A counted call, as a price sees it.
+/// A counted call, input of its price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Name of the consumer; empty if it is none.
+    /// Name of the consumer; empty if there is none.
     pub consumer: &'a str,
     /// Name of the API.
     pub api: &'a str,
@@ -31,17 +31,17 @@ pub struct Call<'a> {
     pub operation: &'a str,
     /// Name of the plan; empty if there is none.
     pub plan: &'a str,
-    /// Status, 0 if there was no answer.
+    /// Status, 0 if there was no response.
     pub status: u16,
-    /// Bytes of the request's body.
+    /// Bytes of the request body.
     pub request_bytes: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the response body.
     pub response_bytes: u64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub micros: u32,
 }
 
-/// What a call costs by itself, in units of 10⁻¹⁸ of its plan's currency.
+/// Price of a single call, in units of 10⁻¹⁸ of the currency of its plan.
 pub type Price = dyn Fn(&Call<'_>) -> i128 + Send + Sync;
 
 /// Sums of calls.
@@ -70,31 +70,31 @@ pub(crate) type Holder = (String, String);
 
 /// Sums of a series, by minute (seconds since 1970).
 #[derive(Debug)]
-pub(crate) struct OfSeries {
+pub(crate) struct SeriesSums {
     pub(crate) series: Series,
     pub(crate) minutes: BTreeMap<u64, Sum>,
 }
 
-/// What has been read since the last writing.
+/// Sums since the last write.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// By the names of the series one after the other, so that it is looked up without a copy.
-    pub(crate) sums: HashMap<Vec<u8>, OfSeries, FixedState>,
-    /// Calls that used up quotas, by second.
+    /// By the concatenated names of the series: a lookup needs no copies.
+    pub(crate) sums: HashMap<Vec<u8>, SeriesSums, FixedState>,
+    /// Calls that count against quotas, by second.
     pub(crate) quotas: HashMap<Holder, BTreeMap<u64, u64>, FixedState>,
-    /// The last minute of what was counted of each lane's segments.
+    /// The last minute of each segment of each lane.
     pub(crate) segments: BTreeMap<(u16, u32), u64>,
     /// Calls counted.
     pub(crate) calls: u64,
-    /// Kept to look up with.
+    /// Buffers for lookups.
     key: Vec<u8>,
     holder: Holder,
 }
 
-/// Whether a call counts.
-fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
+/// Whether a call is counted.
+fn is_counted(call: &CallRecord<'_>, settings: Counts) -> bool {
     let is = |bit| call.counted & bit != 0;
-    let wanted = is(counted::RULE | counted::PLAN);
+    let included = is(counted::RULE | counted::PLAN);
     let rejected = !is(counted::REJECTED) || settings.rejected;
     let outcome = match call.outcome {
         Outcome::Completed => true,
@@ -103,11 +103,11 @@ fn counts(call: &CallRecord<'_>, settings: Counts) -> bool {
     };
     let retried = call.retries == 0 || settings.retried;
     let resubmitted = !call.resubmitted || is(counted::BILLED) || settings.resubmitted;
-    wanted && rejected && outcome && retried && resubmitted
+    included && rejected && outcome && retried && resubmitted
 }
 
 impl Tally {
-    /// Adds a call up, if it counts.
+    /// Adds a call, if it is counted.
     pub(crate) fn add(&mut self, call: &CallRecord<'_>, settings: Counts, price: Option<&Price>) {
         if call.counted == 0 {
             return;
@@ -115,13 +115,13 @@ impl Tally {
         let second = call.received_us / 1_000_000;
         let minute = second - second % MINUTE;
         if call.counted & counted::QUOTA != 0 {
-            self.add_used(call, second);
+            self.add_quota_use(call, second);
         }
         if let Some(address) = call.address {
             let last = self.segments.entry((address.lane, address.position.segment())).or_default();
             *last = minute.max(*last);
         }
-        if !counts(call, settings) {
+        if !is_counted(call, settings) {
             return;
         }
         self.calls += 1;
@@ -131,7 +131,7 @@ impl Tally {
         sum.response_bytes = sum.response_bytes.saturating_add(call.response_bytes);
         sum.latency.add(call.micros);
         if let Some(price) = price {
-            let told = price(&Call {
+            let amount = price(&Call {
                 consumer: call.consumer,
                 api: call.api,
                 operation: call.operation,
@@ -141,11 +141,11 @@ impl Tally {
                 response_bytes: call.response_bytes,
                 micros: call.micros,
             });
-            sum.amount = sum.amount.saturating_add(told);
+            sum.amount = sum.amount.saturating_add(amount);
         }
     }
 
-    fn add_used(&mut self, call: &CallRecord<'_>, second: u64) {
+    fn add_quota_use(&mut self, call: &CallRecord<'_>, second: u64) {
         for (name, to) in [(&mut self.holder.0, call.plan), (&mut self.holder.1, call.consumer)] {
             name.clear();
             name.push_str(to);
@@ -157,13 +157,13 @@ impl Tally {
         }
     }
 
-    /// The sum that a call adds to.
+    /// The sum to which a call is added.
     fn sum(&mut self, call: &CallRecord<'_>, minute: u64) -> &mut Sum {
         let status = class(call.status);
         self.key.clear();
         self.key.push(status);
         for name in [call.consumer, call.api, call.operation, call.plan] {
-            // None is as long as that: a field has 24 bits for its length.
+            // Names are shorter: a field of the journal has 24 bits for its length.
             self.key.extend_from_slice(&(name.len() as u32).to_le_bytes());
             self.key.extend_from_slice(name.as_bytes());
         }
@@ -175,9 +175,9 @@ impl Tally {
                 plan: call.plan.to_owned(),
                 status,
             };
-            self.sums.insert(self.key.clone(), OfSeries { series, minutes: BTreeMap::new() });
+            self.sums.insert(self.key.clone(), SeriesSums { series, minutes: BTreeMap::new() });
         }
-        let of = self.sums.get_mut(&self.key).expect("it is there now");
+        let of = self.sums.get_mut(&self.key).expect("it was inserted");
         of.minutes.entry(minute).or_default()
     }
 

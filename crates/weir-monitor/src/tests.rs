@@ -292,7 +292,7 @@ fn beyond_the_limit_operations_and_then_everything_become_others() {
     assert_eq!(rows.len(), 4 + 3 + 1, "{rows:?}");
     let plans = monitor.usage(&Usage { plan: Some(OTHER.to_owned()), ..Usage::default() });
     assert!(plans.unwrap().rows[0].calls > 0);
-    assert_eq!(monitor.statistics().others, 0, "the call of this opening has its own bucket");
+    assert_eq!(monitor.statistics().overflow, 0, "the call of this opening has its own bucket");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn quotas_come_back_by_the_second_and_later_by_the_quarter() {
     let (monitor, mut counter) = bench.open();
     for _ in 0..3 {
         counter.catch_up().unwrap();
-        quota::tidy(&counter.connection, now).unwrap();
+        quota::compact(&counter.connection, now).unwrap();
         let used = monitor.quota_used("gold", &(now - 5 * 86_400..now + 1)).unwrap();
         assert_eq!(used.iter().map(|used| used.calls).sum::<u64>(), 6, "{used:?}");
         assert!(used.iter().all(|used| times.iter().any(|at| used.at.contains(at))), "{used:?}");
@@ -400,7 +400,7 @@ fn quotas_come_back_by_the_second_and_later_by_the_quarter() {
     let (received, end) = call(now - 4 * 86_400 + 1, "acme");
     bench.record((Received { counted: counted::QUOTA, ..received }, end));
     counter.catch_up().unwrap();
-    quota::tidy(&counter.connection, now).unwrap();
+    quota::compact(&counter.connection, now).unwrap();
     let old = counter.quota_used("gold", &(0..now - 3 * 86_400)).unwrap();
     assert_eq!(old.iter().map(|used| used.calls).sum::<u64>(), 2);
     assert_eq!(monitor.usage(&Usage::default()).unwrap().rows[0].calls, 6);
@@ -426,7 +426,7 @@ fn counts_are_kept_as_long_as_configured() {
     }
     assert_eq!(steps(), [3, 4, 4]);
     assert_eq!(bench.total(), 4);
-    let (_, dropped) = bench.open().0.settled_and_dropped().unwrap();
+    let (_, dropped) = bench.open().0.complete_and_purged().unwrap();
     assert!((now - 100 * 86_400..=now - 99 * 86_400).contains(&dropped), "{dropped} {now}");
 }
 
@@ -470,8 +470,8 @@ fn it_is_noted_which_minutes_others_are_to_be_told_of() {
 #[test]
 fn it_is_known_until_when_all_is_counted() {
     let mut bench = Bench::new();
-    bench.settings.longest_call = Duration::from_secs(300);
-    let settled = |monitor: &Monitor| monitor.settled_and_dropped().unwrap().0;
+    bench.settings.max_call_time = Duration::from_secs(300);
+    let settled = |monitor: &Monitor| monitor.complete_and_purged().unwrap().0;
     let (monitor, mut counter) = bench.open();
     counter.catch_up().unwrap();
     let first = settled(&monitor);

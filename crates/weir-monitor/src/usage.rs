@@ -1,7 +1,7 @@
-//! Usage: what was counted, of whom and when, grouped as it is asked for.
+//! Usage reports: counts by time, consumer, API, operation, plan and status.
 //!
-//! A span of time is put together from the longest buckets that fit in: days, hours at its ends, and
-//! minutes at theirs. What is asked for in steps is read from buckets no longer than a step.
+//! A range of time is read from the longest buckets that fit: days, then hours at both ends, then
+//! minutes. A report in steps is read from buckets that are not longer than a step.
 
 use crate::bucket::{DAY, HOUR, MINUTES_KEPT, add_latency, amount};
 use crate::error::MonitorError;
@@ -14,16 +14,16 @@ use std::ops::Range;
 use weir_store::clock;
 
 /// Most rows of a report.
-pub const MOST_ROWS: usize = 10_000;
+pub const MAX_ROWS: usize = 10_000;
 
-/// What usage can be grouped by.
+/// A grouping of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// The consumer.
     Consumer,
     /// The API.
     Api,
-    /// The operation; with its API, as its name says nothing without.
+    /// The operation, together with its API.
     Operation,
     /// The plan.
     Plan,
@@ -31,14 +31,14 @@ pub enum Group {
     Status,
 }
 
-/// A question about usage.
+/// The request for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// From when, in seconds since 1970: the minute that has it. 0: from the beginning.
+    /// Start in seconds since 1970, rounded down to a minute. 0: from the first count.
     pub from: u64,
-    /// Until when: the minute before it is the last. `None`: until now.
+    /// End in seconds since 1970, rounded up to a minute. `None`: now.
     pub to: Option<u64>,
-    /// Only calls of this consumer; empty: of who is none.
+    /// Only calls of this consumer; empty: without consumer.
     pub consumer: Option<String>,
     /// Only calls of this API.
     pub api: Option<String>,
@@ -46,20 +46,20 @@ pub struct Usage {
     pub operation: Option<String>,
     /// Only calls of this plan; empty: without one.
     pub plan: Option<String>,
-    /// Only this class of status: 1 to 5, or 0 for no answer.
+    /// Only this class of status: 1 to 5, or 0 for no response.
     pub status: Option<u8>,
-    /// What has rows of its own.
+    /// The groupings.
     pub by: Vec<Group>,
-    /// Seconds of a step that has rows of its own: 60, 3600 or 86,400.
+    /// Length of the steps in seconds: 60, 3600 or 86,400.
     pub step: Option<u64>,
 }
 
-/// What one row of a report is of, and what was counted.
+/// A row of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Begin of its step, in seconds since 1970, if steps were asked for.
+    /// Start of its step, in seconds since 1970, in a report with steps.
     pub start: Option<u64>,
-    /// Consumer, if grouped by it; empty if it is none.
+    /// Consumer, if grouped by it; empty if there is none.
     pub consumer: Option<String>,
     /// API, likewise.
     pub api: Option<String>,
@@ -73,31 +73,30 @@ pub struct Row {
     pub calls: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub response_bytes: u64,
-    /// What they cost by themselves, in units of 10⁻¹⁸ of the plan's currency, by plan.
+    /// Sums of the prices of single calls by plan, in units of 10⁻¹⁸ of the currency of the plan.
     pub amounts: BTreeMap<String, i128>,
-    /// How long half of them took, 90 % and 99 %, in microseconds, within 1 %; zeros if unknown.
+    /// Durations in microseconds, within 1 %: 50th, 90th and 99th percentile; zeros if unknown.
     pub percentiles: [u64; 3],
 }
 
-/// The answer: rows in the order of time and names.
+/// A report, with rows in the order of time and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The span of time it is of, in seconds since 1970: whole minutes, or hours where minutes are
-    /// not kept any more.
+    /// Its range, in seconds since 1970: whole minutes, or hours where minutes are purged.
     pub span: Range<u64>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// Why there is no report.
+/// Why a report cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
     /// There are too many rows.
-    #[error("more than {MOST_ROWS} rows; ask for a shorter time, longer steps or fewer groups")]
+    #[error("more than {MAX_ROWS} rows; ask for a shorter time, longer steps or fewer groups")]
     Rows,
-    /// The step is none that there are buckets of.
+    /// The step is not the length of a bucket.
     #[error("a step is a minute, an hour or a day")]
     Step,
     /// The counts could not be read.
@@ -112,7 +111,7 @@ impl From<rusqlite::Error> for UsageError {
 }
 
 impl Monitor {
-    /// Usage as it was written last.
+    /// Reports usage, up to the last write.
     ///
     /// # Errors
     /// [`UsageError`].
@@ -121,20 +120,20 @@ impl Monitor {
             return Err(UsageError::Step);
         }
         let now = clock::now().as_secs();
-        self.ask(|database| report(database, usage, now))
+        self.query(|database| report(database, usage, now))
     }
 }
 
-/// What is added up for a row.
+/// The sums of a row.
 #[derive(Default)]
-struct Adding {
+struct RowSum {
     slot: u64,
     group: usize,
     row: Row,
     latency: Sums,
 }
 
-impl Adding {
+impl RowSum {
     /// Adds a bucket of a plan.
     fn add(&mut self, bucket: &rusqlite::Row<'_>, plan: &str) -> Result<(), UsageError> {
         let row = &mut self.row;
@@ -152,13 +151,13 @@ impl Adding {
 }
 
 fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, UsageError> {
-    // One picture of it all: a writer may come between two readings.
+    // One snapshot: the counter may write between two reads.
     let snapshot = database.unchecked_transaction()?;
     let span = span(&snapshot, usage, now)?;
     let groups = groups(&snapshot, usage)?;
-    let mut adding: Vec<Adding> = Vec::new();
-    // Where in it the row of each group is, in the step that was read last: buckets come in order.
-    let (mut slot, mut places) = (0, vec![None; groups.rows.len()]);
+    let mut sums: Vec<RowSum> = Vec::new();
+    // The row of each group in the current step: buckets are read in order.
+    let (mut slot, mut rows_of_step) = (0, vec![None; groups.rows.len()]);
     for (step, part) in parts(&span, usage.step) {
         let mut read = snapshot.prepare_cached(
             "SELECT start, series, calls, request_bytes, response_bytes, amount, latency
@@ -171,32 +170,32 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
             let here = usage.step.map_or(0, |step| start - start % step);
             if here != slot {
                 slot = here;
-                places.fill(None);
+                rows_of_step.fill(None);
             }
-            let place = *places[group].get_or_insert_with(|| {
-                adding.push(Adding { slot, group, ..Adding::default() });
-                adding.len() - 1
+            let place = *rows_of_step[group].get_or_insert_with(|| {
+                sums.push(RowSum { slot, group, ..RowSum::default() });
+                sums.len() - 1
             });
-            if adding.len() > MOST_ROWS {
+            if sums.len() > MAX_ROWS {
                 return Err(UsageError::Rows);
             }
-            adding[place].add(row, &groups.plans[plan])?;
+            sums[place].add(row, &groups.plans[plan])?;
         }
     }
-    let rows = adding.into_iter().map(|adding| {
-        let sketch = adding.latency.finish();
+    let rows = sums.into_iter().map(|sums| {
+        let sketch = sums.latency.finish();
         let percentiles = [50, 90, 99].map(|percent| sketch.percentile(percent).unwrap_or(0));
-        let start = usage.step.map(|_| adding.slot);
-        let Row { calls, request_bytes, response_bytes, amounts, .. } = adding.row;
-        let names = groups.rows[adding.group].clone();
+        let start = usage.step.map(|_| sums.slot);
+        let Row { calls, request_bytes, response_bytes, amounts, .. } = sums.row;
+        let names = groups.rows[sums.group].clone();
         Row { start, calls, request_bytes, response_bytes, amounts, percentiles, ..names }
     });
     let mut rows: Vec<Row> = rows.collect();
-    rows.sort_by(|one, other| order(one).cmp(&order(other)));
+    rows.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
     Ok(Report { span, rows })
 }
 
-type Order<'r> = (
+type SortKey<'r> = (
     Option<u64>,
     &'r Option<String>,
     &'r Option<String>,
@@ -205,11 +204,11 @@ type Order<'r> = (
     Option<u8>,
 );
 
-fn order(row: &Row) -> Order<'_> {
+fn sort_key(row: &Row) -> SortKey<'_> {
     (row.start, &row.consumer, &row.api, &row.operation, &row.plan, row.status)
 }
 
-/// Which row each series that is asked for adds to, and the names of rows and plans.
+/// The row to which each selected series is added, and the names of rows and plans.
 #[derive(Default)]
 struct Groups {
     of: HashMap<i64, (usize, usize), foldhash::fast::FixedState>,
@@ -218,7 +217,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// The row and the plan of a series, if it is asked for.
+    /// The row and the plan of a series, if it is selected.
     fn of(&self, series: i64) -> Option<(usize, usize)> {
         self.of.get(&series).copied()
     }
@@ -238,7 +237,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
             plan: row.get(4)?,
             status: row.get(5)?,
         };
-        if !is_wanted(usage, &series) {
+        if !is_selected(usage, &series) {
             continue;
         }
         let plan = *plans_known.entry(series.plan.clone()).or_insert_with(|| {
@@ -246,7 +245,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
             found.plans.len() - 1
         });
         let by = |group| usage.by.contains(&group);
-        let named = |wanted: bool, name: String| wanted.then_some(name);
+        let named = |included: bool, name: String| included.then_some(name);
         let names = (
             named(by(Group::Consumer), series.consumer),
             named(by(Group::Api) || by(Group::Operation), series.api),
@@ -264,8 +263,8 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
     Ok(found)
 }
 
-fn is_wanted(usage: &Usage, series: &Series) -> bool {
-    let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|w| w == name);
+fn is_selected(usage: &Usage, series: &Series) -> bool {
+    let is = |included: &Option<String>, name: &str| included.as_ref().is_none_or(|w| w == name);
     is(&usage.consumer, &series.consumer)
         && is(&usage.api, &series.api)
         && is(&usage.operation, &series.operation)
@@ -273,7 +272,7 @@ fn is_wanted(usage: &Usage, series: &Series) -> bool {
         && usage.status.is_none_or(|status| status == series.status)
 }
 
-/// The span that is asked for, in whole minutes, or in whole hours where there are no minutes.
+/// The requested range, in whole minutes, or in whole hours where minutes are purged.
 fn span(database: &Connection, usage: &Usage, now: u64) -> Result<Range<u64>, UsageError> {
     let oldest = "SELECT min(start) FROM bucket WHERE step = 86400";
     let oldest: Option<u64> = database.query_row(oldest, [], |row| row.get(0))?;
@@ -286,19 +285,19 @@ fn span(database: &Connection, usage: &Usage, now: u64) -> Result<Range<u64>, Us
     let unit = |at: u64| if at < kept { HOUR } else { MINUTE };
     let (from, to) = (from - from % unit(from), to.next_multiple_of(unit(to)));
     Ok(match usage.step {
-        // A step is told whole or not at all.
+        // Only whole steps.
         Some(step) => from - from % step..to.next_multiple_of(step),
         None => from..to,
     })
 }
 
-/// The lengths of buckets and where to read them, so that they make up the span.
+/// The lengths of buckets and the ranges in which to read them, which together make up the range.
 fn parts(span: &Range<u64>, step: Option<u64>) -> Vec<(u64, Range<u64>)> {
-    let longest = step.unwrap_or(DAY);
+    let max_step = step.unwrap_or(DAY);
     let mut parts = Vec::new();
     let mut left = vec![span.clone()];
     for step in [DAY, HOUR, MINUTE] {
-        if step > longest {
+        if step > max_step {
             continue;
         }
         for part in std::mem::take(&mut left) {

@@ -28,13 +28,13 @@ use std::time::{Duration, Instant};
 const FILE: &str = "weir.db";
 
 /// Longest wait for another connection to end its transaction.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Wait before a set-up that found the database locked is tried again.
-const AGAIN: Duration = Duration::from_millis(10);
+/// Delay before a set-up that found the database locked is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// Bytes of the write-ahead log that are kept to be used again.
-const LOG_KEPT: i64 = 16 << 20;
+/// Bytes of the write-ahead log that are kept for reuse.
+const MAX_KEPT_LOG_BYTES: i64 = 16 << 20;
 
 /// The schema, in the order in which it grew. Steps are appended, never changed.
 const STEPS: &[&str] = &[
@@ -49,41 +49,41 @@ const STEPS: &[&str] = &[
     include_str!("schema/09_gaps.sql"),
 ];
 
-/// Why the database could not do something.
+/// Why the database cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder or the file could not be made.
+    /// The folder or the file cannot be created.
     #[error("{path}: {source}")]
     Io {
         /// The folder or the file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         source: io::Error,
     },
-    /// The database refused.
+    /// The database cannot be read or written.
     #[error("{path}: {source}")]
     Database {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         source: rusqlite::Error,
     },
-    /// It is damaged, or no database.
+    /// The file is damaged, or is not a database.
     #[error("{path}: {source}; {hint}", hint = HINT)]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The damage.
         source: rusqlite::Error,
     },
-    /// A later weir has used it.
+    /// A later version of weir has used it.
     #[error("{path}: made by a later version of weir (step {found}, this one knows {known})")]
     Later {
         /// The file.
         path: PathBuf,
         /// Steps of the schema that have run.
         found: usize,
-        /// Steps that there are.
+        /// Steps that this version has.
         known: usize,
     },
 }
@@ -100,10 +100,10 @@ impl StoreError {
     }
 }
 
-/// Opens the database of a data folder, which is made if it is not there.
+/// Opens the database of a data folder; creates it if there is none.
 ///
 /// # Errors
-/// It cannot be made, read or brought up to date, or was made by a later weir.
+/// It cannot be created, read or migrated, or a later version of weir has used it.
 pub fn open(data: &Path) -> Result<Connection, StoreError> {
     open_with(data, STEPS)
 }
@@ -115,14 +115,14 @@ pub fn exists(data: &Path) -> bool {
 }
 
 fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    // One at a time: closing a file releases all locks that the process has on it, so that the
-    // file must not be made while another connection of this process is being set up.
+    // One at a time: closing a file releases all locks that the process has on it, so the file must
+    // not be created while another connection of this process is being set up.
     static OPENING: Mutex<()> = Mutex::new(());
     let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = data.join(FILE);
     let at = |source| StoreError::Io { path: path.clone(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(at)?;
-    // The files beside it get its mode.
+    // SQLite gives its mode to the files beside it.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(error)),
         _ => {}
@@ -133,45 +133,45 @@ fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(at)?;
     set_up(&connection).map_err(at)?;
-    match bring_up_to_date(&mut connection, steps).map_err(at)? {
+    match migrate(&mut connection, steps).map_err(at)? {
         found if found > steps.len() => Err(StoreError::Later { path, found, known: steps.len() }),
         _ => Ok(connection),
     }
 }
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     write_ahead(connection)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    connection.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
+    connection.pragma_update(None, "journal_size_limit", MAX_KEPT_LOG_BYTES)?;
     connection.pragma_update(None, "temp_store", "memory")
 }
 
-/// Has the database written ahead. SQLite does not wait for others where it changes the mode of a
-/// file, even with a busy timeout, so that another process that does the same has to be waited for.
+/// Turns the write-ahead log on. SQLite does not wait for other processes when it changes this mode,
+/// even with a busy timeout, so the change is retried.
 fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
-    let end = Instant::now() + BUSY;
+    let end = Instant::now() + BUSY_TIMEOUT;
     loop {
         match connection.pragma_update(None, "journal_mode", "wal") {
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && Instant::now() < end =>
             {
-                thread::sleep(AGAIN);
+                thread::sleep(RETRY_DELAY);
             }
             ended => return ended,
         }
     }
 }
 
-/// Runs the steps that have not run; gives how many have run in the end.
-fn bring_up_to_date(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usize> {
+/// Runs the steps that have not run. Gives the number of steps that have run afterwards.
+fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usize> {
     if version(connection)? >= steps.len() {
         return version(connection);
     }
-    // Another connection may be at it.
+    // Another connection may run them now.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found = version(&transaction)?;
     for (number, step) in steps.iter().enumerate().skip(found) {

@@ -1,5 +1,4 @@
-//! What is missing from the recordings and counts of a data folder, by the minute: whoever shows
-//! figures of a time can say that they are not all of it.
+//! Gaps: what is missing from recordings and counts, by the minute. Reports of a time state it.
 
 use crate::{StoreError, clock};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -9,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
-/// How long it is kept, in seconds: longer than an invoice may be asked for.
-const KEPT: u64 = 800 * 24 * 60 * 60;
+/// Retention in seconds: longer than the age of any period that is billed.
+const RETENTION: u64 = 800 * 24 * 60 * 60;
 
-/// What is missing of a time.
+/// What is missing from a range of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Requests without a recorded transaction. Their calls are counted all the same, unless they
-    /// are among `uncounted`.
+    /// Requests without a recorded transaction. Their calls are counted, unless they are among
+    /// `uncounted`.
     pub unrecorded: u64,
-    /// Transactions recorded without all of their headers and bodies, for want of room.
+    /// Transactions recorded without all of their headers and bodies, as the journal was full.
     pub shortened: u64,
     /// Calls that are not counted.
     pub uncounted: u64,
@@ -38,7 +37,7 @@ impl Gap {
     }
 }
 
-/// The gaps of a data folder. What cannot be written yet is known to this process all the same.
+/// The gaps of a data folder, including those that are not written yet.
 #[derive(Clone, Debug)]
 pub struct Gaps(Arc<Inner>);
 
@@ -50,9 +49,9 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Made when it is needed, and kept.
+    /// Opened with the first use.
     connection: Option<Connection>,
-    /// What is not written yet, by the minute (seconds since 1970).
+    /// Gaps that are not written yet, by minute (seconds since 1970).
     unwritten: BTreeMap<u64, Gap>,
 }
 
@@ -67,7 +66,7 @@ impl State {
 }
 
 impl Gaps {
-    /// Those of a data folder.
+    /// The gaps of a data folder.
     #[must_use]
     pub fn new(data: &Path) -> Self {
         Self(Arc::new(Inner { data: data.to_owned(), state: Mutex::default() }))
@@ -77,7 +76,7 @@ impl Gaps {
         act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes what went missing just now; it is known from then on and not written yet.
+    /// Adds a gap of the current minute; it is not written yet.
     pub fn add(&self, gap: Gap) {
         if !gap.is_empty() {
             let now = clock::now().as_secs();
@@ -86,10 +85,10 @@ impl Gaps {
         }
     }
 
-    /// Writes what was noted.
+    /// Writes the gaps that were added.
     ///
     /// # Errors
-    /// The database fails; what was noted is kept, to be written later.
+    /// The database fails; the gaps are kept, to be written later.
     pub fn write(&self) -> Result<(), StoreError> {
         self.locked(|state| {
             if state.unwritten.is_empty() {
@@ -107,7 +106,7 @@ impl Gaps {
         })
     }
 
-    /// What is missing of the minutes from `from` until before `to`, in seconds since 1970.
+    /// What is missing from the minutes from `from` until before `to`, in seconds since 1970.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -137,17 +136,17 @@ impl Gaps {
 }
 
 fn write(connection: &mut Connection, unwritten: &BTreeMap<u64, Gap>) -> rusqlite::Result<()> {
-    let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (minute, Gap { unrecorded, shortened, uncounted }) in unwritten {
-        begun.execute(
+        transaction.execute(
             "INSERT INTO gap VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
              unrecorded = unrecorded + ?2, shortened = shortened + ?3, uncounted = uncounted + ?4",
             params![minute, unrecorded, shortened, uncounted],
         )?;
     }
-    let old = clock::now().as_secs().saturating_sub(KEPT);
-    begun.execute("DELETE FROM gap WHERE minute < ?1", [old])?;
-    begun.commit()
+    let old = clock::now().as_secs().saturating_sub(RETENTION);
+    transaction.execute("DELETE FROM gap WHERE minute < ?1", [old])?;
+    transaction.commit()
 }
 
 #[cfg(test)]

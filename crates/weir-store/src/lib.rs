@@ -1,8 +1,8 @@
 //! The database of a data folder, `weir.db`: what has to outlive the journal's retention.
 //!
-//! It has counts and prices (weir-monitor), events that wait (weir-events), attempts and jobs
-//! ([`ledger`]), the [audit log](audit) and [recording gaps](gaps). It never has payloads. All steps
-//! of its schema are here, in one ordered list; the SQL of counts and events is beside their code.
+//! It has counts and prices (weir-monitor), queued events (weir-events), attempts, resolutions and
+//! jobs ([`ledger`]), the [audit log](audit) and [gaps]. It never has payloads. All steps of its
+//! schema are here, in one ordered list. Queries of counts and events are beside their code.
 
 pub mod audit;
 pub mod clock;

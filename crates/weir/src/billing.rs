@@ -24,8 +24,8 @@ impl Prices {
         let routes = config.apis.iter().flat_map(|api| &api.routes);
         // One without a limit may last for ever, and no invoice waits for that.
         let longest = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
-        let longest_call = longest.saturating_add(MARGIN);
-        Settings { price, longest_call, ..Settings::new(&config.monitor) }
+        let max_call_time = longest.saturating_add(MARGIN);
+        Settings { price, max_call_time, ..Settings::new(&config.monitor) }
     }
 
     /// Calls whose price the expression of their plan did not give.

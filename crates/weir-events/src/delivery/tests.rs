@@ -1,7 +1,7 @@
 use super::*;
 
 const SECOND: u64 = 1_000_000;
-const TO: Address<'_> = Address { sink: "hooks", path: "/in" };
+const TO: Destination<'_> = Destination { sink: "hooks", path: "/in" };
 
 fn event(id: &str) -> Event {
     Event {
@@ -17,16 +17,16 @@ fn event(id: &str) -> Event {
 fn queue(ids: &[&str]) -> (tempfile::TempDir, Deliveries) {
     let folder = tempfile::tempdir().unwrap();
     let mut queue = Deliveries::open(folder.path()).unwrap();
-    let mut making = queue.make(SECOND).unwrap();
-    ids.iter().for_each(|id| making.push(TO, &event(id)).unwrap());
-    making.commit().unwrap();
+    let mut batch = queue.begin(SECOND).unwrap();
+    ids.iter().for_each(|id| batch.push(TO, &event(id)).unwrap());
+    batch.commit().unwrap();
     (folder, queue)
 }
 
 /// What waits for `hooks`, since when, and what was given up.
 fn state(queue: &Deliveries) -> (u64, u64, u64, u64) {
-    let found = queue.state().unwrap().into_iter().find(|sink| sink.sink == "hooks").unwrap();
-    (found.waiting, found.oldest_us, found.overtaken, found.expired)
+    let found = queue.queues().unwrap().into_iter().find(|sink| sink.sink == "hooks").unwrap();
+    (found.waiting, found.oldest_us, found.overflowed, found.expired)
 }
 
 fn ids(queue: &Deliveries, now_us: u64) -> Vec<String> {
@@ -51,7 +51,9 @@ fn what_is_delivered_is_gone_and_what_is_not_comes_again_later() {
     let (folder, mut queue) = queue(&["a", "b"]);
     let mut due = queue.due("hooks", SECOND, 9).unwrap();
     let (second, first) = (due.pop().unwrap(), due.pop().unwrap());
-    queue.settle(&[(first, Outcome::Delivered), (second, Outcome::Again)], SECOND).unwrap();
+    queue
+        .record_outcomes(&[(first, Outcome::Delivered), (second, Outcome::Retry)], SECOND)
+        .unwrap();
     assert!(ids(&queue, SECOND + 499_999).is_empty());
     assert!(queue.sinks(SECOND + 499_999).unwrap().is_empty());
     drop(queue);
@@ -64,9 +66,9 @@ fn what_is_delivered_is_gone_and_what_is_not_comes_again_later() {
 #[test]
 fn what_is_not_committed_was_not_made() {
     let (_folder, mut queue) = queue(&["a"]);
-    let mut making = queue.make(SECOND).unwrap();
-    making.push(TO, &event("b")).unwrap();
-    drop(making);
+    let mut batch = queue.begin(SECOND).unwrap();
+    batch.push(TO, &event("b")).unwrap();
+    drop(batch);
     assert_eq!(ids(&queue, SECOND), ["\"a\""]);
 }
 
@@ -80,36 +82,36 @@ fn an_event_waits_only_once() {
 #[test]
 fn what_nobody_takes_for_a_week_is_given_up() {
     let (_folder, mut queue) = queue(&["a"]);
-    let week = LONGEST_WAIT.as_micros() as u64;
-    queue.give_up(SECOND + week).unwrap();
+    let week = MAX_AGE.as_micros() as u64;
+    queue.drop_expired(SECOND + week).unwrap();
     assert_eq!(state(&queue), (1, SECOND, 0, 0));
-    queue.give_up(SECOND + week + 1).unwrap();
+    queue.drop_expired(SECOND + week + 1).unwrap();
     assert_eq!(state(&queue), (0, 0, 0, 1));
 }
 
 #[test]
 fn a_full_sink_loses_its_own_oldest_and_no_other_does() {
     let (_folder, mut queue) = queue(&["a", "b", "c"]);
-    let other = Address { sink: "other", path: "/in" };
-    queue.most = 3;
-    let mut making = queue.make(2 * SECOND).unwrap();
+    let other = Destination { sink: "other", path: "/in" };
+    queue.limit = 3;
+    let mut batch = queue.begin(2 * SECOND).unwrap();
     for id in ["d", "e", "d"] {
-        making.push(TO, &event(id)).unwrap();
-        making.push(other, &event(id)).unwrap();
+        batch.push(TO, &event(id)).unwrap();
+        batch.push(other, &event(id)).unwrap();
     }
-    making.commit().unwrap();
+    batch.commit().unwrap();
     assert_eq!(ids(&queue, 2 * SECOND), ["\"c\"", "\"d\"", "\"e\""]);
     assert_eq!(state(&queue), (3, SECOND, 2, 0));
-    let others = &queue.state().unwrap()[1];
-    assert_eq!((others.sink.as_str(), others.waiting, others.overtaken), ("other", 2, 0));
+    let others = &queue.queues().unwrap()[1];
+    assert_eq!((others.sink.as_str(), others.waiting, others.overflowed), ("other", 2, 0));
     // Whatever becomes of what was on its way meanwhile.
-    let on_its_way = Due { number: 1, path: "/in".into(), event: String::new(), attempts: 0 };
-    queue.settle(&[(on_its_way, Outcome::Delivered)], 2 * SECOND).unwrap();
+    let on_its_way = DueEvent { number: 1, path: "/in".into(), event: String::new(), attempts: 0 };
+    queue.record_outcomes(&[(on_its_way, Outcome::Delivered)], 2 * SECOND).unwrap();
     assert_eq!(state(&queue), (3, SECOND, 2, 0));
 }
 
 #[test]
 fn pauses_double_up_to_five_minutes() {
-    let pauses = [1, 2, 3, 10, 11, 60, u32::MAX].map(|n| pause(n).as_millis());
+    let pauses = [1, 2, 3, 10, 11, 60, u32::MAX].map(|n| retry_delay(n).as_millis());
     assert_eq!(pauses, [500, 1000, 2000, 256_000, 300_000, 300_000, 300_000]);
 }

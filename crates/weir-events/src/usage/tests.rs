@@ -30,7 +30,7 @@ impl Test {
         let folder = tempfile::tempdir().unwrap();
         let mut queue = Deliveries::open(folder.path()).unwrap();
         let (mut events, sink) = (UsageEvents::default(), sink());
-        events.set(buckets.then_some(&sink), alerts, &mut queue, T).unwrap();
+        events.configure(buckets.then_some(&sink), alerts, &mut queue, T).unwrap();
         Self { _folder: folder, queue, events }
     }
 
@@ -41,20 +41,20 @@ impl Test {
 
     /// Counts so many calls in each of the buckets of these minutes.
     fn count_all(&mut self, minutes: std::ops::Range<u64>, api: &str, status: u8, calls: u64) {
-        let making = self.queue.make(0).unwrap();
+        let batch = self.queue.begin(0).unwrap();
         let series = "INSERT INTO series (consumer, api, operation, plan, status)
                       VALUES ('acme', ?1, 'GET /', 'gold', ?2) ON CONFLICT DO NOTHING";
-        making.transaction.execute(series, params![api, status]).unwrap();
+        batch.database.execute(series, params![api, status]).unwrap();
         let bucket = "INSERT INTO bucket SELECT 60, ?1, id, ?2, 5, 7, '1500000000000000000', x'', 1
                       FROM series WHERE api = ?3 AND status = ?4
                       ON CONFLICT DO UPDATE SET calls = calls + ?2, revision = revision + 1";
         for start in minutes.map(|minute| T + minute * 60) {
-            making.transaction.execute(bucket, params![start, calls, api, status]).unwrap();
+            batch.database.execute(bucket, params![start, calls, api, status]).unwrap();
             let note = "INSERT INTO bucket_changed SELECT ?1, id FROM series, bucket_cursor
                         WHERE api = ?2 AND status = ?3 AND start <= ?1 ON CONFLICT DO NOTHING";
-            making.transaction.execute(note, params![start, api, status]).unwrap();
+            batch.database.execute(note, params![start, api, status]).unwrap();
         }
-        making.commit().unwrap();
+        batch.commit().unwrap();
     }
 
     /// What is made at so many seconds: the ids.
@@ -68,7 +68,7 @@ impl Test {
         let ids = due.iter().map(|due| id(&due.event)).collect();
         let taken: Vec<_> =
             due.into_iter().map(|due| (due, crate::delivery::Outcome::Delivered)).collect();
-        self.queue.settle(&taken, 0).unwrap();
+        self.queue.record_outcomes(&taken, 0).unwrap();
         ids
     }
 }
@@ -93,7 +93,7 @@ fn what_was_counted_before_anybody_asked_is_not_told() {
     test.count(0, "orders", 2, 3);
     assert!(test.made(120).is_empty());
     let sink = sink();
-    test.events.set(Some(&sink), &[], &mut test.queue, T + 130).unwrap();
+    test.events.configure(Some(&sink), &[], &mut test.queue, T + 130).unwrap();
     test.count(1, "orders", 2, 3);
     test.count(2, "orders", 2, 3);
     assert_eq!(test.made(190), [format!("{}-1-1", T + 120)]);
@@ -110,9 +110,9 @@ fn more_buckets_than_fit_into_a_step_are_all_told() {
     assert_eq!(test.made(2502 * 60 + 10), ["T-1-2"]);
     // One that was dropped is forgotten.
     test.count(1, "orders", 2, 1);
-    let making = test.queue.make(0).unwrap();
-    making.transaction.execute("DELETE FROM bucket", []).unwrap();
-    making.commit().unwrap();
+    let batch = test.queue.begin(0).unwrap();
+    batch.database.execute("DELETE FROM bucket", []).unwrap();
+    batch.commit().unwrap();
     assert!(test.made(2503 * 60 + 10).is_empty());
     let left = "SELECT count(*) FROM bucket_changed";
     assert_eq!(test.queue.database().query_row(left, [], |row| row.get(0)), Ok(0));
@@ -122,8 +122,8 @@ fn more_buckets_than_fit_into_a_step_are_all_told() {
 fn a_bucket_has_what_was_counted() {
     let mut test = Test::new(true, &[]);
     test.count(0, "orders", 2, 3);
-    let making = test.queue.make(0).unwrap();
-    let event = bucket_event(&changed(&making.transaction, T + 60, 9).unwrap()[0]);
+    let batch = test.queue.begin(0).unwrap();
+    let event = bucket_event(&changed(&batch.database, T + 60, 9).unwrap()[0]);
     assert_eq!(event.data["amount"], "1.5");
     assert_eq!((&event.data["calls"], &event.data["status"]), (&json!(3), &json!("2xx")));
     assert_eq!(event.data["start"], "2026-01-01T00:00:00Z");
@@ -152,10 +152,10 @@ fn that_an_alert_holds_survives_a_restart_but_not_the_alert() {
     test.count(0, "orders", 2, 5);
     assert_eq!(test.made(63).len(), 1);
     test.events = UsageEvents::default();
-    test.events.set(None, std::slice::from_ref(&rule), &mut test.queue, T + 64).unwrap();
+    test.events.configure(None, std::slice::from_ref(&rule), &mut test.queue, T + 64).unwrap();
     assert!(test.made(64).is_empty());
-    test.events.set(None, &[], &mut test.queue, T + 64).unwrap();
-    test.events.set(None, &[rule], &mut test.queue, T + 64).unwrap();
+    test.events.configure(None, &[], &mut test.queue, T + 64).unwrap();
+    test.events.configure(None, &[rule], &mut test.queue, T + 64).unwrap();
     assert_eq!(test.made(65).len(), 1);
 }
 

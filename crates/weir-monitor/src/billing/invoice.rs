@@ -1,10 +1,9 @@
-//! Invoices: what a consumer's calls of a period cost.
+//! Invoices of a consumer for a period.
 //!
-//! What calls cost by themselves was added up when they were counted, and is exact. Prices by volume
-//! are computed here, by how many calls a consumer made with a plan in the period, and by the price
-//! in force at its end. Lines are exact, with all their decimals; only a total is rounded, once, to
-//! the decimals of its currency, a half upwards. So lines add up to the total that is told as exact,
-//! whoever adds them.
+//! The prices of single calls were added up when they were counted, exactly. Prices by volume are
+//! computed here, from the number of calls of a plan in the period and the price in force at its
+//! end. Lines are exact, with all decimals. Only a total is rounded, once, half up, to the decimals
+//! of its currency. So the lines add up to the exact total.
 
 use super::price_list::Rule;
 use std::collections::BTreeMap;
@@ -12,20 +11,20 @@ use std::ops::Range;
 use weir_config::amount::Amount;
 use weir_config::price::{Price, Tier};
 
-/// What a consumer has to pay for a period.
+/// The invoice of a consumer for a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invoice {
     /// The consumer.
     pub consumer: String,
     /// The period, in seconds since 1970.
     pub period: Range<u64>,
-    /// It is not over, or not all of its calls have been counted.
+    /// The period is not over, or not all of its calls are counted.
     pub provisional: bool,
-    /// What calls cost by themselves.
+    /// Prices of single calls.
     pub lines: Vec<Line>,
-    /// What calls cost by their number.
+    /// Prices by volume.
     pub tiers: Vec<TierLine>,
-    /// Sums, by currency.
+    /// Totals, by currency.
     pub totals: Vec<Total>,
 }
 
@@ -44,7 +43,7 @@ pub struct Line {
     pub bytes: u64,
     /// Code of the currency.
     pub currency: String,
-    /// What they cost, exactly.
+    /// Their exact price.
     pub amount: Amount,
 }
 
@@ -61,7 +60,7 @@ pub struct TierLine {
     pub per_call: Amount,
     /// Code of the currency.
     pub currency: String,
-    /// What they cost, exactly.
+    /// Their exact price.
     pub amount: Amount,
 }
 
@@ -77,15 +76,15 @@ pub struct Total {
 }
 
 impl Total {
-    /// What is to be paid.
+    /// The amount to pay.
     #[must_use]
     pub fn due(&self) -> Amount {
         self.exact.rounded(self.decimals)
     }
 }
 
-/// Makes the invoice of a consumer from what was counted: lines without a currency, and the prices
-/// of their plans. Calls of plans without a price are left out.
+/// The invoice of a consumer, from lines without a currency and the prices of their plans. Calls of
+/// plans without a price are omitted.
 pub(super) fn invoice(
     consumer: &str,
     period: &Range<u64>,

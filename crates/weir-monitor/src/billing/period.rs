@@ -1,38 +1,38 @@
-//! The period of an invoice: a year, a month or a day of a zone.
+//! The period of an invoice: a year, a month or a day in a time zone.
 
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use jiff::{ToSpan as _, Zoned};
 use std::ops::Range;
 
-/// A text is no period.
+/// Why a text is not a period.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoPeriod {
-    /// It is no year, month or day.
+pub enum PeriodError {
+    /// It is not a year, month or day.
     #[error("`{0}` is no period: write a month (2026-11), a year (2026) or a day (2026-11-21)")]
-    Form(String),
-    /// The zone is not known.
+    Format(String),
+    /// The time zone is unknown.
     #[error("`{0}` is no known time zone")]
     Zone(String),
 }
 
-/// The period that a text says, in seconds since 1970: it begins with the first instant of its first
-/// day in the zone.
+/// Parses a period. Gives its range in seconds since 1970, from the first instant of its first day in
+/// the time zone.
 ///
 /// # Errors
-/// It says none, or the zone is not known.
-pub fn period(text: &str, zone: &str) -> Result<Range<u64>, NoPeriod> {
-    let wrong = || NoPeriod::Form(text.to_owned());
-    let zone = TimeZone::get(zone).map_err(|_| NoPeriod::Zone(zone.to_owned()))?;
+/// The text is not a period, or the time zone is unknown.
+pub fn period(text: &str, zone: &str) -> Result<Range<u64>, PeriodError> {
+    let invalid = || PeriodError::Format(text.to_owned());
+    let zone = TimeZone::get(zone).map_err(|_| PeriodError::Zone(zone.to_owned()))?;
     let number = |text: &str, digits: usize| {
         let plain = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| text.parse::<i16>().ok()).flatten().ok_or_else(wrong)
+        plain.then(|| text.parse::<i16>().ok()).flatten().ok_or_else(invalid)
     };
     let parts: Vec<&str> = text.split('-').collect();
     let day = |year, month: i16, day: i16| {
         let parts = (i8::try_from(month).ok(), i8::try_from(day).ok());
-        let (Some(month), Some(day)) = parts else { return Err(wrong()) };
-        Date::new(year, month, day).map_err(|_| wrong())
+        let (Some(month), Some(day)) = parts else { return Err(invalid()) };
+        Date::new(year, month, day).map_err(|_| invalid())
     };
     let (first, length) = match parts[..] {
         [year] => (date(number(year, 4)?.max(1), 1, 1), 1.year()),
@@ -40,13 +40,13 @@ pub fn period(text: &str, zone: &str) -> Result<Range<u64>, NoPeriod> {
         [year, month, of_month] => {
             (day(number(year, 4)?, number(month, 2)?, number(of_month, 2)?)?, 1.day())
         }
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
-    let end = first.checked_add(length).map_err(|_| wrong())?;
+    let end = first.checked_add(length).map_err(|_| invalid())?;
     let instant = |day: Date| {
         let begin = day.to_zoned(zone.clone()).and_then(|day: Zoned| day.start_of_day());
-        let second = begin.map_err(|_| wrong())?.timestamp().as_second();
-        u64::try_from(second).map_err(|_| wrong())
+        let second = begin.map_err(|_| invalid())?.timestamp().as_second();
+        u64::try_from(second).map_err(|_| invalid())
     };
     Ok(instant(first)?..instant(end)?)
 }
@@ -55,7 +55,7 @@ pub fn period(text: &str, zone: &str) -> Result<Range<u64>, NoPeriod> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, zone: &str) -> (String, String) {
+    fn bounds(text: &str, zone: &str) -> (String, String) {
         let period = period(text, zone).expect(text);
         let time = |second: u64| weir_store::clock::rfc3339(second * 1_000_000);
         (time(period.start), time(period.end))
@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn periods_follow_the_calendar_of_their_zone() {
         let of = |from: &str, to: &str| (from.to_owned(), to.to_owned());
-        let utc = told("2026-11", "UTC");
+        let utc = bounds("2026-11", "UTC");
         assert_eq!(utc, of("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"));
-        let berlin = told("2026-10", "Europe/Berlin");
+        let berlin = bounds("2026-10", "Europe/Berlin");
         assert_eq!(berlin, of("2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z"));
-        assert_eq!(told("2026", "UTC"), of("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"));
-        let day = told("2026-03-29", "Europe/Berlin");
+        assert_eq!(bounds("2026", "UTC"), of("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"));
+        let day = bounds("2026-03-29", "Europe/Berlin");
         assert_eq!(day, of("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"));
     }
 
@@ -87,8 +87,8 @@ mod tests {
             "0000",
             "1969",
         ] {
-            assert_eq!(period(text, "UTC"), Err(NoPeriod::Form(text.to_owned())), "{text}");
+            assert_eq!(period(text, "UTC"), Err(PeriodError::Format(text.to_owned())), "{text}");
         }
-        assert_eq!(period("2026", "Mars"), Err(NoPeriod::Zone("Mars".to_owned())));
+        assert_eq!(period("2026", "Mars"), Err(PeriodError::Zone("Mars".to_owned())));
     }
 }

@@ -1,4 +1,4 @@
-//! Which prices were in force when: what an invoice needs that counts do not say.
+//! The price list: prices and the times from which they are in force.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use weir_config::Config;
 use weir_config::amount::Amount;
 use weir_config::price::{Price, Tier};
 
-/// The price of a plan as an invoice needs it.
+/// The prices of a plan that an invoice needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Code of the currency.
@@ -79,8 +79,8 @@ fn rule(text: &str) -> Option<Rule> {
     })
 }
 
-/// The prices of a period, by plan: of each the one in force at its end, and the other currencies it
-/// was in before that.
+/// The prices of a period by plan: for each the price in force at the end, and its earlier
+/// currencies.
 pub(super) fn in_period(
     connection: &Connection,
     period: &Range<u64>,
@@ -92,8 +92,8 @@ pub(super) fn in_period(
     while let Some(row) = rows.next()? {
         let (plan, since): (String, u64) = (row.get(0)?, row.get(1)?);
         let Some(rule) = rule(&row.get::<_, String>(2)?) else {
-            // A plan that lost its price within the period is billed what it cost before; one that
-            // had none in all of it is not.
+            // A plan whose price was removed within the period is billed with it; one without a
+            // price in the whole period is not.
             if since <= period.start {
                 found.remove(&plan);
             }

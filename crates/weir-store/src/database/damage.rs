@@ -1,4 +1,4 @@
-//! A database that cannot be used any more: how that is told, and how it is put aside.
+//! A damaged database: detects the damage and moves the files aside.
 
 use super::{FILE, shared_memory};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -6,24 +6,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is said where it is damaged: what is lost with it, and how to go on.
+/// Consequence and remedy of a damaged database.
 pub(super) const HINT: &str = "weir.db is damaged. Nothing else has its audit, attempts, \
     resolutions, jobs, events that wait, prices, and counts older than the journal; `weir repair \
     --data DIR` moves it aside, and the next start counts again what the journal has";
 
-/// Whether SQLite says that the file is damaged, or none of its own.
+/// Whether SQLite reports a damaged file, or one that is not a database.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// What SQLite says, and the remedy if the file is damaged.
+/// The error of SQLite, with the remedy if the file is damaged.
 #[must_use]
 pub fn describe(error: &rusqlite::Error) -> String {
     if is_damage(error) { format!("{error}; {HINT}") } else { error.to_string() }
 }
 
-/// What is wrong with the database of a data folder; none if it is whole, or not there.
+/// The damage of the database of a data folder; none if it is intact or absent.
 ///
 /// # Errors
 /// It cannot be read.
@@ -41,14 +41,14 @@ pub fn damage(data: &Path) -> Result<Option<String>, rusqlite::Error> {
 fn check(path: &Path) -> rusqlite::Result<Option<String>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    let said: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if said != "ok" {
-        return Ok(Some(said));
+    let result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if result != "ok" {
+        return Ok(Some(result));
     }
     let steps = super::version(&connection)?;
     let tables: u32 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    // One that was just made has neither; another one lost its schema.
+    // A new database has neither steps nor tables.
     Ok((steps > 0 && tables == 0).then(|| "its tables are gone".to_owned()))
 }
 
@@ -60,14 +60,14 @@ pub fn is_in_use(data: &Path) -> io::Result<bool> {
     shared_memory::is_in_use(&data.join(FILE))
 }
 
-/// Moves the database aside, with the files beside it; `suffix` ends their new names. Gives the new
-/// name of the database.
+/// Moves the database and the files beside it aside; their new names end in `suffix`. Gives the new
+/// path of the database.
 ///
 /// # Errors
 /// A file cannot be renamed.
 pub fn move_aside(data: &Path, suffix: &str) -> io::Result<PathBuf> {
     let to = data.join(format!("{FILE}.{suffix}"));
-    // The database last: as long as it is there, this can be done again.
+    // The database last: as long as it exists, this can be repeated.
     for beside in ["-shm", "-wal", "-journal", ""] {
         let from = data.join(format!("{FILE}{beside}"));
         let to = data.join(format!("{FILE}.{suffix}{beside}"));

@@ -1,10 +1,10 @@
-//! The file beside the database that SQLite maps (`weir.db-shm`), with real blocks behind all of it.
+//! Allocates all blocks of the shared memory file of SQLite (`weir.db-shm`).
 //!
-//! SQLite makes that file by writing one byte in each page. Where blocks are smaller than a page the
-//! rest is a hole, and on a full disk a store into it ends the process (`SIGBUS`). So the file is
-//! written from end to end before SQLite opens it. SQLite cuts it off where no other process uses it,
-//! which the lock of another owner on its "dead man's switch" tells: that lock is held here, as an
-//! open file description's own, for as long as the process runs.
+//! SQLite creates that file by writing one byte in each page. If blocks are smaller than a page, the
+//! file has holes, and on a full disk a store into a hole ends the process (`SIGBUS`). So the file is
+//! written completely before SQLite opens it. SQLite truncates it if no other owner has a lock on its
+//! "dead man's switch". That lock is held here, as an open file description lock, for the lifetime of
+//! the process.
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -15,32 +15,32 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that are made ready: SQLite takes 32 KiB for each 16 MiB of its write-ahead log.
+/// Bytes that are allocated: SQLite uses 32 KiB for each 16 MiB of its write-ahead log.
 const BYTES: usize = 128 << 10;
-/// The byte that SQLite locks as long as it uses the file, behind those for 22 words and 8 locks.
+/// Offset of the byte that SQLite locks while it uses the file, after 22 words and 8 locks.
 const SWITCH: libc::off_t = 128;
 
-/// The files that this process holds.
-static HELD: Mutex<Option<HashMap<PathBuf, File>>> = Mutex::new(None);
+/// The files that this process has locked.
+static LOCKED: Mutex<Option<HashMap<PathBuf, File>>> = Mutex::new(None);
 
-/// Where it is.
+/// Path of the file.
 pub(super) fn path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-shm");
     path.into()
 }
 
-/// Makes the file ready, and holds it. To be called before each opening of the database.
+/// Allocates and locks the file. Has to be called before each opening of the database.
 ///
 /// # Errors
-/// It cannot be made, or there is no room for it.
+/// It cannot be created, or the disk is full.
 pub(super) fn prepare(database: &Path) -> io::Result<()> {
     let path = path(database);
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    let held = held.get_or_insert_default();
-    // It is not opened while SQLite uses it here: closing it again would give up SQLite's locks.
-    if let (Some(file), Ok(there)) = (held.get(&path), path.metadata())
-        && file.metadata().is_ok_and(|file| (file.dev(), file.ino()) == (there.dev(), there.ino()))
+    let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let locked = locked.get_or_insert_default();
+    // It is not opened while this process uses it: closing it would release the locks of SQLite.
+    if let (Some(file), Ok(found)) = (locked.get(&path), path.metadata())
+        && file.metadata().is_ok_and(|file| (file.dev(), file.ino()) == (found.dev(), found.ino()))
     {
         return Ok(());
     }
@@ -48,16 +48,16 @@ pub(super) fn prepare(database: &Path) -> io::Result<()> {
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
     if lock(&file, libc::F_WRLCK)? {
-        // Nobody uses it. What it says is of a process that has ended.
+        // No process uses it: its content is obsolete.
         file.set_len(0)?;
         if let Err(error) = file.write_all(&vec![0; BYTES]) {
             let _ = file.set_len(0);
             return Err(error);
         }
     }
-    // Where that is not possible another process is just opening the database, and waits itself.
+    // If this fails, another process is opening the database now, and waits itself.
     lock(&file, libc::F_RDLCK)?;
-    held.insert(path, file);
+    locked.insert(path, file);
     Ok(())
 }
 
@@ -73,16 +73,16 @@ pub(super) fn is_in_use(database: &Path) -> io::Result<bool> {
     }
 }
 
-/// Locks the switch for the open file; false if another owner's lock is in the way.
+/// Locks the switch for the open file; false if another owner has a lock.
 fn lock(file: &File, kind: libc::c_int) -> io::Result<bool> {
-    let wanted = libc::flock {
+    let request = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: SWITCH,
         l_len: 1,
         l_pid: 0,
     };
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&wanted)) {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&request)) {
         Ok(_) => Ok(true),
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(false),
         Err(error) => Err(error.into()),
@@ -101,8 +101,8 @@ mod tests {
             let second = crate::open(data.path()).unwrap();
             first.execute_batch("CREATE TABLE IF NOT EXISTS t (a)").unwrap();
             second.execute("INSERT INTO t VALUES (1)", []).unwrap();
-            let there = path(&data.path().join("weir.db")).metadata().unwrap();
-            assert!(there.len() >= BYTES as u64 && there.blocks() * 512 >= there.len());
+            let found = path(&data.path().join("weir.db")).metadata().unwrap();
+            assert!(found.len() >= BYTES as u64 && found.blocks() * 512 >= found.len());
         }
     }
 }

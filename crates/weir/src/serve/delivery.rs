@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_config::Config;
-use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, pause};
+use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, retry_delay};
 use weir_events::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
 use weir_monitor::billing::record_prices;
@@ -98,7 +98,7 @@ impl Handle {
             oldest_seconds: waited(&sink),
             sink: sink.sink,
             waiting: sink.waiting,
-            overtaken: sink.overtaken,
+            overtaken: sink.overflowed,
             expired: sink.expired,
         };
         Box::new(move || self.statistics().sinks.into_iter().map(shown).collect())
@@ -127,7 +127,7 @@ pub(super) fn start(
         counters: Counters::default(),
     };
     let handle = Handle(Arc::new(shared));
-    let given_up = queue.state().context("cannot read the database")?;
+    let given_up = queue.queues().context("cannot read the database")?;
     let given_up = given_up.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
     let mut worker = Worker {
         handle: handle.clone(),
@@ -260,7 +260,7 @@ impl Worker {
         }
         self.make()?;
         if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING) {
-            self.queue.give_up(now_us())?;
+            self.queue.drop_expired(now_us())?;
             self.cleaned = Some(Instant::now());
         }
         let now = now_us();
@@ -277,7 +277,7 @@ impl Worker {
                 sending.spawn(sender::send(Arc::clone(&self.config), id, batch));
             }
         }
-        let sinks = self.queue.state()?;
+        let sinks = self.queue.queues()?;
         sinks.iter().for_each(|sink| self.tell_given_up(sink));
         *self.handle.0.counters.sinks.lock().unwrap_or_else(PoisonError::into_inner) = sinks;
         Ok(())
@@ -309,18 +309,18 @@ impl Worker {
         if rules.is_empty() {
             // There may have been some at an earlier start.
             self.triggers = None;
-            Triggers::forget(&self.journal, &mut self.queue)?;
+            Triggers::remove_checkpoint(&self.journal, &mut self.queue)?;
         } else {
             if self.triggers.is_none() {
                 self.triggers = Some(Triggers::open(&self.journal, &mut self.queue)?);
             }
             if let Some(triggers) = &mut self.triggers {
-                triggers.set(rules, &config.tracker.keys);
+                triggers.configure(rules, &config.tracker.keys);
             }
         }
         let monitor = &config.monitor;
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
-        self.usage.set(events, &monitor.alerts, &mut self.queue, now)?;
+        self.usage.configure(events, &monitor.alerts, &mut self.queue, now)?;
         record_prices(self.queue.database(), &config, now)?;
         self.config = config;
         Ok(())
@@ -343,7 +343,7 @@ impl Worker {
             sent.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered).count();
         if let Some(failure) = &sent.failure {
             state.failures = if delivered > 0 { 1 } else { state.failures.saturating_add(1) };
-            state.until = Some(Instant::now() + pause(state.failures).min(LONGEST_PAUSE));
+            state.until = Some(Instant::now() + retry_delay(state.failures).min(LONGEST_PAUSE));
             self.handle.0.counters.failed.fetch_add(1, Ordering::Relaxed);
             if state.failures == 1 {
                 self.messages
@@ -353,7 +353,7 @@ impl Worker {
             (state.failures, state.until) = (0, None);
         }
         failpoint::pass("delivery.sent");
-        self.queue.settle(&sent.outcomes, now_us())?;
+        self.queue.record_outcomes(&sent.outcomes, now_us())?;
         failpoint::pass("delivery.settled");
         self.handle.0.counters.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
         Ok(())
@@ -362,7 +362,7 @@ impl Worker {
 
 /// Events of a sink that were given up.
 fn lost(sink: &SinkQueue) -> u64 {
-    sink.overtaken.saturating_add(sink.expired)
+    sink.overflowed.saturating_add(sink.expired)
 }
 
 /// How long the oldest event of a sink has waited, in seconds.

@@ -86,7 +86,7 @@ const SINKS: &[Row<SinkQueue>] = &[
 const MONITOR: &[Row<weir_monitor::Statistics>] = &[
     (Counter, "weir_monitor_counted_total", |s| s.counted as f64,
         "Calls metered."),
-    (Counter, "weir_monitor_other_total", |s| s.others as f64,
+    (Counter, "weir_monitor_other_total", |s| s.overflow as f64,
         "Calls metered in the overflow row because there were too many combinations."),
     (Counter, "weir_monitor_writes_total", |s| s.writes as f64,
         "Writes of counts to the database."),
@@ -116,7 +116,7 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
     let stats = delivery.statistics();
     let sink = |sink: &SinkQueue| ("sink", sink.sink.clone());
     let dropped = stats.sinks.iter().flat_map(|queue| {
-        let counts = [("room", queue.overtaken), ("age", queue.expired)];
+        let counts = [("room", queue.overflowed), ("age", queue.expired)];
         counts.map(|(why, n)| Sample::new(vec![sink(queue), ("reason", why.to_owned())], n))
     });
     let mut families = vec![

@@ -58,7 +58,7 @@ pub(super) fn open(
     limiter: &Limiter,
 ) -> anyhow::Result<Option<Opened>> {
     if !config.counts_calls() {
-        Monitor::forget(journal)?;
+        Monitor::remove_checkpoints(journal)?;
         return Ok(None);
     }
     let prices = Prices::default();

@@ -7,7 +7,7 @@ use http::{Method, Request, header};
 use http_body_util::Full;
 use std::sync::Arc;
 use weir_config::{Config, Target, Upstream, UpstreamId};
-use weir_events::delivery::{Due, Outcome};
+use weir_events::delivery::{DueEvent, Outcome};
 
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
@@ -16,13 +16,13 @@ const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 pub(super) struct Sent {
     pub(super) sink: String,
     /// Those that were tried: all, or all up to the first in vain.
-    pub(super) outcomes: Vec<(Due, Outcome)>,
+    pub(super) outcomes: Vec<(DueEvent, Outcome)>,
     /// Why the last one was in vain.
     pub(super) failure: Option<String>,
 }
 
 /// Posts a batch until one is in vain.
-pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<Due>) -> Sent {
+pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEvent>) -> Sent {
     let upstream = &config.upstreams[id.0];
     let mut sent = Sent {
         sink: upstream.name.clone(),
@@ -37,7 +37,7 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<Due>) -
             Ok(()) => sent.outcomes.push((due, Outcome::Delivered)),
             Err(error) => {
                 sent.failure = Some(format!("{}: {error:#}", target.authority));
-                sent.outcomes.push((due, Outcome::Again));
+                sent.outcomes.push((due, Outcome::Retry));
                 break;
             }
         }
@@ -50,7 +50,7 @@ async fn post(
     upstream: &Upstream,
     target: &Target,
     kept: &mut Kept,
-    due: &Due,
+    due: &DueEvent,
 ) -> anyhow::Result<()> {
     let request = Request::builder()
         .method(Method::POST)
